@@ -20,6 +20,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+pub mod harness;
 pub mod native;
 
 use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};

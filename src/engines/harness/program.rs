@@ -1,0 +1,102 @@
+//! A command-line agent: how it is started, what it is told, and what the lines mean that it prints.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use hivewright_actors::{
+    engine::{Block, EngineFailure},
+    thinking::Thinking,
+};
+
+/// What an agent is started for. All paths are as the agent sees them.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub model: String,
+    /// How much the model thinks; none leaves it to the model.
+    pub thinking: Option<Thinking>,
+    /// The whole system prompt.
+    pub system: String,
+    /// Our tools, by their plain names.
+    pub tools: Vec<String>,
+    /// The session of the agent that goes on.
+    pub session: Option<String>,
+    /// The name that a new session gets, where the agent lets us choose: a UUID.
+    pub new_session: String,
+    /// The team's folder, where it is started.
+    pub workspace: PathBuf,
+    /// Its private home, which stays from turn to turn.
+    pub home: PathBuf,
+    /// The folder of the files in [`Launch::files`], of this turn.
+    pub files: PathBuf,
+    /// Where the model API is, without a path: `http://127.0.0.1:4000`.
+    pub relay: String,
+    /// Stands for this turn, at the relay and at our tools.
+    pub token: String,
+    /// This program, which as `mcp --socket <socket>` is the MCP server of our tools.
+    pub bridge: PathBuf,
+    /// Where that finds the service.
+    pub socket: PathBuf,
+}
+
+/// How an agent is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launch {
+    pub args: Vec<String>,
+    /// Variables beside `PATH`, `HOME`, `TMPDIR`, `LANG` and `TZ`. There are no others.
+    pub env: BTreeMap<String, String>,
+    /// Files that it reads, with what they hold.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// A kind of agent.
+pub trait Program: Send + Sync + 'static {
+    /// How it is started for an order.
+    fn launch(&self, order: &Order) -> Launch;
+
+    /// What is said to and by one process of it.
+    fn dialogue(&self, order: &Order) -> Box<dyn Dialogue>;
+}
+
+/// What is said to and by one process. Decides only: no clock, no I/O.
+pub trait Dialogue: Send {
+    /// What is done first.
+    fn open(&mut self) -> Vec<Act>;
+
+    /// It has printed a line, which is JSON.
+    fn hear(&mut self, line: serde_json::Value) -> Vec<Act>;
+
+    /// It is told something, after [`Act::Ready`]: the task of the turn, and later what a person adds.
+    fn tell(&mut self, text: &str) -> Vec<Act>;
+
+    /// It is to stop, as it does when asked. None if it cannot be asked.
+    fn interrupt(&mut self) -> Option<Vec<Act>>;
+
+    /// Its output has ended, before an [`Act::Done`].
+    fn ended(&mut self) -> EngineFailure;
+}
+
+/// What follows from a line, or from an order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A line is written to its input.
+    Write(String),
+    /// Its input is closed.
+    CloseInput,
+    /// It can be told something now.
+    Ready,
+    /// The name of its session, under which it can go on later.
+    Session(String),
+    /// The next piece of text.
+    Text(String),
+    /// The next piece of reasoning.
+    Thinking(String),
+    /// A whole block of the model's message. A call is one of our tools, by its plain name, and is not yet made.
+    Block(Block),
+    /// The model's message is complete, with why it stopped: no more calls of it follow.
+    MessageEnd(Option<String>),
+    /// Something that a person may want to know. No sign of life.
+    Note(String),
+    /// It does not know the session that was to go on.
+    SessionUnknown,
+    /// The turn is over.
+    Done(Result<(), EngineFailure>),
+}
