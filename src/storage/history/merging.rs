@@ -42,7 +42,7 @@ pub(super) type Bound = Vec<(&'static str, Value)>;
 /// A range of an index, read piece by piece.
 pub(super) struct Stream {
     /// Selects rank and key of the rows behind `:rank` and `:key`: `:most` of them, behind the first `:skip`.
-    select: String,
+    pub(super) select: String,
     bound: Bound,
     /// The rank that all its rows have, of which `select` knows nothing.
     rank: Option<Rank>,

@@ -21,20 +21,20 @@ use super::{
     packing::Unpacker,
 };
 
-/// In milliseconds, as in the column `day`.
+/// In milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// The columns of a task: how long after it was made it ended, and what it came to, if its end is there.
-pub(super) fn columns(connection: &Connection, task: &Task) -> rusqlite::Result<[Value; 3]> {
-    let Some(outcome) = &task.outcome else { return Ok([const { Value::Null }; 3]) };
-    let took = outcome.finished_at.0.cast_signed() - task.created_at.0.cast_signed();
+/// The columns of a task: its day, when it ended, and what it came to, if its end is there.
+pub(super) fn columns(connection: &Connection, task: &Task) -> rusqlite::Result<[Value; 4]> {
+    let Some(outcome) = &task.outcome else { return Ok([const { Value::Null }; 4]) };
+    let ended = outcome.finished_at.0.cast_signed();
     let key = EndedTask::stored_key(task);
     let rest = key.get(EndedTask::KIND.len() + 1..).unwrap_or_default();
     let mut select = connection.prepare_cached(r#"SELECT value FROM "end" WHERE key = ?1"#)?;
     let packed: Option<Vec<u8>> = select.query_row(params![rest], |row| row.get(0)).optional()?;
     let value = packed.and_then(|packed| Unpacker::new().unpack(&key, &packed).ok());
     let [usd, requests] = tally(value.as_deref());
-    Ok([took.into(), usd, requests])
+    Ok([(ended / DAY).into(), ended.into(), usd, requests])
 }
 
 fn tally(end: Option<&[u8]>) -> [Value; 2] {
@@ -139,7 +139,7 @@ impl<'a> List<'a> {
         let days = if first == last { "day = :first" } else { "day BETWEEN :first AND :last" };
         let moments =
             if self.is_whole(first) { "" } else { " AND ended BETWEEN :since AND :until" };
-        format!(r#"FROM done INDEXED BY "done.by_usd" WHERE {days} AND usd IS NOT NULL{moments}"#)
+        format!("{days} AND usd IS NOT NULL{moments}")
     }
 
     /// How many there are, up to so many.
@@ -150,7 +150,9 @@ impl<'a> List<'a> {
                 break;
             }
             let within = self.within(*day, *day);
-            let select = format!("SELECT count(*) FROM (SELECT 1 {within} LIMIT :most)");
+            let select = format!(
+                r#"SELECT count(*) FROM (SELECT 1 FROM done INDEXED BY "done.by_usd" WHERE {within} LIMIT :most)"#
+            );
             let mut bound = self.bound(*day, *day);
             bound.push((":most", number(most - total).into()));
             total += count(self.connection, &select, &bound)?;
@@ -179,10 +181,12 @@ impl<'a> List<'a> {
             UsageRank::Requests => "requests",
             UsageRank::Task => "0.0",
         };
-        let behind = |rank: &str, from: &str| {
+        // The place first: by it a range is sought.
+        let behind = |index: &str, which: &str| {
             format!(
-                "SELECT {rank}, key {from} AND ({rank}, key) {is_behind} (:rank, :key)
-                ORDER BY {rank} {order}, key {order} LIMIT :most OFFSET :skip"
+                r#"SELECT {rank}, key FROM done INDEXED BY "{index}"
+                WHERE ({rank}, key) {is_behind} (:rank, :key) AND {which}
+                ORDER BY {rank} {order}, key {order} LIMIT :most OFFSET :skip"#
             )
         };
         // By its key: of all tasks, or of those with one request.
@@ -196,7 +200,7 @@ impl<'a> List<'a> {
         match (self.rank, is_short) {
             (UsageRank::Usd, _) => {
                 let of_day = |day: &i64| {
-                    let select = behind(rank, &self.within(*day, *day));
+                    let select = behind("done.by_usd", &self.within(*day, *day));
                     Stream::new(select, self.bound(*day, *day))
                 };
                 self.days.iter().map(of_day).collect()
@@ -205,18 +209,69 @@ impl<'a> List<'a> {
                 let parts = self.days.chunk_by(|a, b| self.is_whole(*a) && self.is_whole(*b));
                 let of_days = |days: &[i64]| {
                     let (first, last) = (days[0], days[days.len() - 1]);
-                    let select = behind(rank, &self.within(first, last));
+                    let select = behind("done.by_usd", &self.within(first, last));
                     Stream::new(select, self.bound(first, last)).sorted()
                 };
                 parts.map(of_days).collect()
             }
             (UsageRank::Task, false) => vec![by_key(0.0, "+usd IS NOT NULL")],
             (UsageRank::Requests, false) => {
-                let several = r#"FROM done INDEXED BY "done.by_requests"
-                    WHERE requests > 1 AND ended BETWEEN :since AND :until"#;
-                let several = Stream::new(behind(rank, several), self.bound(since, until));
+                let which = "requests > 1 AND ended BETWEEN :since AND :until";
+                let several = behind("done.by_requests", which);
+                let several = Stream::new(several, self.bound(since, until));
                 vec![several, by_key(1.0, "+requests = 1")]
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::history::{FILE, History, Reader};
+
+    /// OP-02: the most expensive are read from the index alone, in its order, however many tasks there are.
+    #[test]
+    fn lists_of_usage_are_ranges_of_an_index() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(History::create(folder.path(), 1).unwrap());
+        let connection = &Reader::open(&folder.path().join(FILE)).unwrap().connection;
+        let list = |rank, order| List {
+            connection,
+            rank,
+            order,
+            days: vec![1, 2],
+            since: 0,
+            until: 3 * DAY,
+        };
+        let plan = |stream: &Stream| {
+            let plan = format!("EXPLAIN QUERY PLAN {}", stream.select);
+            let mut plan = connection.prepare(&plan).unwrap();
+            let mut rows = plan.raw_query();
+            let mut steps = Vec::new();
+            while let Some(row) = rows.next().unwrap() {
+                steps.push(row.get::<_, String>(3).unwrap());
+            }
+            steps.join("; ")
+        };
+
+        for order in [Order::Rising, Order::Falling] {
+            let plans =
+                |rank| list(rank, order).streams(false).iter().map(plan).collect::<Vec<_>>();
+            let begin = |plans: &[String], begins: &[&str]| {
+                assert_eq!(plans.len(), begins.len());
+                for (plan, begin) in plans.iter().zip(begins) {
+                    assert!(plan.starts_with(begin) && !plan.contains("TEMP B-TREE"), "{plan}");
+                }
+            };
+            let of_day = "SEARCH done USING COVERING INDEX done.by_usd (day=?";
+            let several = "SEARCH done USING COVERING INDEX done.by_requests (";
+            let by_key = "SEARCH done USING PRIMARY KEY (key";
+            let all = [plans(UsageRank::Usd), plans(UsageRank::Requests)].concat();
+            assert_eq!(all.iter().filter(|plan| plan.contains(",key)")).count(), 3, "{all:?}");
+            begin(&plans(UsageRank::Usd), &[of_day, of_day]);
+            begin(&plans(UsageRank::Requests), &[several, by_key]);
+            begin(&plans(UsageRank::Task), &[by_key]);
         }
     }
 }
