@@ -229,11 +229,11 @@ pub fn each_task_calls(
     failed.map_or(Ok(known), Err)
 }
 
+/// The stored key of an end, and its value unless it was removed.
+type StoredEnd = (Vec<u8>, Option<Vec<u8>>);
+
 /// The ends of tasks that are not in the archive, with those whose tasks are not: the archive finds an end by its task.
-fn pending_ends(
-    storage: &dyn Storage,
-    tiers: &dyn Tiers,
-) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>, StorageError> {
+fn pending_ends(storage: &dyn Storage, tiers: &dyn Tiers) -> Result<Vec<StoredEnd>, StorageError> {
     let (mut ends, mut ids, mut alone) = (Vec::new(), HashSet::new(), Vec::new());
     // In this order: a task whose end moves meanwhile is still there, or in the archive like its end.
     let (start, end) = Range::<EndedTask>::all().bounds();

@@ -12,8 +12,9 @@ use hivewright_actors::{
 use rusqlite::{Connection, Statement, ToSql, types::Value};
 use serde::Serialize;
 
-/// A range is read in pieces, ever larger ones, up to so many rows.
+/// A range is read in pieces of at most so many rows, and then of at least so many.
 const LARGEST_PIECE: usize = 512;
+const SMALLEST_PIECE: usize = 16;
 
 /// Where a row stands: what the list is sorted by, and its key.
 pub(super) type Row = (Rank, Vec<u8>);
@@ -119,13 +120,14 @@ pub(super) fn merge<Place>(
     if let ([only], None) = (&mut *streams, is_known) {
         only.skip = std::mem::take(&mut skip);
     }
-    let mut piece = ((wanted + skip) / streams.len().max(1)).clamp(1, LARGEST_PIECE / 2) + 1;
+    let mut piece = ((wanted + skip) / streams.len().max(1)).clamp(1, LARGEST_PIECE - 1) + 1;
     let mut heads = BTreeMap::new();
     for (place, stream) in streams.iter_mut().enumerate() {
         stream.begin(window.order, after.as_ref());
         heads.extend(stream.next(connection, piece)?.map(|row| (row, place)));
     }
-    piece = LARGEST_PIECE;
+    // Of many ranges most are read nearly far enough by now.
+    piece = if streams.len() == 1 { LARGEST_PIECE } else { (piece / 4).max(SMALLEST_PIECE) };
     let mut rows = Vec::new();
     while rows.len() < wanted {
         let first = match window.order {
