@@ -1,4 +1,4 @@
-//! Order: the direction of a scan or a list.
+//! Order: the direction of a scan or a list, and the window of a list that is wanted.
 
 /// The direction of a scan or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,4 +7,46 @@ pub enum Order {
     Rising,
     /// Largest key first.
     Falling,
+}
+
+/// The part of a list that is wanted, by the places of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window<Place> {
+    /// Rising is the smallest place first.
+    pub order: Order,
+    /// Only what comes after this place.
+    pub after: Option<Place>,
+    /// So many of the first are wanted only as a number.
+    pub skip: usize,
+    /// So many places at most, with those that are skipped.
+    pub most: usize,
+    /// What is wanted is counted to one more than this.
+    pub counted: usize,
+}
+
+impl<Place: PartialOrd> Window<Place> {
+    /// A place is in it, as far as it begins.
+    pub(crate) fn reaches(&self, place: &Place) -> bool {
+        self.after.as_ref().is_none_or(|after| match self.order {
+            Order::Rising => place > after,
+            Order::Falling => place < after,
+        })
+    }
+}
+
+/// The wanted part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part<Place> {
+    /// In the order of the list.
+    pub places: Vec<Place>,
+    /// So many come before these; no more than were to be skipped.
+    pub skipped: usize,
+    /// How many there are in the whole list; at least those of the part, and no more than were to be counted.
+    pub total: usize,
+}
+
+impl<Place> Default for Part<Place> {
+    fn default() -> Self {
+        Self { places: Vec::new(), skipped: 0, total: 0 }
+    }
 }

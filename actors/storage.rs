@@ -10,7 +10,10 @@ use tokio::sync::Notify;
 
 pub use crate::order::Order;
 use crate::{
+    budget::records::{UsagePlace, UsageQuery},
+    clock::Timestamp,
     ids::TaskId,
+    order::{Part, Window},
     task::query::{TaskPage, TaskQuery, TaskWindow},
 };
 
@@ -163,4 +166,15 @@ pub trait Tiers {
         window: &TaskWindow,
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError>;
+
+    /// The wanted part of what archived tasks have come to, but for those that are known already.
+    fn usage(
+        &self,
+        wanted: &UsageQuery,
+        window: &Window<UsagePlace>,
+        known: &HashSet<TaskId>,
+    ) -> Result<Part<UsagePlace>, StorageError>;
+
+    /// When an archived task has ended, if it is known what it came to.
+    fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError>;
 }

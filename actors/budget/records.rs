@@ -1,6 +1,6 @@
 //! Records of what was spent: by team, by kind of call, by task.
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,15 +10,15 @@ use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamKey, TeamName},
     live::event::{Event, Kind},
-    storage::{Order, Storage, StorageError},
+    storage::{Order, Storage, StorageError, Tiers},
     store::{
         keys::{Beginning, Key, KeyReader, KeyWriter, Life, Parts, PrefixOf, key_of},
         reads::{Range, get, parse, scan_keyed},
-        records::{Keyed, Record, Writes, encode},
+        records::{Keyed, Record, Writes, decode, digest, encode},
     },
     task::{
         Kind as TaskKind, Task,
-        records::{EndedTask, find},
+        records::{EndedTask, FinishedTask, find},
     },
 };
 
@@ -96,7 +96,7 @@ pub fn ended_calls(task: &Task, tally: &Tally) -> Writes {
 }
 
 /// What the calls for an ended task came to, as its record says. Records of former versions don't.
-pub(crate) fn ended_tally(value: &[u8]) -> Option<Tally> {
+pub fn ended_tally(value: &[u8]) -> Option<Tally> {
     let mark = EndedTask::mark(TaskKind::Chat);
     let tally = value.strip_prefix(mark).unwrap_or(value);
     serde_json::from_slice(tally).ok()
@@ -118,7 +118,7 @@ pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<TeamName>, StorageE
 }
 
 /// Rows from one day to another, as numbers of days.
-fn days<R: Record>(from: u32, to: u32) -> Range<R>
+fn days_of<R: Record>(from: u32, to: u32) -> Range<R>
 where
     for<'a> (&'a DayKey,): PrefixOf<R::Key>,
 {
@@ -132,7 +132,7 @@ pub fn each_call(
     to: u32,
     visit: &mut dyn FnMut(u32, Caller, Tally),
 ) -> Result<(), StorageError> {
-    days::<Tally>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
+    days_of::<Tally>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
         if let (Some((DayKey(day), team, profile, model)), Ok(tally)) = (parse::<Tally>(key), tally)
         {
             visit(day, Caller { team, profile, model }, tally);
@@ -141,41 +141,121 @@ pub fn each_call(
     })
 }
 
-/// What the calls for each task have come to on the days from one to another, the newest first.
+/// Which tasks are wanted in a list of what they have come to, and by what it is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageQuery {
+    /// The first day and the last, as numbers of days.
+    pub days: (u32, u32),
+    /// The first moment of these days, and the last.
+    pub moments: (Timestamp, Timestamp),
+    /// What the list is sorted by; tasks that are equal in it by their ids.
+    pub rank: UsageRank,
+}
+
+/// What a list of the usage of tasks is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum UsageRank {
+    Usd,
+    Requests,
+    /// The id of the task.
+    Task,
+}
+
+impl UsageRank {
+    /// A tally as a number to sort by.
+    pub fn of(self, tally: &Tally) -> f64 {
+        match self {
+            Self::Usd => tally.usd,
+            Self::Requests => tally.requests as f64,
+            Self::Task => 0.0,
+        }
+    }
+}
+
+/// Where a task stands in a list of usage: by its rank, then by its id.
+pub type UsagePlace = (f64, TaskId);
+
+/// What the calls for tasks have come to on the days that are wanted, as far as the archive does not say it, or not as it
+/// is now. A task is shown with what [`task_calls_at`] finds it by.
 ///
-/// A task may come more than once: the first time tells the whole. What it is shown with is what
-/// [`task_calls_at`] finds it by.
+/// Returns the tasks whose ends were looked at here, which the archive need not show. Blocks.
 pub fn each_task_calls(
     storage: &dyn Storage,
-    (from, to): (u32, u32),
-    day_of: &dyn Fn(Timestamp) -> u32,
-    visit: &mut dyn FnMut(&str, TaskId, Tally),
-) -> Result<(), StorageError> {
-    Range::<EndedTask>::all().visit(storage, Order::Falling, &mut |key, value| {
-        let value = value.unwrap_or_default();
-        let Some(ended) = EndedTask::read(key, value) else { return ControlFlow::Continue(()) };
-        let day = day_of(ended.at);
-        if day < from {
-            return ControlFlow::Break(());
+    UsageQuery { days: (from, to), moments: (since, until), .. }: &UsageQuery,
+    visit: &mut dyn FnMut(&str, &TaskId, &Tally),
+) -> Result<HashSet<TaskId>, StorageError> {
+    let (mut known, mut shown) = (HashSet::new(), HashSet::new());
+    let tiers = storage.tiers();
+    let mut see_end = |key: &[u8], value: Option<&[u8]>| {
+        let Some((at, _, id)) = parse::<EndedTask>(key) else { return };
+        let tally = value.filter(|_| (since..=until).contains(&&at)).and_then(ended_tally);
+        if let Some(tally) = tally.filter(|_| shown.insert(digest(id.as_str()))) {
+            visit(AT_END, &id, &tally);
         }
-        if day <= to
-            && let Some(tally) = ended_tally(value)
-        {
-            visit(AT_END, ended.id, tally);
+        known.insert(id);
+    };
+    match tiers {
+        Some(tiers) => pending_ends(storage, tiers)?
+            .iter()
+            .for_each(|(key, value)| see_end(key, value.as_deref())),
+        None => Range::<EndedTask>::all().visit(storage, Order::Falling, &mut |key, value| {
+            see_end(key, value.ok());
+            ControlFlow::Continue(())
+        })?,
+    }
+    let mut failed = None;
+    days_of::<TaskCalls>(*from, *to).walk(storage, Order::Falling, &mut |key, tally| {
+        let (Some((DayKey(day), id)), Ok(TaskCalls(tally))) = (parse::<TaskCalls>(key), tally)
+        else {
+            return ControlFlow::Continue(());
+        };
+        // At its end, and else on its last day, a task says the whole.
+        let ended = tiers.filter(|_| !known.contains(&id)).map(|tiers| tiers.usage_known_at(&id));
+        match ended.transpose() {
+            Ok(ended) => {
+                let is_said = ended.flatten().is_some_and(|at| (since..=until).contains(&&at));
+                if !is_said && shown.insert(digest(id.as_str())) {
+                    visit(&day.to_string(), &id, &tally);
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
         }
-        ControlFlow::Continue(())
     })?;
-    days::<TaskCalls>(from, to).walk(storage, Order::Falling, &mut |key, tally| {
-        if let (Some((DayKey(day), task)), Ok(TaskCalls(tally))) = (parse::<TaskCalls>(key), tally)
-        {
-            visit(&day.to_string(), task, tally);
+    failed.map_or(Ok(known), Err)
+}
+
+/// The stored key of an end, and its value unless it was removed.
+type StoredEnd = (Vec<u8>, Option<Vec<u8>>);
+
+/// The ends of tasks that are not in the archive, with those whose tasks are not: the archive finds an end by its task.
+fn pending_ends(storage: &dyn Storage, tiers: &dyn Tiers) -> Result<Vec<StoredEnd>, StorageError> {
+    let (mut ends, mut ids, mut alone) = (Vec::new(), HashSet::new(), Vec::new());
+    // In this order: a task whose end moves meanwhile is still there, or in the archive like its end.
+    let (start, end) = Range::<EndedTask>::all().bounds();
+    tiers.pending(&start, &end, &mut |key, value| {
+        ids.extend(parse::<EndedTask>(key).map(|(_, _, id)| id));
+        ends.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    });
+    let (start, end) = Range::<FinishedTask<'_>>::all().bounds();
+    tiers.pending(&start, &end, &mut |key, value| {
+        if parse::<FinishedTask<'_>>(key).is_some_and(|id| !ids.contains(&id)) {
+            alone.extend(value.and_then(|value| decode::<Task>(key, value).ok()));
         }
-        ControlFlow::Continue(())
-    })
+    });
+    for key in alone.iter().map(EndedTask::stored_key) {
+        let value = storage.get(&key)?;
+        ends.push((key, value));
+    }
+    Ok(ends)
 }
 
 /// What was noted at the end of a task, not on a day.
-const AT_END: &str = "end";
+pub const AT_END: &str = "end";
 
 /// What the calls for a task have come to on a day, or at its end.
 pub fn task_calls_at(

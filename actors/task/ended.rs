@@ -67,16 +67,19 @@ pub fn ended(
         see(&task);
     }
     if let Some(tiers) = tiers {
-        let over = tiers.tasks(wanted, window, &known)?;
+        // Each of those here may come before one there that was skipped.
+        let skip = window.skip.saturating_sub(page.places.len());
+        let over = tiers.tasks(wanted, &TaskWindow { skip, ..window.clone() }, &known)?;
         page.places.extend(over.places);
+        page.skipped = over.skipped;
         page.total += over.total;
     }
     page.places.sort_unstable();
     if window.order == Order::Falling {
         page.places.reverse();
     }
-    page.places.truncate(window.most);
-    page.total = page.total.min(window.counted + 1).max(page.places.len());
+    page.places.truncate(window.most.saturating_sub(page.skipped));
+    page.total = page.total.min(window.counted + 1).max(page.skipped + page.places.len());
     Ok(page)
 }
 

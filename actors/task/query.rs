@@ -4,7 +4,7 @@ use super::{Kind, Priority, Task, TaskState};
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamName, TopicId},
-    order::Order,
+    order::{Order, Part, Window},
 };
 
 /// Which tasks are wanted. What is none excludes nothing.
@@ -91,39 +91,15 @@ impl Task {
 /// Where a task stands in lists: by when it was made, then by its id.
 pub type TaskPlace = (Timestamp, TaskId);
 
-/// The part of a list that is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskWindow {
-    /// Rising is oldest first.
-    pub order: Order,
-    /// Only what comes after this place.
-    pub after: Option<TaskPlace>,
-    /// So many places at most.
-    pub most: usize,
-    /// What is wanted is counted to one more than this.
-    pub counted: usize,
-}
+/// The part of a list of tasks that is wanted. Rising is oldest first.
+pub type TaskWindow = Window<TaskPlace>;
 
 impl TaskWindow {
     /// The newest.
     pub fn newest(most: usize) -> Self {
-        Self { order: Order::Falling, after: None, most, counted: 0 }
-    }
-
-    /// A place is in it, as far as it begins.
-    pub(super) fn reaches(&self, place: &TaskPlace) -> bool {
-        self.after.as_ref().is_none_or(|after| match self.order {
-            Order::Rising => place > after,
-            Order::Falling => place < after,
-        })
+        Self { order: Order::Falling, after: None, skip: 0, most, counted: 0 }
     }
 }
 
-/// The wanted part of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskPage {
-    /// In the order of the list.
-    pub places: Vec<TaskPlace>,
-    /// How many there are in the whole list; at least those of the page, and no more than were to be counted.
-    pub total: usize,
-}
+/// The wanted part of a list of tasks.
+pub type TaskPage = Part<TaskPlace>;

@@ -9,12 +9,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::{
     clock::Timestamp,
-    storage::{Order, Storage, StorageError},
+    order::{Order, Part, Window},
+    storage::{Storage, StorageError},
     store::{reads::Range, records::Record},
-    task::{
-        Task, ended,
-        query::{TaskQuery, TaskWindow},
-    },
+    task::{Task, ended, query::TaskQuery},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -125,6 +123,7 @@ pub(super) fn scan<R: Record + DeserializeOwned, T>(
 pub(super) struct Gathering {
     falling: bool,
     after: Option<Place>,
+    offset: usize,
     most: usize,
     /// The first of the list so far, the last of them on top.
     best: BinaryHeap<Place>,
@@ -134,10 +133,10 @@ pub(super) struct Gathering {
 }
 
 /// What comes first is smaller: by what the list is sorted by, then by the id, both the same way round.
-struct Place {
+pub(super) struct Place {
     falling: bool,
-    value: Value,
-    id: String,
+    pub(super) value: Value,
+    pub(super) id: String,
 }
 
 impl Place {
@@ -175,6 +174,7 @@ impl Gathering {
         Self {
             falling: page.sort.falling,
             after: Place::after(page),
+            offset: page.offset,
             most: page.offset.saturating_add(page.limit),
             best: BinaryHeap::new(),
             total: 0,
@@ -216,24 +216,37 @@ impl Gathering {
                 open.insert(task.id);
             }
         })?;
-        let after = self.after.as_ref();
-        let window = TaskWindow {
+        // One that has ended since was seen above.
+        let place =
+            |place: &Place| Some((Timestamp(place.value.as_u64()?), place.id.as_str().into()));
+        let part = ended::ended(storage, wanted, &self.window(place), open)?;
+        self.see_part(part, |(at, id)| (at.0.into(), id.to_string()));
+        Ok(())
+    }
+
+    /// What is to be asked of a sorted list whose rows come behind those that were seen, or between them.
+    pub(super) fn window<T>(&self, place: impl Fn(&Place) -> Option<T>) -> Window<T> {
+        Window {
             order: if self.falling { Order::Falling } else { Order::Rising },
-            after: after.and_then(|place| {
-                Some((Timestamp(place.value.as_u64()?), place.id.as_str().into()))
-            }),
+            after: self.after.as_ref().and_then(place),
+            // Each row that was seen may come before one that is skipped.
+            skip: self.offset.saturating_sub(self.beyond),
             // One more tells that the list goes on.
             most: self.most.saturating_add(1),
             counted: MOST_COUNTED,
-        };
-        // One that has ended since was seen above.
-        let ended = ended::ended(storage, wanted, &window, open)?;
-        let more = ended.total.saturating_sub(ended.places.len());
-        for (at, id) in ended.places {
-            self.see(at, id.as_str());
         }
-        self.total += more;
-        Ok(())
+    }
+
+    /// There are the rows of a part of such a list, each with what it is sorted by and its id.
+    pub(super) fn see_part<T>(&mut self, part: Part<T>, row: impl Fn(T) -> (Value, String)) {
+        let Part { places, skipped, total } = part;
+        self.offset -= skipped;
+        self.most -= skipped;
+        self.total += total.saturating_sub(places.len());
+        for place in places {
+            let (value, id) = row(place);
+            self.see_by(value, &id);
+        }
     }
 
     /// Rows from this moment on change neither the page nor the count that is shown.
@@ -288,7 +301,7 @@ impl Gathering {
         let places = self.best.into_sorted_vec();
         let mut data = Vec::new();
         let mut last = None;
-        for Place { value, id, .. } in places.into_iter().skip(page.offset) {
+        for Place { value, id, .. } in places.into_iter().skip(self.offset) {
             data.extend(row(&value, &id)?);
             last = Some(json!([value, id]));
         }

@@ -1,13 +1,16 @@
 //! `/api/v1/usage`: what model calls have come to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use hivewright_actors::{
     blocking,
-    budget::{Caps, Day, Tally, records as spending},
+    budget::{
+        Caps, Day, Days, Tally,
+        records::{self as spending, UsageQuery, UsageRank},
+    },
     clock::Timestamp,
+    ids::TaskId,
     storage::{Storage, StorageError},
-    store::records::digest,
 };
 
 use super::{State, call::*, error::*, listing, listing::Gathering, query::Page};
@@ -26,12 +29,16 @@ pub(super) async fn list(
     if group == UsageGroup::Task {
         // Whose a task was is not counted.
         caller.all_teams()?;
-        let days = state.days.clone();
-        let rows = state.read(move |storage| {
-            let day_of = |at| days.day_of(at).number;
-            of_tasks(storage, (first, last), &day_of, &page)
-        });
-        return rows.await;
+        let wanted = UsageQuery {
+            days: (first, last),
+            moments: moments(&*state.days, first, last),
+            rank: match page.sort.field {
+                "key" => UsageRank::Task,
+                "requests" => UsageRank::Requests,
+                _ => UsageRank::Usd,
+            },
+        };
+        return state.read(move |storage| of_tasks(storage, &wanted, &page)).await;
     }
     let reaches = caller.reach();
     let tallies = state.read(move |storage| {
@@ -54,27 +61,30 @@ pub(super) async fn list(
     listing::page(rows, &page, |row| row.key.clone())
 }
 
-/// What each task has come to. There may be very many: of those that are not on the page, a number
-/// each is held.
+/// What each task has come to. There may be very many, most of them in the archive, which is asked for the page alone.
 fn of_tasks(
     storage: &dyn Storage,
-    days: (u32, u32),
-    day_of: &dyn Fn(Timestamp) -> u32,
+    wanted: &UsageQuery,
     page: &Page,
 ) -> Result<Rows<UsageRow>, StorageError> {
-    let mut seen = HashSet::new();
+    let value = |rank: f64, task: &TaskId| match wanted.rank {
+        UsageRank::Task => task.as_str().into(),
+        UsageRank::Usd | UsageRank::Requests => rank.into(),
+    };
     let mut gathering = Gathering::new(page);
-    // What is known of a task on a later day is the whole of it, and comes first.
-    spending::each_task_calls(storage, days, day_of, &mut |place, task, tally| {
-        if seen.insert(digest(task.as_str())) {
-            let value = match page.sort.field {
-                "key" => task.as_str().into(),
-                "requests" => tally.requests.into(),
-                _ => tally.usd.into(),
-            };
-            gathering.see_by(value, &format!("{task}\0{place}"));
-        }
+    let known = spending::each_task_calls(storage, wanted, &mut |place, task, tally| {
+        gathering.see_by(value(wanted.rank.of(tally), task), &format!("{task}\0{place}"));
     })?;
+    if let Some(tiers) = storage.tiers() {
+        let window = gathering.window(|place| {
+            let (task, _) = place.id.split_once('\0')?;
+            Some((place.value.as_f64().unwrap_or_default(), task.into()))
+        });
+        let part = tiers.usage(wanted, &window, &known)?;
+        gathering.see_part(part, |(rank, task)| {
+            (value(rank, &task), format!("{task}\0{}", spending::AT_END))
+        });
+    }
     gathering.rows(page, |id| {
         let Some((task, place)) = id.split_once('\0') else {
             return Ok(None);
@@ -82,6 +92,26 @@ fn of_tasks(
         let tally = spending::task_calls_at(storage, place, task)?;
         Ok(tally.map(|tally| row(task.to_owned(), tally)))
     })
+}
+
+/// The first moment of the first of some days, and the last moment of the last.
+fn moments(days: &dyn Days, first: u32, last: u32) -> (Timestamp, Timestamp) {
+    // Behind this year there are no dates.
+    const END: u64 = 253_370_764_800_000;
+    let begins = |day: u32| {
+        let (mut before, mut reached) = (0, END);
+        while before < reached {
+            let middle = before.midpoint(reached);
+            if days.day_of(Timestamp(middle)).number < day {
+                before = middle + 1;
+            } else {
+                reached = middle;
+            }
+        }
+        before
+    };
+    let until = last.checked_add(1).map_or(END, begins);
+    (Timestamp(begins(first)), Timestamp(until.saturating_sub(1)))
 }
 
 fn date(number: u32) -> String {

@@ -15,7 +15,10 @@ use std::{
 
 use hivewright_actors::{
     archive::Archive,
+    budget::records::{UsagePlace, UsageQuery},
+    clock::Timestamp,
     ids::TaskId,
+    order::{Part, Window},
     search::{Entry, Hit, Search, SearchPage},
     storage::{Batch, DamageReports, Order, ShowPending, Storage, StorageError, Tiers, Visit},
     store::{
@@ -241,6 +244,19 @@ impl Tiers for TieredStorage {
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError> {
         self.cold.tasks(wanted, window, known)
+    }
+
+    fn usage(
+        &self,
+        wanted: &UsageQuery,
+        window: &Window<UsagePlace>,
+        known: &HashSet<TaskId>,
+    ) -> Result<Part<UsagePlace>, StorageError> {
+        self.cold.usage(wanted, window, known)
+    }
+
+    fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
+        self.cold.usage_known_at(task)
     }
 }
 

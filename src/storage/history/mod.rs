@@ -4,17 +4,21 @@
 //! packing.rs   one value: compressed, with a checksum
 //! tables.rs    which table and which rows a range of keys means
 //! tasks.rs     columns of ended tasks, and the lists of them
+//! usage.rs     what ended tasks have come to
+//! merging.rs   one list of several ranges of an index
 //! words.rs     the full-text index
 //! writer.rs    the one connection that writes
 //! marking.rs   where in a record the words stand that were found
 //! ```
 
 pub(super) mod marking;
+mod merging;
 mod packing;
 mod tables;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod words;
 mod writer;
 
@@ -27,7 +31,10 @@ use std::{
 };
 
 use hivewright_actors::{
+    budget::records::{UsagePlace, UsageQuery},
+    clock::Timestamp,
     ids::TaskId,
+    order::{Part, Window},
     search::{Entry, Place, Search},
     spine,
     storage::{Order, StorageError},
@@ -268,6 +275,21 @@ impl History {
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError> {
         self.read(|reader| tasks::page(&reader.connection, wanted, window, known))
+    }
+
+    /// The wanted part of what its tasks have come to, but for those that are known.
+    pub(super) fn usage(
+        &self,
+        wanted: &UsageQuery,
+        window: &Window<UsagePlace>,
+        known: &HashSet<TaskId>,
+    ) -> Result<Part<UsagePlace>, StorageError> {
+        self.read(|reader| usage::page(&reader.connection, wanted, window, known))
+    }
+
+    /// When a task has ended, if it is known what it came to.
+    pub(super) fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
+        self.read(|reader| usage::known_at(&reader.connection, task))
     }
 
     /// The names that the lists of tasks know.

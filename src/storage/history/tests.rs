@@ -132,6 +132,44 @@ fn a_search_is_narrowed_by_team_and_time_and_read_page_by_page() {
     assert_eq!(shelf.history.search(&page).unwrap().1, 1);
 }
 
+/// Records come late or not in order, and are found in order of time all the same, page by page.
+#[test]
+fn what_came_in_another_order_is_found_in_the_order_of_time() {
+    let moments = |number: u64| match number {
+        // One long after the others, one long before them, and those between in disorder.
+        100 => 900_000,
+        2_500 => 1,
+        number => 1_000 + number * 10 + number * 7_919 % 300,
+    };
+    let records: Vec<Stored> = (0..3_000)
+        .map(|number| done(&format!("t-{number:04}"), "main", moments(number), "hay", "stack"))
+        .collect();
+    let shelf = Shelf::with(&records);
+    let mut expected: Vec<(u64, u64)> =
+        (0..3_000).map(|number| (moments(number), number)).collect();
+    expected.sort_unstable();
+    let name = |(_, number): &(u64, u64)| format!("t-{number:04}");
+    let rising: Vec<String> = expected.iter().map(name).collect();
+    let falling: Vec<String> = rising.iter().rev().cloned().collect();
+
+    for (order, expected) in [(Order::Rising, rising), (Order::Falling, falling)] {
+        let page = Search { order, most: 9, ..search("hay") };
+        for skip in [0, 20, 1_500, 2_995, 3_000] {
+            let end = expected.len().min(skip + 10);
+            assert_eq!(shelf.found(&Search { skip, ..page.clone() }), expected[skip..end]);
+        }
+        let (first, total) = shelf.history.search(&page).unwrap();
+        assert_eq!(total, 3_000);
+        let after = Some(first[4].place);
+        assert_eq!(shelf.found(&Search { after, ..page.clone() }), expected[5..15]);
+    }
+    let (since, until) = (Some(Timestamp(5_000)), Some(Timestamp(5_100)));
+    let within: Vec<String> =
+        expected.iter().rev().filter(|(at, _)| (5_000..=5_100).contains(at)).map(name).collect();
+    let found = shelf.found(&Search { since, until, ..search("hay") });
+    assert!(!within.is_empty() && found == within, "{found:?}");
+}
+
 #[test]
 fn nothing_that_is_typed_is_an_error() {
     let shelf = three();

@@ -2,13 +2,14 @@
 
 use std::{io, time::Duration};
 
+use hivewright_actors::{store::records::Record, task::records::EndedTask};
 use rusqlite::Connection;
 
 use super::{
     BUSY_TIMEOUT,
     packing::{self, Packer, Unpacker},
     tables::Table,
-    words,
+    usage, words,
 };
 
 pub(super) struct Writer {
@@ -94,6 +95,9 @@ impl Writer {
         rest: &[u8],
         value: Option<&[u8]>,
     ) -> rusqlite::Result<()> {
+        if table.kind() == EndedTask::KIND {
+            return usage::note(&self.connection, key, value);
+        }
         if !table.is_indexed() {
             return Ok(());
         }
