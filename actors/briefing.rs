@@ -90,6 +90,8 @@ pub struct Brief {
     pub tools: Arc<dyn Toolset>,
     /// What answers.
     pub engine: Arc<dyn Engine>,
+    /// The kind of engine, for the journal.
+    pub sdk: String,
     /// The model API, for the journal.
     pub provider: String,
     /// The model, for the journal.

@@ -14,6 +14,7 @@ use crate::{
     usage::Usage,
 };
 
+pub mod query;
 pub mod records;
 
 /// A budget of which this part is spent is nearly spent.

@@ -1,4 +1,4 @@
-//! Port: what answers a conversation. An HTTP model API, later also command-line agents.
+//! Port: what answers a conversation: an HTTP model API, or a command-line agent.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -156,7 +156,7 @@ pub struct StepRequest {
     pub messages: Arc<Vec<Message>>,
     /// How much the model thinks; none leaves it to the model.
     pub thinking: Option<Thinking>,
-    /// Asks the engine to stop.
+    /// Asks the engine to stop. Cancelled at the latest when the turn is over.
     pub cancel: CancellationToken,
 }
 
@@ -236,15 +236,19 @@ impl EngineFailure {
     }
 }
 
+/// What a step came to.
+pub type EngineReply = Result<StepReply, EngineFailure>;
+
 /// A model backend.
 ///
 /// Dropping the future is how a step is abandoned: an engine that holds a connection or a child
-/// process ends it on drop.
+/// process ends it on drop. What it keeps from step to step it ends when the turn cancels its requests.
 pub trait Engine: Send + Sync + 'static {
     /// Does one step.
-    fn run(
-        &self,
-        request: StepRequest,
-        events: EventSink,
-    ) -> BoxFuture<'static, Result<StepReply, EngineFailure>>;
+    fn run(&self, request: StepRequest, events: EventSink) -> BoxFuture<'static, EngineReply>;
+
+    /// Answers a question that stands by itself, outside of the turn's conversation.
+    fn ask(&self, request: StepRequest, events: EventSink) -> BoxFuture<'static, EngineReply> {
+        self.run(request, events)
+    }
 }

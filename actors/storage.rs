@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 pub use crate::order::Order;
 use crate::{
-    budget::records::{UsagePlace, UsageQuery},
+    budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
     order::{Part, Window},

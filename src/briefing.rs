@@ -31,7 +31,7 @@ use crate::{
     sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
-        config::Tasks,
+        config::{self, Tasks},
         home::Home,
         live::Live,
         providers::{Profile, Providers},
@@ -102,6 +102,7 @@ struct Kit {
     models: Arc<Models>,
     /// The rules by which its tools were chosen.
     policy: Arc<Policy>,
+    agents: config::Engines,
     /// What it is given, before its role narrows it.
     grant: Grant,
     /// What was made for its roles, good until a skill or subagent changes.
@@ -188,6 +189,7 @@ impl Inner {
             system: composed.system,
             tools: if reports { report::with_report(tools) } else { tools },
             engine: part.engine.clone(),
+            sdk: part.sdk.as_str().to_owned(),
             provider: part.provider.clone(),
             model: part.model.clone(),
             prompt_hash: composed.prompt_hash,
@@ -283,15 +285,18 @@ impl Inner {
         let team = self.team_file(name)?;
         let models = self.models()?;
         let policy = self.rules.refresh();
+        let held = self.live.held();
+        let agents = held.map_or_else(Default::default, |held| held.config.engines.clone());
         let known = lock(&self.kits).get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
             && Arc::ptr_eq(&kit.models, &models)
             && Arc::ptr_eq(&kit.policy, &policy)
+            && kit.agents == agents
         {
             return Ok(kit);
         }
-        let kit = Arc::new(self.make_kit(name, team, models, policy)?);
+        let kit = Arc::new(self.make_kit(name, team, models, policy, agents)?);
         lock(&self.kits).insert(name.clone(), kit.clone());
         Ok(kit)
     }
@@ -329,6 +334,7 @@ impl Inner {
         team: Arc<Team>,
         models: Arc<Models>,
         policy: Arc<Policy>,
+        agents: config::Engines,
     ) -> Result<Kit, BriefError> {
         let file = self.home.team_file(name.as_str());
         let wrong = |field: &str, reason: String| {
@@ -351,7 +357,7 @@ impl Inner {
             rules: self.rules.clone(),
             taint: self.taint.clone(),
         };
-        Ok(Kit { team, models, policy, grant, roles: Mutex::default() })
+        Ok(Kit { team, models, policy, agents, grant, roles: Mutex::default() })
     }
 }
 

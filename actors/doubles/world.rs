@@ -121,6 +121,7 @@ impl Briefing for Briefs {
                 return Err(BriefError { code: Code::ConfigError, message: (*message).to_owned() });
             }
             Ok(Brief {
+                sdk: "native".to_owned(),
                 system: Arc::default(),
                 tools: Arc::new(this.tools),
                 engine: Arc::new(this.engine),

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{AsyncContext, Context};
+use futures_util::future::BoxFuture;
 use tokio::{
     task::{JoinError, JoinHandle},
     time::Instant,
@@ -18,7 +19,8 @@ use super::{
 use crate::{
     approvals::desk::Wish,
     engine::{
-        Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest, SystemPrompt,
+        Block, EngineEvent, EngineFailure, EngineReply, EventSink, Message, Paid, StepReply,
+        StepRequest, SystemPrompt,
     },
     ids::CallId,
     live::event::Stream,
@@ -28,8 +30,6 @@ use crate::{
 
 /// A summary that is not there by then is done without.
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
-
-type EngineReply = Result<StepReply, EngineFailure>;
 
 impl Session {
     /// Asks the model for the next step.
@@ -45,7 +45,8 @@ impl Session {
         let (system, tools) = (self.brief.system.clone(), self.brief.tools.specs());
         let mut request = self.request(system, tools, self.turn.messages());
         request.earlier = self.turn.earlier();
-        let call = self.run_engine(request, |_| true, ctx);
+        let engine = self.brief.engine.clone();
+        let call = self.call_engine(|events| engine.run(request, events), |_| true, ctx);
         self.after(call, ctx, Self::model_replied);
     }
 
@@ -57,7 +58,9 @@ impl Session {
         let messages = Arc::new(vec![Message::User(request)]);
         let request = self.request(Arc::new(digest::system()), Arc::default(), messages);
         // Only what it costs: its words are for the model alone.
-        let call = self.run_engine(request, |event| matches!(event, EngineEvent::Spent(_)), ctx);
+        let is_heard: fn(&EngineEvent) -> bool = |event| matches!(event, EngineEvent::Spent(_));
+        let engine = self.brief.engine.clone();
+        let call = self.call_engine(|events| engine.ask(request, events), is_heard, ctx);
         // The turn is not to count as stalled meanwhile.
         let limit = SUMMARY_TIMEOUT.min(self.brief.idle_timeout / 2);
         let timed = async move {
@@ -87,9 +90,9 @@ impl Session {
     }
 
     /// Starts the engine; events that pass the filter reach the session.
-    fn run_engine(
+    fn call_engine(
         &mut self,
-        request: StepRequest,
+        call: impl FnOnce(EventSink) -> BoxFuture<'static, EngineReply>,
         is_heard: fn(&EngineEvent) -> bool,
         ctx: &mut Context<Team>,
     ) -> JoinHandle<EngineReply> {
@@ -102,9 +105,7 @@ impl Session {
                 team.do_send(Spoke { session: session.clone(), event, at: Instant::now() });
             }
         });
-        let engine = self.brief.engine.clone();
-        let call = async move { engine.run(request, events).await };
-        let call = actix::spawn(call.instrument(self.span()));
+        let call = actix::spawn(call(events).instrument(self.span()));
         self.model = Some(RunningCall::of(&call));
         call
     }

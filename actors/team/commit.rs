@@ -233,7 +233,7 @@ impl Session {
         }
         self.leave();
         self.history.end(std::mem::take(&mut self.fold));
-        ended.report(&self.cx, self.leased.began);
+        ended.report(&self.cx, &self.brief.sdk, self.leased.began);
         self.cx.deliver(frames);
     }
 

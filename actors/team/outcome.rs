@@ -15,8 +15,8 @@ use crate::{
     usage::Usage,
 };
 
-/// What drives the turns of all teams.
-pub(super) const SDK: &str = "native";
+/// Stands for the engine of a turn that could not begin.
+const NO_ENGINE: &str = "none";
 
 pub(super) enum After {
     /// The next want. Requests for approval that were stored may be decided on.
@@ -43,11 +43,11 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Tells the queue, of a turn that began then.
-    pub(super) fn report(self, cx: &TeamContext, began: Instant) {
+    /// Tells the queue, of a turn that this engine ran and that began then.
+    pub(super) fn report(self, cx: &TeamContext, sdk: &str, began: Instant) {
         let Self { ending, tasks, mut told } = self;
         let ran = began.elapsed();
-        cx.recipe.meter.turn_ended(&cx.name, SDK, ending, ran);
+        cx.recipe.meter.turn_ended(&cx.name, sdk, ending, ran);
         for (task, follow_up) in tasks {
             let told = std::mem::take(&mut told);
             cx.queue.do_send(Finished { task: task.id, ending, ran, follow_up, told });
@@ -76,7 +76,7 @@ pub(super) fn end_unprepared(
     let committed = cx.recipe.store.commit(leased.guard().and(closed.writes));
     ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| {
         if let Ok(frames) = result {
-            ended.report(&team.cx, leased.began);
+            ended.report(&team.cx, NO_ENGINE, leased.began);
             team.cx.deliver(frames);
         }
     }));

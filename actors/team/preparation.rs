@@ -11,7 +11,7 @@ use super::{
     held_calls,
     history::{self, Past},
     lease::{Cancellation, LeasedTask},
-    outcome::{self, SDK},
+    outcome,
     turn::{
         End, Turn, Want,
         conversation::{most_of_summary, most_of_thread},
@@ -102,7 +102,7 @@ impl Prepared {
             source_channel,
             attempt: task.attempts,
             redelivered: task.redelivered,
-            sdk: SDK.to_owned(),
+            sdk: brief.sdk.clone(),
             provider: brief.provider.clone(),
             model: brief.model.clone(),
             prompt_hash: brief.prompt_hash.clone(),

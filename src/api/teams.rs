@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
-use crate::settings::team::LONGEST_DESCRIPTION;
+use crate::settings::{config::Sdk, team::LONGEST_DESCRIPTION};
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
     get("/api/v1/teams", Read, "Lists teams.")
@@ -122,7 +122,7 @@ pub struct TeamRow {
     pub running: usize,
     /// Of those that wait, the ones whose turn was set aside.
     pub waiting: usize,
-    /// What answers.
+    /// What runs its turns; empty if its file is wrong.
     pub sdk: String,
     /// Its model, if that is known.
     pub model: Option<String>,
@@ -250,6 +250,9 @@ pub struct NewTeam {
     /// The profile of its model; without one it is the default.
     #[arg(long = "profile", value_name = "PROFILE")]
     pub provider_profile: Option<String>,
+    /// What runs its turns; without one it is the usual.
+    #[arg(long, value_name = "SDK")]
+    pub sdk: Option<Sdk>,
     /// What it may spend.
     #[arg(skip)]
     pub budgets: Option<Caps>,

@@ -104,7 +104,9 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines: Engines::new(http, options.retry).with_vault(context.vault.clone()),
+            engines: Engines::new(http, options.retry)
+                .with_vault(context.vault.clone())
+                .with_agents(context.sandbox.clone(), options.launcher.clone()),
             toolbox,
             memory: memory.clone(),
             changes: changes.clone(),

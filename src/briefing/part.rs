@@ -20,7 +20,7 @@ use crate::{
         subagents::Subagent,
     },
     sandbox::workspace::Workspace,
-    settings::providers::Profile,
+    settings::{config::Sdk, providers::Profile},
     system::sha256,
     teams::self_changes::{Earlier, PROPOSE},
     tools::{
@@ -78,6 +78,7 @@ pub(super) struct Part {
     pub(super) builtins: Vec<Availability>,
     pub(super) notes: Vec<String>,
     pub(super) engine: Arc<dyn Engine>,
+    pub(super) sdk: Sdk,
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) price: Price,
@@ -140,7 +141,10 @@ impl Inner {
         let unknown = |error: &dyn Display| wrong(own_model, field, error.to_string());
         let chosen = kit.models.providers.choose(&kit.team.provider_profile, model);
         let chosen = chosen.map_err(|error| unknown(&error))?;
-        let engine = kit.models.engine(&self.engines, &chosen).map_err(|error| unknown(&error))?;
+        let native = kit.models.engine(&self.engines, &chosen).map_err(|error| unknown(&error))?;
+        let sdk = kit.team.sdk;
+        let engine = self.agent(kit, &chosen, native);
+        let engine = engine.map_err(|error| wrong(false, "sdk", error))?;
         let mut grant = kit.grant.clone();
         let patterns = own.and_then(|subagent| subagent.allowed_tools.as_deref());
         let narrower = [
@@ -176,6 +180,7 @@ impl Inner {
                 .collect(),
             notes: notes(&cast, &has),
             engine,
+            sdk,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
             room: u64::from(chosen.context_window.saturating_sub(chosen.max_output_tokens)),
@@ -186,6 +191,16 @@ impl Inner {
             cycle,
             workspace,
         })
+    }
+
+    /// What runs the turns of a team.
+    fn agent(
+        &self,
+        kit: &Kit,
+        chosen: &Profile,
+        native: Arc<dyn Engine>,
+    ) -> Result<Arc<dyn Engine>, String> {
+        self.engines.agent(kit.team.sdk, &kit.agents, &kit.models.profiles, chosen, native)
     }
 
     fn propose_change(&self, workspace: &Arc<Workspace>, earlier: Earlier) -> Made {

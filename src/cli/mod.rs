@@ -32,6 +32,7 @@ mod init;
 mod line;
 mod link;
 mod logs;
+mod mcp;
 mod memory;
 mod notice;
 mod policy;
@@ -168,6 +169,7 @@ commands! {
     Import(import::Action),
     #[command(subcommand)]
     Config(config::Action),
+    Mcp(mcp::Arguments),
     Completions(completions::Arguments),
 }
 

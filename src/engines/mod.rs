@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -15,14 +16,26 @@ use hivewright_actors::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    sandbox::process::Sandbox,
     scrub::Mask,
-    settings::providers::Profile,
+    settings::{
+        config::{self, Sdk},
+        providers::{Profile, Provider},
+    },
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+pub mod claude;
+pub mod codex;
 pub mod harness;
+pub mod installed;
 pub mod native;
+pub mod pi;
+pub mod relay;
+mod voice;
 
+use harness::{AgentEngine, Harness, program::Program};
+use installed::Installations;
 use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};
 
 /// A profile, and the model to ask for if not the profile's own.
@@ -55,18 +68,33 @@ pub struct UnknownProfile {
 
 /// Makes engines. What is known of a profile (who waits for it, what it refuses) is shared between
 /// the engines it serves.
-#[derive(Debug)]
 pub struct Engines {
     http: reqwest::Client,
     retry: Arc<RetryPolicy>,
     states: DashMap<String, Arc<ProfileState>>,
     vault: Vault,
+    /// Where command-line agents run.
+    harness: Option<Arc<Harness>>,
+    installations: Installations,
 }
 
 impl Engines {
     /// Engines over this client, see [`crate::providers::client::build`].
     pub fn new(http: reqwest::Client, retry: RetryPolicy) -> Self {
-        Self { http, retry: Arc::new(retry), states: DashMap::new(), vault: Vault::absent() }
+        Self {
+            http,
+            retry: Arc::new(retry),
+            states: DashMap::new(),
+            vault: Vault::absent(),
+            harness: None,
+            installations: Installations::default(),
+        }
+    }
+
+    /// The same, with command-line agents that run in this sandbox. `bridge` is this program.
+    pub fn with_agents(self, sandbox: Arc<Sandbox>, bridge: PathBuf) -> Self {
+        let harness = Arc::new(Harness::new(sandbox, self.http.clone(), bridge));
+        Self { harness: Some(harness), ..self }
     }
 
     /// The same, for teams whose secrets are in this vault.
@@ -81,6 +109,44 @@ impl Engines {
         choice: &ModelChoice,
     ) -> Result<Arc<dyn Engine>, UnknownProfile> {
         Ok(Arc::new(self.build(profiles, choice, None)?))
+    }
+
+    /// An engine that is a command-line agent. Model calls go to the chosen profile, and what is asked outside of a
+    /// conversation to `native`. Blocks.
+    pub fn agent(
+        &self,
+        sdk: Sdk,
+        settings: &config::Engines,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &Profile,
+        native: Arc<dyn Engine>,
+    ) -> Result<Arc<dyn Engine>, String> {
+        let program: Arc<dyn Program> = match sdk {
+            Sdk::Native => return Ok(native),
+            Sdk::Claude => Arc::new(claude::Claude),
+            Sdk::Codex => Arc::new(codex::Codex { mode: settings.codex.mode }),
+            Sdk::Pi => {
+                let api = match choice.provider {
+                    Provider::OpenAi => pi::Api::OpenAi,
+                    Provider::Anthropic | Provider::Offline => pi::Api::Anthropic,
+                };
+                Arc::new(pi::Pi { mode: settings.pi.mode, api })
+            }
+        };
+        let harness = self.harness.clone().ok_or("command-line agents cannot run here")?;
+        let chain = chain(profiles, &choice.name).unwrap_or_default();
+        let masks = keys(&chain);
+        let scrubbers = Arc::new(Scrubbers::new(self.vault.clone(), masks));
+        Ok(Arc::new(AgentEngine {
+            installed: self.installations.find(sdk, settings.binary(sdk))?,
+            harness,
+            program,
+            sdk,
+            model: choice.model.clone(),
+            chain,
+            scrubbers,
+            native,
+        }))
     }
 
     /// Asks for one answer in words, without tools, and tells what each try has cost. The main team's
@@ -144,9 +210,7 @@ impl Engines {
             known.sort();
             UnknownProfile { name: choice.profile.clone(), known }
         })?;
-        let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
-        let keys = keys.map(|key| Mask::hidden(key.expose()));
-        let scrubbers = Scrubbers::new(self.vault.clone(), keys);
+        let scrubbers = Scrubbers::new(self.vault.clone(), keys(&chain));
         let links = chain
             .iter()
             .enumerate()
@@ -173,6 +237,12 @@ impl Engines {
         }
         Arc::clone(&state)
     }
+}
+
+/// The keys of profiles: what nobody is shown.
+fn keys(chain: &[Arc<Profile>]) -> Vec<Mask> {
+    let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
+    keys.map(|key| Mask::hidden(key.expose())).collect()
 }
 
 /// A profile and its fallbacks with theirs, each once, in the order they are tried. A fallback that

@@ -7,7 +7,7 @@ use hivewright_actors::blocking;
 use super::{State, call::*, error::*};
 use crate::{
     api::{doctor::*, endpoint::*, reply::*, scope::Scope},
-    doctor::{machine, models, settings, store},
+    doctor::{engines, machine, models, settings, store},
     settings::channels::WebSocket,
 };
 
@@ -34,7 +34,13 @@ async fn examined(
     let looked = blocking::run(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
         let found = settings::check(home, environment);
-        let of_machine = [machine::modes(home), machine::disk(home), machine::clock(home)];
+        let agents = found.config.as_ref().map(|config| config.engines.clone());
+        let of_machine = [
+            machine::modes(home),
+            engines::check(home, &agents.unwrap_or_default()),
+            machine::disk(home),
+            machine::clock(home),
+        ];
         (found, of_machine.concat())
     });
     let (settings, of_machine) = looked.await?;

@@ -70,6 +70,7 @@ impl Sight<'_> {
         let team = self.tree.get(name)?;
         let live = &self.parts.live;
         let file = live.team_now(&team.name);
+        let sdk = file.as_ref().map_or_else(|_| String::new(), |file| file.sdk.to_string());
         let model = file.as_ref().ok().zip(live.providers_now().ok()).and_then(|(file, all)| {
             let chosen = all.choose(&file.provider_profile, file.model.as_deref());
             Some(chosen.ok()?.model)
@@ -92,7 +93,7 @@ impl Sight<'_> {
             pending: all - running,
             running,
             waiting: count(|state| state == TaskState::Waiting),
-            sdk: "native".to_owned(),
+            sdk,
             model,
             usage_today: (self.parts.spent)(&team.name),
             children: self.tree.children(name).count(),

@@ -6,7 +6,8 @@ use hivewright_actors::{
     blocking,
     budget::{
         Caps, Day, Days, Tally,
-        records::{self as spending, UsageQuery, UsageRank},
+        query::{UsageQuery, UsageRank},
+        records as spending,
     },
     clock::Timestamp,
     ids::TaskId,

@@ -196,7 +196,7 @@ pub(super) fn error_text(json: &Value) -> Option<String> {
 }
 
 /// An error with its causes, without the address: that may hold a credential.
-fn because(error: &reqwest::Error) -> String {
+pub(crate) fn because(error: &reqwest::Error) -> String {
     let mut causes = Vec::new();
     let mut next = std::error::Error::source(error);
     while let Some(cause) = next {

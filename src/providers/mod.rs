@@ -17,11 +17,11 @@ use crate::settings::providers::{Profile, Provider};
 mod anthropic;
 pub mod client;
 pub(crate) mod fault;
-mod http;
+pub(crate) mod http;
 pub(crate) mod offline;
 mod openai;
 pub(crate) mod sse;
-mod tokens;
+pub(crate) mod tokens;
 
 use fault::{Fault, Remedy};
 
@@ -187,9 +187,24 @@ fn items(list: &RawValue) -> &str {
     list.get(1..list.len() - 1).unwrap_or_default()
 }
 
+/// The address of an endpoint, and the header that authenticates us there.
+pub(crate) struct Access {
+    pub(crate) url: String,
+    pub(crate) credential: Option<(&'static str, String)>,
+}
+
+/// Where an endpoint of a profile is: `path` is what stands behind the version.
+pub(crate) fn access(profile: &Profile, path: &str) -> Result<Access, Fault> {
+    match profile.provider {
+        Provider::Anthropic => anthropic::request::access(profile, path),
+        Provider::OpenAi => openai::request::access(profile, path),
+        Provider::Offline => Err(Fault::new(Code::Internal, Remedy::None, "it has no address")),
+    }
+}
+
 /// The key of a profile that cannot do without.
-fn key<'a>(ask: &Ask<'a>) -> Result<&'a str, Fault> {
-    let key = ask.profile.api_key.as_ref().map(|key| key.expose());
+fn key(profile: &Profile) -> Result<&str, Fault> {
+    let key = profile.api_key.as_ref().map(|key| key.expose());
     key.ok_or_else(|| Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"))
 }
 

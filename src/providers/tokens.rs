@@ -9,7 +9,7 @@ const MOST: u64 = 1 << 40;
 /// A count within reason.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(from = "u64")]
-pub(super) struct Tokens(pub(super) u64);
+pub(crate) struct Tokens(pub(crate) u64);
 
 impl From<u64> for Tokens {
     fn from(told: u64) -> Self {

@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     ops::RangeInclusive,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -74,6 +74,7 @@ settings! {
         defaults: Defaults,
         tasks: Tasks,
         sandbox: Sandbox,
+        engines: Engines,
         retention: Terms,
         backup: Backup,
     }
@@ -176,6 +177,40 @@ settings! {
         memory: Size = gib(1),
     }
 
+    /// Command-line agents that answer for teams whose `sdk` names them.
+    pub struct Engines {
+        claude: ClaudeSettings,
+        codex: CodexSettings,
+        pi: PiSettings,
+    }
+
+    pub struct ClaudeSettings {
+        /// Its program; otherwise one of its name where programs are.
+        #[example("/opt/agents/bin/claude")]
+        #[counts(NextTurn)]
+        binary: Option<PathBuf> = None,
+    }
+
+    pub struct CodexSettings {
+        /// Its program; otherwise one of its name where programs are.
+        #[example("/opt/agents/bin/codex")]
+        #[counts(NextTurn)]
+        binary: Option<PathBuf> = None,
+        /// How it is spoken to.
+        #[counts(NextTurn)]
+        mode: CodexMode = CodexMode::AppServer,
+    }
+
+    pub struct PiSettings {
+        /// Its program; otherwise one of its name where programs are.
+        #[example("/opt/agents/bin/pi")]
+        #[counts(NextTurn)]
+        binary: Option<PathBuf> = None,
+        /// How it is spoken to.
+        #[counts(NextTurn)]
+        mode: PiMode = PiMode::Rpc,
+    }
+
     /// When backups are made, and where they go.
     pub struct Backup {
         /// How often the service makes one by itself.
@@ -226,17 +261,43 @@ words! {
     pub enum Sdk {
         /// The models of `providers.yaml`, with our own tool loop.
         Native = "native",
+        /// Claude Code, by its command line.
+        Claude = "claude",
+        /// Codex, by its command line.
+        Codex = "codex",
+        /// Pi, by its command line.
+        Pi = "pi",
     }
 }
 
-choices!(Level, Durability, Sdk);
+words! {
+    /// How Codex is spoken to.
+    pub enum CodexMode {
+        /// By requests: it can be told more while it works.
+        AppServer = "app-server",
+        /// By one prompt.
+        Exec = "exec",
+    }
+}
+
+words! {
+    /// How Pi is spoken to.
+    pub enum PiMode {
+        /// By commands: it can be told more while it works.
+        Rpc = "rpc",
+        /// By one prompt.
+        Json = "json",
+    }
+}
+
+choices!(Level, Durability, Sdk, CodexMode, PiMode);
 
 /// The tools of a team that was given no others.
 pub(crate) const TEAM_TOOLS: [&str; 8] =
     ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Sections that other versions have.
-const MISSING: [&str; 5] = ["sessions", "browser", "skill_repository", "engines", "plugins"];
+const MISSING: [&str; 4] = ["sessions", "browser", "skill_repository", "plugins"];
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 const POLICY_EXAMPLE: &str = "
@@ -293,6 +354,18 @@ impl Store {
             })
         });
         self
+    }
+}
+
+impl Engines {
+    /// The program of a command-line agent, if it is named.
+    pub fn binary(&self, sdk: Sdk) -> Option<&Path> {
+        match sdk {
+            Sdk::Native => None,
+            Sdk::Claude => self.claude.binary.as_deref(),
+            Sdk::Codex => self.codex.binary.as_deref(),
+            Sdk::Pi => self.pi.binary.as_deref(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking, words};
 
 use super::{
-    config::{DAY, LONGEST_TURN, read_tools},
+    config::{DAY, LONGEST_TURN, Sdk, read_tools},
     declare::{Group, settings},
     field::Field,
     home::{Home, resolve},
@@ -36,6 +36,8 @@ settings! {
         #[read(read_model)]
         #[example("default:claude-sonnet-5-5")]
         model: Option<String> = None,
+        /// What runs its turns: our own loop, or a command-line agent, which is to be installed.
+        sdk: Sdk = Sdk::Native,
         /// How much the model thinks, where it can. Absent: as the model does by itself. `/think` in a topic comes first.
         #[example("medium")]
         thinking: Option<Thinking> = None,
@@ -129,7 +131,7 @@ const RETIRED: [(&str, &str); 6] = [
         "secrets don't belong in this file; `hivewright vault set` takes them, and the key of a model goes into `config/providers.yaml`",
     ),
     ("parent", "the service keeps the tree of teams; leave it out"),
-    ("engine", "`provider_profile` and `model` choose what answers"),
+    ("engine", "use `sdk`; `provider_profile` and `model` choose the model"),
     ("maxTurns", "use `max_steps`"),
     ("scope", "a team is given its scope when it is created; `description` says what it is for"),
     ("log_level", "use `log.level` in `config/config.yaml`"),

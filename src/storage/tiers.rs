@@ -15,7 +15,7 @@ use std::{
 
 use hivewright_actors::{
     archive::Archive,
-    budget::records::{UsagePlace, UsageQuery},
+    budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
     order::{Part, Window},

@@ -89,7 +89,7 @@ impl NewTeam {
     ) -> Result<org::Spawn, WishError> {
         let config = self.check(live).await?;
         let name = names::check_name(&self.name)?;
-        let file = self.file(&name, &config.defaults.allowed_tools);
+        let file = self.file(&name, &config.defaults);
         Ok(org::Spawn {
             parent: self.parent.unwrap_or_else(|| MAIN.to_owned()).into(),
             by: By::Operator(operator.to_owned()),

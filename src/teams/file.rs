@@ -2,13 +2,19 @@
 
 use hivewright_actors::{budget::Caps, ids::TeamName};
 
-use crate::{api::teams::NewTeam, settings::references::escaped};
+use crate::{
+    api::teams::NewTeam,
+    settings::{
+        config::{Defaults, Sdk},
+        references::escaped,
+    },
+};
 
 impl NewTeam {
     /// The file of the team, as it is written, and as a person is shown it who decides on the team. It
     /// says what was asked for; everything else is the default.
-    pub fn file(&self, name: &TeamName, usual_tools: &[String]) -> String {
-        let tools = self.allowed_tools.as_deref().unwrap_or(usual_tools);
+    pub fn file(&self, name: &TeamName, usual: &Defaults) -> String {
+        let tools = self.allowed_tools.as_deref().unwrap_or(&usual.allowed_tools);
         let tools: Vec<_> = tools.iter().map(|tool| quoted(tool)).collect();
         let mut text = format!(
             "# What this team is and may do. Only the operator writes this file; a change counts from\n\
@@ -17,6 +23,10 @@ impl NewTeam {
         );
         if let Some(profile) = &self.provider_profile {
             text += &format!("provider_profile: {}\n", quoted(profile));
+        }
+        let sdk = self.sdk.unwrap_or(usual.sdk);
+        if sdk != Sdk::Native {
+            text += &format!("sdk: {sdk}\n");
         }
         text += &format!("allowed_tools: [{}]\n", tools.join(", "));
         let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
@@ -93,12 +103,17 @@ mod tests {
         read_team(&place.home, "scouts").unwrap()
     }
 
+    fn defaults() -> Defaults {
+        Defaults { allowed_tools: Vec::new(), ..Defaults::default() }
+    }
+
     /// OR-20, OR-60
     #[test]
     fn a_made_file_says_what_was_asked_for() {
         let wish = NewTeam {
             description: "Looks \"around\":\n# and back ${env:HOME} ${vault:KEY}\t".to_owned(),
             provider_profile: Some("cheap".to_owned()),
+            sdk: Some(Sdk::Codex),
             allowed_tools: Some(["@files", "!bash", "*"].map(str::to_owned).to_vec()),
             budgets: Some(Caps {
                 usd_per_day: Some(2.5),
@@ -108,13 +123,14 @@ mod tests {
             ..NewTeam::default()
         };
 
-        let team = read(&wish.file(&"scouts".into(), &[]));
+        let team = read(&wish.file(&"scouts".into(), &defaults()));
 
         assert_eq!(
             team,
             Team {
                 description: wish.description,
                 provider_profile: "cheap".to_owned(),
+                sdk: Sdk::Codex,
                 allowed_tools: wish.allowed_tools.unwrap(),
                 budgets: wish.budgets.unwrap(),
                 ..Team::new("scouts")
@@ -124,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_file_with_nothing_special_is_a_team_with_defaults() {
-        let team = read(&NewTeam::default().file(&"scouts".into(), &[]));
+        let team = read(&NewTeam::default().file(&"scouts".into(), &defaults()));
 
         assert_eq!(team, Team::new("scouts"));
     }
@@ -159,8 +175,8 @@ mod tests {
         #[test]
         fn any_text_survives_as_a_description(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}|[${}a-z:\"\\\\#\\n]{0,40}") {
             let wish = NewTeam { description: text.clone(), ..NewTeam::default() };
-            prop_assert_eq!(read(&wish.file(&"scouts".into(), &[])).description, text.clone());
-            let changed = redescribed(&NewTeam::default().file(&"scouts".into(), &[]), &text);
+            prop_assert_eq!(read(&wish.file(&"scouts".into(), &defaults())).description, text.clone());
+            let changed = redescribed(&NewTeam::default().file(&"scouts".into(), &defaults()), &text);
             prop_assert_eq!(read(&changed).description, text);
         }
     }

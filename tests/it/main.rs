@@ -27,6 +27,7 @@ mod conversation;
 mod crash;
 mod delegations;
 mod disk;
+mod engines;
 mod events;
 mod fake_model;
 mod faults;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::doctor::{Finding, FindingState},
-    doctor::{machine, models, settings},
+    doctor::{engines, machine, models, settings},
 };
 
 mod service;
@@ -63,6 +63,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let asked = |done, total| gauge.set(done, total, "models");
     add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
     drop(gauge);
+    let agents = settings.config.as_ref().map(|config| config.engines.clone());
+    add(engines::check(&context.home, &agents.unwrap_or_default()));
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));
     add(machine::clock(&context.home));

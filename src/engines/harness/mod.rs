@@ -1,3 +1,220 @@
-//! Harness: engines that are command-line agents, each turn a process of its own in the sandbox.
+//! Harness: engines that are command-line agents. Each turn has a process of its own, in the sandbox.
+//!
+//! The agent runs its own loop; what it calls are our tools. To the turn that is a series of steps like any other: a
+//! step ends when the agent calls something, the turn runs that on the one path of all tools, and the agent hears the
+//! result when the next step begins. The process lives from the first step to the end of the turn.
 
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use hivewright_actors::{
+    engine::{Engine, EngineEvent, EngineFailure, EngineReply, EventSink, Paid, StepRequest},
+    ids::TurnId,
+    task::Code,
+    usage::Usage,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    installed::Installed,
+    relay::{self, Pass},
+    voice::Voice,
+};
+use crate::{
+    sandbox::process::{
+        Sandbox, SandboxError,
+        agent::{AgentJob, FILES, HOME, PORT, SOCKET, WORK},
+        plan::AgentProgram,
+    },
+    settings::{config::Sdk, providers::Profile},
+    vault::scrubbers::Scrubbers,
+};
+
+pub mod bridge;
+pub mod lines;
 pub mod program;
+mod running;
+pub mod wake;
+
+use program::{Order, Program};
+use running::Running;
+
+/// An agent whose turn is over has this long to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What all agents share.
+pub struct Harness {
+    sandbox: Arc<Sandbox>,
+    http: reqwest::Client,
+    /// This program, which is also the bridge to our tools.
+    bridge: PathBuf,
+    /// Agents between two steps.
+    resting: Mutex<HashMap<TurnId, Running>>,
+}
+
+impl Harness {
+    pub fn new(sandbox: Arc<Sandbox>, http: reqwest::Client, bridge: PathBuf) -> Self {
+        Self { sandbox, http, bridge, resting: Mutex::default() }
+    }
+}
+
+/// An engine that is a command-line agent.
+#[derive(Clone)]
+pub struct AgentEngine {
+    pub harness: Arc<Harness>,
+    pub program: Arc<dyn Program>,
+    pub installed: Installed,
+    pub sdk: Sdk,
+    pub model: String,
+    /// The profile that its model calls are paid from, and its fallbacks.
+    pub chain: Vec<Arc<Profile>>,
+    pub scrubbers: Arc<Scrubbers>,
+    /// Answers what is asked outside of a conversation.
+    pub native: Arc<dyn Engine>,
+}
+
+impl Engine for AgentEngine {
+    fn run(&self, request: StepRequest, events: EventSink) -> BoxFuture<'static, EngineReply> {
+        let engine = self.clone();
+        async move {
+            let cancel = request.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    Err(EngineFailure::new(Code::Cancelled, "the agent was stopped"))
+                }
+                reply = engine.step(request, events) => reply,
+            }
+        }
+        .boxed()
+    }
+
+    fn ask(&self, request: StepRequest, events: EventSink) -> BoxFuture<'static, EngineReply> {
+        self.native.ask(request, events)
+    }
+}
+
+impl AgentEngine {
+    async fn step(&self, request: StepRequest, events: EventSink) -> EngineReply {
+        let scrubber = self.scrubbers.of(&request.team);
+        let rests = lock(&self.harness.resting).remove(&request.turn);
+        // A conversation that was made smaller is another one: it is told from the beginning.
+        let rests = rests.filter(|running| running.knows(&request));
+        let mut running = match rests {
+            Some(mut running) => {
+                running.go_on(&request);
+                running
+            }
+            None => self.start(&request).await?,
+        };
+        let mut voice = Voice::new(events.clone(), &scrubber);
+        let stepped = running.step(&mut voice, &request, &scrubber).await;
+        voice.end();
+        let usage = running.take_usage();
+        let profile = self.chain.first().map(|profile| profile.name.clone()).unwrap_or_default();
+        let model = self.model.clone();
+        match stepped {
+            Ok(reply) => {
+                self.harness.rest(request.turn, running, request.cancel);
+                Ok(reply.paid(profile, model, usage))
+            }
+            Err(failure) => {
+                if usage != Usage::default() {
+                    events(EngineEvent::Spent(Paid { profile, model, usage }));
+                }
+                tokio::spawn(running.end());
+                Err(failure)
+            }
+        }
+    }
+
+    async fn start(&self, request: &StepRequest) -> Result<Running, EngineFailure> {
+        let order = self.order(request)?;
+        let launch = self.program.launch(&order);
+        let Installed { binary, mut shown, path, .. } = self.installed.clone();
+        shown.push(self.harness.bridge.clone());
+        let job = AgentJob {
+            program: AgentProgram { binary, args: launch.args, shown, path },
+            env: launch.env,
+            files: launch.files,
+        };
+        let agent = self.harness.sandbox.start(job).await.map_err(unstarted)?;
+        let spent: Arc<Mutex<Usage>> = Arc::default();
+        let counted = spent.clone();
+        let pass = Pass {
+            token: order.token.clone(),
+            model: self.model.clone(),
+            chain: self.chain.clone(),
+            spent: Arc::new(move |paid| {
+                *lock(&counted) += paid.usage;
+            }),
+            may_spend: Arc::new(|| Ok(())),
+        };
+        let http = self.harness.http.clone();
+        let relay = |listener, ends| relay::serve(listener, pass, http, ends);
+        let dialogue = self.program.dialogue(&order);
+        let running = Running::new(agent, dialogue, request, &order.token, spent, relay);
+        tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
+        Ok(running)
+    }
+
+    fn order(&self, request: &StepRequest) -> Result<Order, EngineFailure> {
+        let system = &request.system;
+        let parts = [&*system.shared, &system.team, &system.turn];
+        let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
+        Ok(Order {
+            model: self.model.clone(),
+            thinking: request.thinking,
+            system: parts.collect::<Vec<_>>().join("\n\n"),
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            workspace: WORK.into(),
+            home: HOME.into(),
+            files: FILES.into(),
+            relay: format!("http://127.0.0.1:{PORT}"),
+            token: token()?,
+            bridge: self.harness.bridge.clone(),
+            socket: SOCKET.into(),
+        })
+    }
+}
+
+impl Harness {
+    /// Keeps an agent until the next step, at most until its turn is over.
+    fn rest(self: &Arc<Self>, turn: TurnId, running: Running, over: CancellationToken) {
+        lock(&self.resting).insert(turn.clone(), running);
+        let harness = self.clone();
+        tokio::spawn(async move {
+            over.cancelled().await;
+            // It may be at its next step, which ends it by itself.
+            let rested = lock(&harness.resting).remove(&turn);
+            if let Some(running) = rested {
+                running.end().await;
+            }
+        });
+    }
+}
+
+/// 256 bits that nobody can guess, in hex.
+fn token() -> Result<String, EngineFailure> {
+    let mut bits = [0; 32];
+    getrandom::fill(&mut bits)
+        .map_err(|error| EngineFailure::new(Code::Internal, format!("no random bits: {error}")))?;
+    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unstarted(error: SandboxError) -> EngineFailure {
+    let code = match &error {
+        SandboxError::Unavailable { .. } => Code::ConfigError,
+        _ => Code::Crash,
+    };
+    EngineFailure::new(code, format!("the agent cannot be started: {error}"))
+}

@@ -17,13 +17,9 @@ pub struct Order {
     pub system: String,
     /// Our tools, by their plain names.
     pub tools: Vec<String>,
-    /// The session of the agent that goes on.
-    pub session: Option<String>,
-    /// The name that a new session gets, where the agent lets us choose: a UUID.
-    pub new_session: String,
-    /// The team's folder, where it is started.
+    /// An empty folder, where it is started.
     pub workspace: PathBuf,
-    /// Its private home, which stays from turn to turn.
+    /// Its private home. It is gone with the process.
     pub home: PathBuf,
     /// The folder of the files in [`Launch::files`], of this turn.
     pub files: PathBuf,
@@ -67,9 +63,6 @@ pub trait Dialogue: Send {
     /// It is told something, after [`Act::Ready`]: the task of the turn, and later what a person adds.
     fn tell(&mut self, text: &str) -> Vec<Act>;
 
-    /// It is to stop, as it does when asked. None if it cannot be asked.
-    fn interrupt(&mut self) -> Option<Vec<Act>>;
-
     /// Its output has ended, before an [`Act::Done`].
     fn ended(&mut self) -> EngineFailure;
 }
@@ -83,8 +76,6 @@ pub enum Act {
     CloseInput,
     /// It can be told something now.
     Ready,
-    /// The name of its session, under which it can go on later.
-    Session(String),
     /// The next piece of text.
     Text(String),
     /// The next piece of reasoning.
@@ -93,10 +84,10 @@ pub enum Act {
     Block(Block),
     /// The model's message is complete, with why it stopped: no more calls of it follow.
     MessageEnd(Option<String>),
+    /// What was said of the model's message is void: it is written again.
+    Reset,
     /// Something that a person may want to know. No sign of life.
     Note(String),
-    /// It does not know the session that was to go on.
-    SessionUnknown,
     /// The turn is over.
     Done(Result<(), EngineFailure>),
 }

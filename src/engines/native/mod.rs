@@ -13,6 +13,7 @@ use hivewright_actors::{
 };
 
 use crate::{
+    engines::voice::{Voice, clean_blocks},
     providers::{
         self, Answer, Ask, call_ids,
         fault::{Fault, Remedy},
@@ -26,11 +27,9 @@ mod gate;
 mod line;
 pub mod retry;
 pub(super) mod state;
-mod voice;
 
 use retry::RetryPolicy;
 use state::ProfileState;
-use voice::{Voice, clean_blocks};
 
 /// A model that pauses more often than this within a step is not coming to an end.
 const MOST_PAUSES: usize = 8;
@@ -298,7 +297,8 @@ fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
     EngineFailure { code, message: messages.join("; "), retry_after, answered }
 }
 
-fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
+/// Puts the price to the figures.
+pub(super) fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
     usage.cost_usd = pricing.map(|pricing| {
         let parts = [
             (usage.input, pricing.input),

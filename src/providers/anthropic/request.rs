@@ -12,9 +12,10 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
-    written,
+    Access, Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts,
+    sent_arguments, written,
 };
+use crate::settings::providers::Profile;
 
 const API: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
@@ -43,17 +44,23 @@ struct Turn {
     content: Vec<Value>,
 }
 
+pub(in crate::providers) fn access(profile: &Profile, path: &str) -> Result<Access, Fault> {
+    let base = profile.api_url.as_deref().unwrap_or(API);
+    let credential = Some(("x-api-key", key(profile)?.to_owned()));
+    Ok(Access { url: endpoint(base, path), credential })
+}
+
 pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
-    let base = ask.profile.api_url.as_deref().unwrap_or(API);
-    let headers = vec![
+    let Access { url, credential } = access(ask.profile, "messages")?;
+    let mut headers = vec![
         ("content-type", "application/json".to_owned()),
         ("anthropic-version", VERSION.to_owned()),
-        ("x-api-key", key(ask)?.to_owned()),
     ];
+    headers.extend(credential);
     let tools =
         written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
     let head = head(ask, tools.as_deref());
-    Outgoing::new(endpoint(base, "messages"), headers, &head, &messages(ask)?)
+    Outgoing::new(url, headers, &head, &messages(ask)?)
 }
 
 /// All but the messages. Markers stand at the end of what is the same for all, which covers the tools before it,

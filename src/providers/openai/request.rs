@@ -14,9 +14,10 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
-    unwritable, written,
+    Access, Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts,
+    sent_arguments, unwritable, written,
 };
+use crate::settings::providers::Profile;
 
 const API: &str = "https://api.openai.com";
 const OWN_HOST: &str = "api.openai.com";
@@ -40,21 +41,32 @@ struct Head<'a> {
     tools: Option<&'a RawValue>,
 }
 
-pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
-    let base = ask.profile.api_url.as_deref().unwrap_or(API);
-    let mut headers = vec![("content-type", "application/json".to_owned())];
+fn base(profile: &Profile) -> &str {
+    profile.api_url.as_deref().unwrap_or(API)
+}
+
+pub(in crate::providers) fn access(profile: &Profile, path: &str) -> Result<Access, Fault> {
+    let base = base(profile);
+    let mut credential = None;
     // A proxy in the house may need none.
-    if is_own(base) || ask.profile.api_key.is_some() {
-        headers.push(("authorization", format!("Bearer {}", key(ask)?)));
+    if is_own(base) || profile.api_key.is_some() {
+        credential = Some(("authorization", format!("Bearer {}", key(profile)?)));
     }
+    Ok(Access { url: endpoint(base, path), credential })
+}
+
+pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
+    let Access { url, credential } = access(ask.profile, "chat/completions")?;
+    let mut headers = vec![("content-type", "application/json".to_owned())];
+    headers.extend(credential);
     let tools =
         written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
-    let head = head(ask, is_own(base), tools.as_deref());
+    let head = head(ask, is_own(base(ask.profile)), tools.as_deref());
     let mut messages = Messages::new(ask, FORMAT, conversation, conversation(ask.messages))?;
     if let Some(system) = system(ask.system)? {
         messages.earlier.insert(0, system);
     }
-    Outgoing::new(endpoint(base, "chat/completions"), headers, &head, &messages)
+    Outgoing::new(url, headers, &head, &messages)
 }
 
 fn tool(spec: &ToolSpec) -> Value {

@@ -12,8 +12,8 @@ use std::{
 
 use hivewright_actors::policy::caution::SELF_FOLDERS;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::{
     fs::{Mode, OFlags},
@@ -22,6 +22,7 @@ use rustix::{
 };
 
 use super::{
+    agent,
     launch::Home,
     layers::{Layer, Missing},
     plan::{Folder, Plan},
@@ -87,7 +88,7 @@ pub(super) fn apply(plan: &Plan, home: &Home) -> Result<(), Missing> {
     limit(plan)?;
     drop_capabilities()?;
     restrict_files(plan, home)?;
-    seccomp::apply(plan.namespaces)
+    seccomp::apply(plan.namespaces, plan.agent().is_some())
 }
 
 fn limit(plan: &Plan) -> Result<(), Missing> {
@@ -193,6 +194,14 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
     }
     for path in [&home.home, &home.tmp] {
         rules = allow_path(rules, path, writable())?;
+    }
+    if let Some(program) = plan.agent() {
+        let port = NetPort::new(agent::PORT, AccessNet::ConnectTcp);
+        rules = rules.add_rule(port).map_err(|error| Missing::new(Layer::Landlock, error))?;
+        rules = allow_path(rules, Path::new(agent::FILES), look)?;
+        for path in &program.shown {
+            rules = allow_path(rules, path, look | AccessFs::Execute)?;
+        }
     }
     for (position, folder) in plan.folders.iter().enumerate() {
         let handle = open_folder(folder)?;

@@ -5,25 +5,29 @@
 //! worker confines itself and becomes the program. Without namespaces the first two are one.
 
 use std::{
+    ffi::OsString,
     fs::File,
     io::{self, Write},
+    net::{Ipv4Addr, TcpListener},
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
         unix::process::CommandExt,
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
     process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus},
     thread::UnshareFlags,
 };
 
 use super::{
+    agent::{PORT, WORK},
     cgroup, confine,
     layers::{Layer, Missing},
     mounts,
@@ -161,6 +165,9 @@ fn enter_namespaces() -> Result<(), Missing> {
 fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
     let base = Missing::of(Layer::Base, "first process");
     mounts::enter(plan)?;
+    if plan.agent().is_some() {
+        listen(control).map_err(Missing::of(Layer::Network, "a port inside"))?;
+    }
     let first = ourselves()?;
     let worker = match sys::fork().map_err(Missing::of(Layer::Base, "fork"))? {
         Fork::Child => leave(end_with(&first).and_then(|()| work(plan)), control),
@@ -174,6 +181,21 @@ fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
             Err(errno) => return Err(base(errno)),
         }
     }
+}
+
+/// Hands the daemon a socket that belongs to this network, and to which nothing else leads.
+fn listen(control: &UnixStream) -> io::Result<()> {
+    sys::raise_loopback()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
+    let mut line = serde_json::to_vec(&Report::Listening)?;
+    line.push(b'\n');
+    let handles = [listener.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&handles));
+    let parts = [io::IoSlice::new(&line)];
+    rustix::net::sendmsg(control, &parts, &mut ancillary, SendFlags::empty())?;
+    Ok(())
 }
 
 /// Signals travel through the namespace's border as codes above 128, as a shell would tell them.
@@ -200,30 +222,46 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     } else {
         Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
-    let workspace = plan.folders.first();
-    let workspace =
-        workspace.ok_or_else(|| Missing::new(Layer::Base, "the plan names no workspace"))?;
-    rustix::process::chdir(&workspace.path).map_err(Missing::of(Layer::Base, "workspace"))?;
+    let workspace = match plan.agent() {
+        Some(_) => Path::new(WORK),
+        None => plan
+            .folders
+            .first()
+            .map(|folder| folder.path.as_path())
+            .ok_or_else(|| Missing::new(Layer::Base, "the plan names no workspace"))?,
+    };
+    rustix::process::chdir(workspace).map_err(Missing::of(Layer::Base, "workspace"))?;
     confine::apply(plan, &home)?;
-    match &plan.program {
-        Program::SelfTest(targets) => Ok(probe::attempt(targets)),
-        Program::Bash(command) => {
-            let error = Command::new("/bin/bash")
-                .arg("-c")
-                .arg(command)
-                .env_clear()
-                .envs(&plan.env)
-                .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-                .env("HOME", &home.home)
-                .env("TMPDIR", &home.tmp)
-                .env("USER", "team")
-                .env("LANG", "C.UTF-8")
-                .env("TERM", "dumb")
-                .env("SHELL", "/bin/bash")
-                .exec();
-            Err(Missing::new(Layer::Base, format!("/bin/bash: {error}")))
+    let (binary, args) = match &plan.program {
+        Program::SelfTest(targets) => return Ok(probe::attempt(targets)),
+        Program::Bash(command) => (Path::new("/bin/bash"), vec!["-c", command]),
+        Program::Agent(agent) => {
+            // What it reads and what it prints are the two directions of one stream.
+            rustix::stdio::dup2_stdin(io::stdout()).map_err(Missing::of(Layer::Base, "input"))?;
+            (agent.binary.as_path(), agent.args.iter().map(String::as_str).collect())
         }
-    }
+    };
+    let error = Command::new(binary)
+        .args(args)
+        .env_clear()
+        .envs(&plan.env)
+        .env("PATH", path(plan))
+        .env("HOME", &home.home)
+        .env("TMPDIR", &home.tmp)
+        .env("USER", "team")
+        .env("LANG", "C.UTF-8")
+        .env("TERM", "dumb")
+        .env("SHELL", "/bin/bash")
+        .exec();
+    Err(Missing::new(Layer::Base, format!("{}: {error}", binary.display())))
+}
+
+/// Where programs are found. An agent may be a script whose interpreter stands in a folder that it is shown.
+fn path(plan: &Plan) -> OsString {
+    let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let shown = plan.agent().map(|agent| agent.path.as_slice()).unwrap_or_default();
+    let folders = shown.iter().map(PathBuf::as_path).chain(system.map(Path::new));
+    std::env::join_paths(folders).unwrap_or_else(|_| system.join(":").into())
 }
 
 /// A process that does nothing for a while, away from its parent.

@@ -40,6 +40,7 @@ use super::{
 };
 use crate::settings::{config::Limits, team::Access};
 
+pub mod agent;
 pub mod capture;
 mod cgroup;
 mod confine;
@@ -59,6 +60,9 @@ const FILE_SIZE: u64 = 10 << 30;
 const KEPT: usize = 10 << 20;
 /// How long a command has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_millis(1200);
+
+/// What every process in the sandbox can read.
+pub const SYSTEM_FOLDERS: &[&str] = confine::SYSTEM;
 
 /// Nothing of a command that was cut off lives longer.
 pub const SETTLED: Duration = Duration::from_secs(10);
@@ -415,6 +419,7 @@ fn folders(workspace: &Workspace) -> io::Result<Vec<Folder>> {
         .collect()
 }
 
+#[derive(Debug)]
 struct Scratch {
     path: PathBuf,
 }

@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use super::{
+    agent,
     confine::{self, DEVICES, SYSTEM},
     layers::{Layer, Missing},
     plan::Plan,
@@ -49,6 +50,12 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     tree.processes(plan)?;
     tree.bind(&plan.scratch.join("tmp"), Path::new("/tmp"), WRITABLE)?;
     tree.bind(&plan.scratch.join("home"), Path::new(HOME), WRITABLE)?;
+    if let Some(agent) = plan.agent() {
+        tree.bind(&plan.scratch.join(agent::NAME), Path::new(agent::FILES), READ_ONLY)?;
+        for path in &agent.shown {
+            tree.bind(path, path, READ_ONLY)?;
+        }
+    }
     tree.folders(plan)?;
     tree.become_root()
 }

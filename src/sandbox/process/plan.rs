@@ -51,13 +51,27 @@ pub(super) struct Folder {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Program {
     Bash(String),
+    Agent(AgentProgram),
     /// The attempts of the self-test.
     SelfTest(super::probe::Targets),
 }
 
-/// What a launcher reports, once.
+/// A command-line agent: it talks through its standard streams, and to one port.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AgentProgram {
+    pub binary: PathBuf,
+    pub args: Vec<String>,
+    /// What it may read and run besides, at the same place inside.
+    pub shown: Vec<PathBuf>,
+    /// Where it finds programs, before those of the system.
+    pub path: Vec<PathBuf>,
+}
+
+/// What a launcher reports: how it ended, at last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
+    /// A socket goes with it, where the agent will knock.
+    Listening,
     /// It could not confine the program, so it did not run it.
     Refused(Missing),
     Ended(Ended),
@@ -83,6 +97,14 @@ impl Drop for Plan {
 }
 
 impl Plan {
+    /// The agent that it starts, if it is one.
+    pub(super) fn agent(&self) -> Option<&AgentProgram> {
+        match &self.program {
+            Program::Agent(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
     /// Length and JSON.
     pub(super) fn to_bytes(&self) -> io::Result<Zeroizing<Vec<u8>>> {
         let body = Zeroizing::new(serde_json::to_vec(self)?);

@@ -48,8 +48,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_clock_adjtime,
     libc::SYS_settimeofday,
     libc::SYS_adjtimex,
-    // No sockets at all: even a local one could reach a service of the machine.
-    libc::SYS_socket,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
@@ -110,21 +108,28 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Installs the filters on this thread and all that comes from it.
 ///
-/// More is refused where no namespaces keep the machine's own files and processes out of sight.
-pub(super) fn apply(namespaces: bool) -> Result<(), Missing> {
-    for program in programs(namespaces).map_err(|error| Missing::new(Layer::Seccomp, error))? {
+/// More is refused where no namespaces keep the machine's own files and processes out of sight. What `connects` gets
+/// sockets; it has a network of its own.
+pub(super) fn apply(namespaces: bool, connects: bool) -> Result<(), Missing> {
+    for program in
+        programs(namespaces, connects).map_err(|error| Missing::new(Layer::Seccomp, error))?
+    {
         seccompiler::apply_filter(&program).map_err(|error| Missing::new(Layer::Seccomp, error))?;
     }
     Ok(())
 }
 
-fn programs(namespaces: bool) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+fn programs(
+    namespaces: bool,
+    connects: bool,
+) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-    Ok([program(absent, libc::ENOSYS)?, program(refused(namespaces)?, libc::EPERM)?])
+    Ok([program(absent, libc::ENOSYS)?, program(refused(namespaces, connects)?, libc::EPERM)?])
 }
 
-fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
+fn refused(namespaces: bool, connects: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_socket, sockets(connects)?);
     let mut clone = Vec::new();
     for flag in NAMESPACES {
         let flag = u64::from(flag.unsigned_abs());
@@ -152,6 +157,20 @@ fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
         }
     }
     Ok(rules)
+}
+
+/// Which sockets are refused: all, since even a local one could reach a service of the machine; or those of other families
+/// than a connection inside its own network needs.
+fn sockets(connects: bool) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    if !connects {
+        return Ok(Vec::new());
+    }
+    let others = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6].map(|family| {
+        let (dword, family) = (SeccompCmpArgLen::Dword, u64::from(family.unsigned_abs()));
+        SeccompCondition::new(0, dword, SeccompCmpOp::Ne, family)
+    });
+    let others = others.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![SeccompRule::new(others)?])
 }
 
 fn when(
@@ -218,7 +237,7 @@ mod tests {
         for namespaces in [true, false] {
             let confined = std::thread::spawn(move || {
                 rustix::thread::set_no_new_privs(true).unwrap();
-                apply(namespaces).unwrap();
+                apply(namespaces, false).unwrap();
                 families.map(|family| {
                     let family = AddressFamily::from_raw(family as u16);
                     [SocketType::STREAM, SocketType::DGRAM, SocketType::RAW]
@@ -235,7 +254,7 @@ mod tests {
     #[test]
     fn the_filters_compile_for_this_machine() {
         for namespaces in [true, false] {
-            let programs = programs(namespaces).unwrap();
+            let programs = programs(namespaces, false).unwrap();
 
             assert!(programs.iter().all(|program| program.len() > ABSENT.len()));
         }

@@ -1,9 +1,18 @@
 //! The few system calls that no safe wrapper offers.
 #![expect(unsafe_code, reason = "fork, unshare and three raw system calls have no safe form")]
 
-use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ffi::CString,
+    io,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    path::Path,
+};
 
-use rustix::{process::Pid, thread::UnshareFlags};
+use rustix::{
+    net::{AddressFamily, SocketType},
+    process::Pid,
+    thread::UnshareFlags,
+};
 
 /// Which side of a fork this is.
 pub(super) enum Fork {
@@ -35,6 +44,19 @@ pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 pub(super) fn close_inherited() -> io::Result<()> {
     // SAFETY: takes three numbers and touches no memory of ours.
     done(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) })
+}
+
+/// Raises the loopback of this network namespace.
+pub(super) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the socket is open, and the kernel reads a structure that lives through the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    done(result.into())
 }
 
 /// The outcome of a system call, by what it returned just now.

@@ -6,6 +6,7 @@ use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
 
 use super::*;
 use crate::settings::{
+    config::Sdk,
     load::{self, File, read_team},
     setting::Interval,
     team::{Access, AllowedDir, Team},
@@ -27,6 +28,7 @@ fn every_field_of_a_team_is_read() {
 description: They look around.
 provider_profile: cheap
 model: {{provider: local, model: llama3:8b}}
+sdk: codex
 thinking: high
 queue_mode: steer
 max_steps: 7
@@ -50,6 +52,7 @@ heartbeat: 30m
             description: "They look around.".into(),
             provider_profile: "cheap".into(),
             model: Some("local:llama3:8b".into()),
+            sdk: Sdk::Codex,
             thinking: Some(Thinking::High),
             queue_mode: QueueMode::Steer,
             max_steps: 7,

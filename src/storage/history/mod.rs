@@ -31,7 +31,7 @@ use std::{
 };
 
 use hivewright_actors::{
-    budget::records::{UsagePlace, UsageQuery},
+    budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
     order::{Part, Window},

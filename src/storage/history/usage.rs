@@ -7,7 +7,10 @@
 use std::collections::HashSet;
 
 use hivewright_actors::{
-    budget::records::{UsagePlace, UsageQuery, UsageRank, ended_tally},
+    budget::{
+        query::{UsagePlace, UsageQuery, UsageRank},
+        records::ended_tally,
+    },
     clock::Timestamp,
     ids::TaskId,
     order::{Order, Part, Window},

@@ -7,9 +7,8 @@ use hivewright_actors::{
     archive::Archive,
     budget::{
         Tally,
-        records::{
-            DayKey, TaskCalls, UsagePlace, UsageQuery, UsageRank, each_task_calls, ended_calls,
-        },
+        query::{UsagePlace, UsageQuery, UsageRank},
+        records::{DayKey, TaskCalls, each_task_calls, ended_calls},
     },
     channel_type::ChannelType,
     clock::Timestamp,

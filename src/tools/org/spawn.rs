@@ -44,10 +44,6 @@ pub(super) struct Args {
     /// Secrets by key, for its vault: put them nowhere else.
     #[serde(default)]
     credentials: BTreeMap<String, String>,
-    // There is but one.
-    #[serde(rename = "sdk")]
-    #[schemars(extend("x-untold" = true))]
-    _sdk: Option<SdkName>,
 }
 
 fn for_models(schema: &mut Schema) {
@@ -62,7 +58,9 @@ fn for_models(schema: &mut Schema) {
         caps.into_iter().flat_map(Map::values_mut).for_each(without_words);
         budgets.remove("description");
     }
-    fields.get_mut("provider_profile").into_iter().for_each(without_words);
+    for field in ["provider_profile", "sdk"] {
+        fields.get_mut(field).into_iter().for_each(without_words);
+    }
 }
 
 /// The name of a field says enough to a model; people are told more of it.
@@ -70,13 +68,6 @@ fn without_words(field: &mut Value) {
     if let Some(keywords) = field.as_object_mut() {
         keywords.remove("description");
     }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum SdkName {
-    /// The configured models, with the tools of Hivewright.
-    Native,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -162,7 +153,7 @@ impl SpawnTeam {
             scope: args.team.scope_accepts.clone(),
             limits: config.limits.tree(),
             plan: FolderPlan {
-                config: args.team.file(&name, &config.defaults.allowed_tools),
+                config: args.team.file(&name, &config.defaults),
                 context: args.team.init_context.clone(),
             },
             bootstrap,
@@ -203,13 +194,13 @@ impl Tool for SpawnTeam {
         let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
-        let (name, usual) = (TeamName::from(&*args.team.name), &config.defaults.allowed_tools);
+        let (name, usual) = (TeamName::from(&*args.team.name), &config.defaults);
         let file = args.team.file(&name, usual);
         if caller.team.name.as_str() != MAIN {
             return ask(format!("team {} makes a team of its own:\n{file}", caller.team.name));
         }
-        let tools = args.team.allowed_tools.as_ref().unwrap_or(usual);
-        let more = beyond(tools, &config.defaults.grantable_tools);
+        let tools = args.team.allowed_tools.as_ref().unwrap_or(&usual.allowed_tools);
+        let more = beyond(tools, &usual.grantable_tools);
         if more.is_empty() {
             return None;
         }

@@ -216,7 +216,7 @@ async fn arguments_that_cannot_be_meant_are_refused_by_name() {
         (json!({"name": "x1", "scope_accepts": []}), "`scope_accepts`"),
         (json!({"name": "X1", "scope_accepts": ["x"]}), "lower-case"),
         (json!({"name": "x1", "scope_accepts": [" "]}), "`scope`"),
-        (json!({"name": "x1", "scope_accepts": ["x"], "sdk": "claude"}), "sdk"),
+        (json!({"name": "x1", "scope_accepts": ["x"], "sdk": "bash"}), "sdk"),
         (
             json!({"name": "x1", "scope_accepts": ["x"], "allowed_tools": ["@all"]}),
             "`allowed_tools`",

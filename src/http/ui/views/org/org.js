@@ -198,6 +198,9 @@ class Organisation extends View {
   }
 }
 
+/** The engine that new teams are given. */
+const USUAL = "as usual";
+
 /** @param {string[]} parents @param {string} [parent] */
 export function createTeam(parents, parent = "main") {
   return ask({
@@ -226,15 +229,17 @@ export function createTeam(parents, parent = "main") {
         placeholder: "How it should work, what to look out for",
       }),
       select("Above it", "parent", parents, { value: parent }),
+      select("Engine", "sdk", [USUAL, "native", "claude", "codex", "pi"], { value: USUAL }),
     ],
     action: "Create the team",
-    submit: async ({ name, description, scope, context, parent: above }) => {
+    submit: async ({ name, description, scope, context, parent: above, sdk }) => {
       const made = await post("/teams", {
         name,
         parent: above,
         description,
         scope_accepts: split(scope),
         ...(context ? { init_context: context } : {}),
+        ...(sdk === USUAL ? {} : { sdk }),
       });
       toast(`Team ${name} is being set up.`, { link: ["Open", write("team", [name])] });
       return made;

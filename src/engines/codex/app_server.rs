@@ -1,0 +1,206 @@
+//! Codex as an app server: JSON-RPC, one message a line.
+
+use std::collections::BTreeMap;
+
+use hivewright_actors::{engine::EngineFailure, task::Code};
+use serde_json::{Value, json};
+
+use super::{
+    NAME, effort,
+    failure::failure,
+    items::{Items, Speech, text},
+};
+use crate::engines::harness::program::{Act, Dialogue, Order};
+
+const NO_SUCH_METHOD: i64 = -32601;
+const OVERLOADED: i64 = -32001;
+
+/// A request of ours that has no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Initialize,
+    Thread,
+    Turn,
+}
+
+pub(super) struct AppServer {
+    /// The settings of the thread.
+    settings: Value,
+    effort: Option<&'static str>,
+    items: Items,
+    thread: String,
+    /// The last turn that has a name.
+    turn: Option<String>,
+    asked: BTreeMap<u64, Asked>,
+    last_id: u64,
+}
+
+impl AppServer {
+    pub(super) fn new(order: &Order) -> Self {
+        // It is at work in its home, as it needs no folder: from that of a team it would take skills.
+        let settings = json!({
+            "model": order.model,
+            "cwd": order.home,
+            "approvalPolicy": "never",
+            "sandbox": "read-only",
+            "ephemeral": true,
+        });
+        Self {
+            settings,
+            effort: order.thinking.map(effort),
+            items: Items::new(order),
+            thread: String::new(),
+            turn: None,
+            asked: BTreeMap::new(),
+            last_id: 0,
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, method: &str, params: Value) -> Act {
+        self.last_id += 1;
+        self.asked.insert(self.last_id, asked);
+        write(json!({"id": self.last_id, "method": method, "params": params}))
+    }
+
+    fn answered(&mut self, id: &Value, line: &Value) -> Vec<Act> {
+        let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else {
+            return Vec::new();
+        };
+        if let Some(error) = line.get("error") {
+            return refused(asked, error);
+        }
+        let result = &line["result"];
+        match asked {
+            Asked::Initialize => {
+                let settings = self.settings.take();
+                let thread = self.ask(Asked::Thread, "thread/start", settings);
+                vec![write(json!({"method": "initialized"})), thread]
+            }
+            Asked::Thread => {
+                self.thread = text(&result["thread"], "id").to_owned();
+                vec![Act::Ready]
+            }
+            Asked::Turn => {
+                self.turn = Some(text(&result["turn"], "id").to_owned());
+                Vec::new()
+            }
+        }
+    }
+
+    fn notified(&mut self, method: &str, params: &Value) -> Vec<Act> {
+        let piece = |items: &mut Items, speech| {
+            items.piece(text(params, "itemId"), speech, text(params, "delta"))
+        };
+        match method {
+            "item/agentMessage/delta" => piece(&mut self.items, Speech::Text),
+            "item/reasoning/textDelta" | "item/reasoning/summaryTextDelta" => {
+                piece(&mut self.items, Speech::Thinking)
+            }
+            "item/reasoning/summaryPartAdded" if params["summaryIndex"] != json!(0) => {
+                self.items.piece(text(params, "itemId"), Speech::Thinking, "\n\n")
+            }
+            "item/started" => self.items.started(&params["item"]),
+            "item/completed" => self.items.completed(&params["item"]),
+            // Told at the end of each answer of the model, after its calls.
+            "thread/tokenUsage/updated" => self.items.message_end(),
+            "turn/completed" => self.completed(&params["turn"]),
+            // A failure that is final ends the turn.
+            "error" if params["willRetry"] == json!(true) => {
+                let mut acts = self.items.asked_again();
+                let error = &params["error"];
+                let parts = [text(error, "message"), text(error, "additionalDetails")];
+                acts.push(Act::Note(parts.join(": ")));
+                acts
+            }
+            "warning" => vec![Act::Note(text(params, "message").to_owned())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn completed(&mut self, turn: &Value) -> Vec<Act> {
+        if text(turn, "status") != "completed" {
+            let error = &turn["error"];
+            let failure = failure(text(error, "message"), &error["codexErrorInfo"]);
+            let mut acts = self.items.broke_off();
+            acts.push(Act::Done(Err(failure)));
+            return acts;
+        }
+        let mut acts = self.items.message_end();
+        // Something that it was told too late for this turn begins the next one.
+        let is_told_more = self.asked.values().any(|asked| *asked == Asked::Turn);
+        let is_last = self.turn.as_deref() == Some(text(turn, "id"));
+        if is_last && !is_told_more {
+            acts.push(Act::Done(Ok(())));
+        }
+        acts
+    }
+}
+
+impl Dialogue for AppServer {
+    fn open(&mut self) -> Vec<Act> {
+        let client = json!({
+            "name": NAME,
+            "title": "Hivewright",
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        vec![self.ask(Asked::Initialize, "initialize", json!({"clientInfo": client}))]
+    }
+
+    fn hear(&mut self, line: Value) -> Vec<Act> {
+        match (line.get("method").and_then(Value::as_str), line.get("id")) {
+            (Some(method), Some(id)) => vec![write(answer(method, id))],
+            (Some(method), None) => self.notified(method, &line["params"]),
+            (None, Some(id)) => self.answered(id, &line),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// Begins a turn, or joins the one that runs: so nothing comes too late.
+    fn tell(&mut self, text: &str) -> Vec<Act> {
+        let mut params = json!({
+            "threadId": self.thread,
+            "input": [{"type": "text", "text": text}],
+        });
+        if let Some(effort) = self.effort {
+            params["effort"] = json!(effort);
+        }
+        vec![self.ask(Asked::Turn, "turn/start", params)]
+    }
+
+    fn ended(&mut self) -> EngineFailure {
+        EngineFailure::new(Code::Crash, "Codex ended before its turn did")
+    }
+}
+
+fn write(message: Value) -> Act {
+    Act::Write(message.to_string())
+}
+
+fn refused(asked: Asked, error: &Value) -> Vec<Act> {
+    let message = text(error, "message");
+    let code = match (asked, error["code"].as_i64()) {
+        (_, Some(OVERLOADED)) => Code::Overloaded,
+        // Above all: our tools cannot be reached.
+        (Asked::Thread, _) => Code::Crash,
+        (Asked::Initialize | Asked::Turn, _) => Code::ProviderError,
+    };
+    let message = format!("Codex refuses to work: {message}");
+    vec![Act::Done(Err(EngineFailure::new(code, message)))]
+}
+
+/// An answer to what it asks of us. Nothing that it may ask is granted: what it can do are our tools.
+fn answer(method: &str, id: &Value) -> Value {
+    let result = match method {
+        "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
+            json!({"decision": "decline"})
+        }
+        "item/permissions/requestApproval" => json!({"permissions": {}, "scope": "turn"}),
+        "mcpServer/elicitation/request" => json!({"action": "decline"}),
+        "item/tool/call" => json!({"contentItems": [], "success": false}),
+        _ => {
+            let error = json!({"code": NO_SUCH_METHOD, "message": "not offered"});
+            return json!({"id": id, "error": error});
+        }
+    };
+    json!({"id": id, "result": result})
+}

@@ -1,0 +1,468 @@
+//! An agent at work on a turn: its process, what it says, and what it has called.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use hivewright_actors::{
+    engine::{Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, ToolOutput},
+    ids::CallId,
+    task::Code,
+    tool::{Args, ToolCall},
+    usage::Usage,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{
+        TcpListener,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process::ChildStderr,
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::Instant,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    GRACE,
+    bridge::{Bridge, BridgeCall},
+    lines::{Line, Lines},
+    lock,
+    program::{Act, Dialogue},
+    wake,
+};
+use crate::{
+    engines::voice::{Voice, clean_blocks},
+    sandbox::process::agent::{Agent, Life},
+    scrub::Scrubber,
+};
+
+/// An agent that makes a call has told of it by then.
+const TOLD: Duration = Duration::from_secs(2);
+/// An agent that does not read what it is told has failed.
+const WRITTEN: Duration = Duration::from_secs(10);
+/// So much of a line of its error output is kept.
+const REMARK: usize = 400;
+
+/// A step that ended: what the model wrote, not yet paid for.
+pub(super) struct Stepped {
+    blocks: Vec<Block>,
+    stop_reason: String,
+}
+
+impl Stepped {
+    pub(super) fn paid(self, profile: String, model: String, usage: Usage) -> StepReply {
+        let Self { blocks, stop_reason } = self;
+        StepReply { blocks, usage, stop_reason, truncated: false, profile, model }
+    }
+}
+
+/// An agent at work. Dropping it kills the process.
+pub(super) struct Running {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    /// None when it was closed.
+    input: Option<OwnedWriteHalf>,
+    /// What is to be written there.
+    unwritten: Vec<String>,
+    closes: bool,
+    dialogue: Box<dyn Dialogue>,
+    is_ready: bool,
+    /// What it is told as soon as it listens.
+    untold: Vec<String>,
+    calls: mpsc::UnboundedReceiver<BridgeCall>,
+    message: MessageSoFar,
+    /// Calls that the turn runs, or has run and the agent has not made yet.
+    open: Vec<OpenCall>,
+    /// It is over with what it was told.
+    done: Option<Result<(), EngineFailure>>,
+    /// How many messages of the turn it knows.
+    seen: usize,
+    spent: Arc<Mutex<Usage>>,
+    /// The last line of its error output.
+    remark: Arc<Mutex<String>>,
+    life: Life,
+    _serving: JoinSet<()>,
+    _ends: DropGuard,
+}
+
+/// A call that was handed to the turn.
+struct OpenCall {
+    id: CallId,
+    /// What the agent calls it.
+    told: CallId,
+    name: String,
+    /// The agent waits for it.
+    answer: Option<oneshot::Sender<ToolOutput>>,
+    result: Option<ToolOutput>,
+}
+
+impl OpenCall {
+    /// Answers it, if it has been made and has its result.
+    fn settle(&mut self) -> bool {
+        let (Some(_), Some(_)) = (&self.answer, &self.result) else { return false };
+        if let (Some(answer), Some(result)) = (self.answer.take(), self.result.take()) {
+            // An agent that is gone is noticed by its end.
+            let _ = answer.send(result);
+        }
+        true
+    }
+}
+
+/// The model's message on its way.
+#[derive(Default)]
+struct MessageSoFar {
+    /// All blocks of the step.
+    blocks: Vec<Block>,
+    /// How many are of messages before.
+    begun: usize,
+    /// Calls that the agent has told of.
+    announced: Vec<ToolCall>,
+    /// Calls that it has made, and when the last one came.
+    made: Vec<BridgeCall>,
+    since: Option<Instant>,
+    has_ended: bool,
+    stop_reason: Option<String>,
+}
+
+impl MessageSoFar {
+    /// When the step ends that these calls end, if there are any.
+    fn due(&self) -> Option<Instant> {
+        let since = self.since?;
+        Some(if self.has_ended { since } else { since + TOLD })
+    }
+
+    fn call(&mut self, call: BridgeCall) {
+        self.made.push(call);
+        self.since = Some(Instant::now());
+    }
+
+    /// Takes the calls out of it, in the order of the message: with what the agent waits on, if it has made the call.
+    ///
+    /// Some make the second call of a message when the first is answered, and all are wanted by then.
+    fn take_calls(&mut self) -> Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)> {
+        self.since = None;
+        let mut made = std::mem::take(&mut self.made);
+        let mut calls = Vec::new();
+        for told in std::mem::take(&mut self.announced) {
+            let place = made.iter().position(|call| call.has(&told.id));
+            let place = place.or_else(|| made.iter().position(|call| call.name == told.name));
+            calls.push(match place.map(|place| made.remove(place)) {
+                // What it calls with counts, not what it says that it will.
+                Some(BridgeCall { args, answer, .. }) => {
+                    (ToolCall { args: Args::Json(args), ..told }, Some(answer))
+                }
+                None => (told, None),
+            });
+        }
+        calls.extend(made.into_iter().map(|BridgeCall { id, name, args, answer }| {
+            let id = id.unwrap_or_default().into();
+            (ToolCall { id, name, args: Args::Json(args) }, Some(answer))
+        }));
+        calls
+    }
+}
+
+impl BridgeCall {
+    fn has(&self, id: &CallId) -> bool {
+        self.id.as_ref().is_some_and(|own| own == id.as_str())
+    }
+}
+
+impl Running {
+    pub(super) fn new<F: Future<Output = ()> + Send + 'static>(
+        agent: Agent,
+        dialogue: Box<dyn Dialogue>,
+        request: &StepRequest,
+        token: &str,
+        spent: Arc<Mutex<Usage>>,
+        relay: impl FnOnce(TcpListener, CancellationToken) -> F,
+    ) -> Self {
+        let Agent { streams, errors, relay: listener, bridge, life } = agent;
+        let (output, input) = streams.into_split();
+        let (sent, calls) = mpsc::unbounded_channel();
+        let remark: Arc<Mutex<String>> = Arc::default();
+        let ends = CancellationToken::new();
+        let mut serving = JoinSet::new();
+        serving.spawn(relay(listener, ends.clone()));
+        let tools = request.tools.clone();
+        serving.spawn(Bridge { token: token.into(), tools, calls: sent }.serve(bridge));
+        serving.spawn(remarks(errors, remark.clone()));
+        let earlier = request.earlier.iter().map(|part| &**part);
+        let mut running = Self {
+            lines: Lines::new(BufReader::new(output)),
+            input: Some(input),
+            unwritten: Vec::new(),
+            closes: false,
+            dialogue,
+            is_ready: false,
+            untold: vec![wake::prompt(earlier, &request.messages)],
+            calls,
+            message: MessageSoFar::default(),
+            open: Vec::new(),
+            done: None,
+            seen: request.messages.len(),
+            spent,
+            remark,
+            life,
+            _serving: serving,
+            _ends: ends.drop_guard(),
+        };
+        let opening = running.dialogue.open();
+        running.take(opening, &mut |_| {});
+        running
+    }
+
+    /// It can go on with a turn whose messages so far are these.
+    pub(super) fn knows(&self, request: &StepRequest) -> bool {
+        let new = request.messages.get(self.seen..).unwrap_or_default();
+        let has_results = new.iter().any(|message| matches!(message, Message::ToolResults(_)));
+        let has_words = new.iter().any(|message| matches!(message, Message::User(_)));
+        let waits = self.open.iter().any(|open| open.answer.is_some());
+        (!waits || has_results) && (self.input.is_some() || !has_words)
+    }
+
+    /// Takes what happened in the turn since its last step: results of calls, and words that were added.
+    pub(super) fn go_on(&mut self, request: &StepRequest) {
+        let new = request.messages.get(self.seen..).unwrap_or_default();
+        for message in new {
+            match message {
+                Message::Assistant(_) => {}
+                Message::ToolResults(results) => {
+                    for result in results {
+                        if let Some(open) = self.open.iter_mut().find(|open| open.id == result.id) {
+                            open.result = Some(result.clone());
+                        }
+                    }
+                }
+                Message::User(text) => {
+                    self.done = None;
+                    self.untold.push(wake::addition(text));
+                }
+            }
+        }
+        self.open.retain_mut(|open| !open.settle());
+        self.seen = request.messages.len();
+        let mut nobody = |_| {};
+        self.tell(&mut nobody);
+    }
+
+    /// Works until the model has called something, or has come to an end.
+    pub(super) async fn step(
+        &mut self,
+        voice: &mut Voice,
+        request: &StepRequest,
+        scrubber: &Scrubber,
+    ) -> Result<Stepped, EngineFailure> {
+        loop {
+            self.write().await?;
+            // What came together is one step, also if it is over by then.
+            let due = self.message.due();
+            if due.is_some_and(|due| due <= Instant::now()) {
+                return Ok(self.called(request, scrubber));
+            }
+            if due.is_none()
+                && let Some(done) = self.done.take()
+            {
+                done?;
+                let MessageSoFar { blocks, stop_reason, .. } = std::mem::take(&mut self.message);
+                let stop_reason = stop_reason.unwrap_or_else(|| "end_turn".to_owned());
+                return Ok(Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason });
+            }
+            let pause = tokio::time::sleep_until(due.unwrap_or_else(Instant::now));
+            tokio::select! {
+                biased;
+                line = self.lines.next() => match line {
+                    Ok(Some(line)) => self.hear(line, voice),
+                    Ok(None) => return Err(self.broke_off(None).await),
+                    Err(error) => return Err(self.broke_off(Some(error)).await),
+                },
+                Some(call) = self.calls.recv() => self.make(call),
+                () = pause, if due.is_some() => {}
+            }
+        }
+    }
+
+    /// The agent makes a call: one that was run already, or a new one.
+    fn make(&mut self, call: BridgeCall) {
+        // Not all agents call it the same here and there.
+        let awaited = |is: &dyn Fn(&OpenCall) -> bool| {
+            self.open.iter().position(|open| open.answer.is_none() && is(open))
+        };
+        let place = awaited(&|open| call.has(&open.told));
+        match place.or_else(|| awaited(&|open| open.name == call.name)) {
+            Some(place) => {
+                self.open[place].answer = Some(call.answer);
+                self.open.retain_mut(|open| !open.settle());
+            }
+            None => self.message.call(call),
+        }
+    }
+
+    /// The step that ends with calls: the turn runs them.
+    fn called(&mut self, request: &StepRequest, scrubber: &Scrubber) -> Stepped {
+        let used = request.messages.iter().flat_map(Message::calls).map(|call| call.id.clone());
+        let mut used: HashSet<CallId> = used.collect();
+        let mut blocks = std::mem::take(&mut self.message.blocks);
+        self.message.begun = 0;
+        for (mut call, answer) in self.message.take_calls() {
+            let told = call.id.clone();
+            if told.as_str().is_empty() || !used.insert(told.clone()) {
+                call.id = format!("call_{}_{}", request.step, used.len()).into();
+                used.insert(call.id.clone());
+            }
+            let (id, name) = (call.id.clone(), call.name.clone());
+            self.open.push(OpenCall { id, told, name, answer, result: None });
+            blocks.push(Block::Call(call));
+        }
+        let stop_reason = self.message.stop_reason.clone();
+        let stop_reason = stop_reason.unwrap_or_else(|| "tool_use".to_owned());
+        Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason }
+    }
+
+    fn hear(&mut self, line: Line, voice: &mut Voice) {
+        match line {
+            Line::Json(line) => {
+                let acts = self.dialogue.hear(line);
+                self.take(acts, &mut |event| match event {
+                    EngineEvent::Reset => voice.reset(),
+                    event => voice.say(event),
+                });
+            }
+            Line::Other(line) => {
+                tracing::debug!(line, "an agent printed something that is no JSON")
+            }
+            Line::TooLong => tracing::warn!("a line of an agent was too long and is passed over"),
+        }
+    }
+
+    fn take(&mut self, acts: Vec<Act>, say: &mut dyn FnMut(EngineEvent)) {
+        for act in acts {
+            match act {
+                Act::Write(line) => self.unwritten.push(line),
+                Act::CloseInput => self.closes = true,
+                Act::Ready => {
+                    self.is_ready = true;
+                    self.tell(say);
+                }
+                Act::Text(piece) => {
+                    self.begin_message();
+                    say(EngineEvent::Text(piece));
+                }
+                Act::Thinking(piece) => {
+                    self.begin_message();
+                    say(EngineEvent::Thinking(piece));
+                }
+                Act::Block(block) => {
+                    self.begin_message();
+                    match block {
+                        Block::Call(call) => self.message.announced.push(call),
+                        block => {
+                            if matches!(block, Block::Text { .. }) {
+                                say(EngineEvent::TextEnd);
+                            }
+                            self.message.blocks.push(block);
+                        }
+                    }
+                }
+                Act::MessageEnd(stop_reason) => {
+                    self.message.has_ended = true;
+                    self.message.stop_reason = stop_reason;
+                }
+                Act::Note(note) => tracing::info!(note, "an agent remarks"),
+                Act::Reset => {
+                    self.message.blocks.truncate(self.message.begun);
+                    say(EngineEvent::Reset);
+                }
+                Act::Done(done) => self.done = Some(done),
+            }
+        }
+    }
+
+    /// A new message of the model begins, if the last one has ended.
+    fn begin_message(&mut self) {
+        if std::mem::take(&mut self.message.has_ended) {
+            self.message.stop_reason = None;
+            self.message.announced.clear();
+            // What it has not called by now it will not call any more.
+            self.open.retain(|open| open.result.is_none());
+            self.message.begun = self.message.blocks.len();
+        }
+    }
+
+    fn tell(&mut self, say: &mut dyn FnMut(EngineEvent)) {
+        if self.is_ready {
+            for text in std::mem::take(&mut self.untold) {
+                let acts = self.dialogue.tell(&text);
+                self.take(acts, say);
+            }
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), EngineFailure> {
+        let lines = std::mem::take(&mut self.unwritten);
+        if let (Some(input), false) = (&mut self.input, lines.is_empty()) {
+            let text: String = lines.into_iter().map(|line| line + "\n").collect();
+            match tokio::time::timeout(WRITTEN, input.write_all(text.as_bytes())).await {
+                // One that is gone is noticed by the end of its output.
+                Ok(_) => {}
+                Err(_) => {
+                    return Err(EngineFailure::new(
+                        Code::Crash,
+                        "the agent does not read its input",
+                    ));
+                }
+            }
+        }
+        if self.closes {
+            self.input = None;
+        }
+        Ok(())
+    }
+
+    /// Its output has ended before it was done.
+    async fn broke_off(&mut self, error: Option<std::io::Error>) -> EngineFailure {
+        let mut failure = self.dialogue.ended();
+        let reason = tokio::time::timeout(GRACE, self.life.ended()).await.unwrap_or_default();
+        let remark = lock(&self.remark).clone();
+        let remark = Some(remark).filter(|remark| !remark.is_empty());
+        for detail in [error.map(|error| error.to_string()), reason, remark].into_iter().flatten() {
+            failure.message = format!("{}: {detail}", failure.message);
+        }
+        failure
+    }
+
+    /// What its model calls have cost since this was last asked.
+    pub(super) fn take_usage(&self) -> Usage {
+        std::mem::take(&mut *lock(&self.spent))
+    }
+
+    /// Ends it with all it started.
+    pub(super) async fn end(self) {
+        let Self { life, input, .. } = self;
+        drop(input);
+        life.end(GRACE).await;
+    }
+}
+
+/// Keeps the last line of the error output.
+async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
+    let mut lines = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text: String =
+                    String::from_utf8_lossy(&line).trim().chars().take(REMARK).collect();
+                if !text.is_empty() {
+                    tracing::debug!(remark = text, "an agent writes to its error output");
+                    *lock(&last) = text;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Command-line agents as they are installed: where, and in which version.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::{sandbox::process::SYSTEM_FOLDERS, settings::config::Sdk};
+
+/// A program that does not tell its version within this does not tell it.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An agent that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    pub binary: PathBuf,
+    pub version: String,
+    /// What it needs to read beside the system's folders.
+    pub shown: Vec<PathBuf>,
+    /// Where it finds its interpreter, if that is not in a folder of the system.
+    pub path: Vec<PathBuf>,
+}
+
+/// What is known of an agent by its file, until that changes.
+type Known = HashMap<PathBuf, (Option<SystemTime>, Result<Installed, String>)>;
+
+/// Finds agents.
+#[derive(Debug, Default)]
+pub struct Installations(Mutex<Known>);
+
+/// An agent: its program, the oldest version that will do, and how to get it.
+struct About {
+    program: &'static str,
+    oldest: [u64; 3],
+    install: &'static str,
+}
+
+fn about(sdk: Sdk) -> Option<About> {
+    let (program, oldest, install) = match sdk {
+        Sdk::Native => return None,
+        Sdk::Claude => ("claude", [2, 1, 197], "npm install -g @anthropic-ai/claude-code"),
+        Sdk::Codex => ("codex", [0, 166, 0], "npm install -g @openai/codex"),
+        Sdk::Pi => ("pi", [0, 73, 1], "npm install -g @earendil-works/pi-coding-agent"),
+    };
+    Some(About { program, oldest, install })
+}
+
+impl Installations {
+    /// Finds an agent: the file that the settings name, or one of its name where programs are. Blocks.
+    ///
+    /// An error says in words for a person what is missing, and what to do.
+    pub fn find(&self, sdk: Sdk, named: Option<&Path>) -> Result<Installed, String> {
+        let Some(about) = about(sdk) else {
+            return Err(format!("`{}` is no command-line agent", sdk.as_str()));
+        };
+        let places = match named {
+            Some(named) => vec![named.to_owned()],
+            None => places(about.program),
+        };
+        let Some(found) = places.iter().find(|place| place.is_file()) else {
+            let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+            return Err(format!(
+                "{} CLI not found; looked for {}; install it (`{}`) or set `engines.{}.binary`",
+                about.program,
+                looked.join(", "),
+                about.install,
+                sdk.as_str()
+            ));
+        };
+        let changed = fs::metadata(found).and_then(|meta| meta.modified()).ok();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, result)) = known.get(found)
+            && *at == changed
+            && result.is_ok()
+        {
+            return result.clone();
+        }
+        let result = look_at(found, &about);
+        known.insert(found.clone(), (changed, result.clone()));
+        result
+    }
+}
+
+/// Where a program may be.
+fn places(program: &str) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+        folders.extend([home.join(".local/bin"), home.join(".claude/local")]);
+    }
+    folders.into_iter().map(|folder| folder.join(program)).collect()
+}
+
+fn look_at(found: &Path, about: &About) -> Result<Installed, String> {
+    let shown = found.display();
+    let binary = found.canonicalize().map_err(|error| format!("{shown}: {error}"))?;
+    let mut installed =
+        Installed { version: String::new(), shown: Vec::new(), path: Vec::new(), binary };
+    let mut needed = vec![package(&installed.binary)];
+    if is_script_of_node(&installed.binary) {
+        let beside = found.parent().map(|folder| folder.join("node"));
+        let node =
+            beside.into_iter().chain(places("node")).find_map(|place| place.canonicalize().ok());
+        let node = node.ok_or_else(|| format!("{shown} needs `node`, which is not found"))?;
+        installed.path.extend(node.parent().map(Path::to_owned));
+        needed.push(node);
+    }
+    let is_outside = |path: &PathBuf| !SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
+    installed.shown = needed.into_iter().filter(is_outside).collect();
+    installed.version =
+        version(&installed).ok_or_else(|| format!("{shown} does not tell its version"))?;
+    let is_old = numbers(&installed.version).is_none_or(|version| version < about.oldest);
+    if is_old {
+        let oldest = about.oldest.map(|number| number.to_string()).join(".");
+        return Err(format!(
+            "{} {} is too old; {oldest} or newer is needed ({shown})",
+            about.program, installed.version
+        ));
+    }
+    Ok(installed)
+}
+
+/// The folder of packages that a program stands in; itself, if it stands alone.
+fn package(binary: &Path) -> PathBuf {
+    let mut above = binary.ancestors().skip(1).collect::<Vec<_>>();
+    above.reverse();
+    let packages = above.into_iter().find(|folder| folder.ends_with("node_modules"));
+    packages.unwrap_or(binary).to_owned()
+}
+
+fn is_script_of_node(binary: &Path) -> bool {
+    let mut first = [0; 64];
+    let read = File::open(binary).and_then(|mut file| file.read(&mut first)).unwrap_or_default();
+    let first = first[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    first.starts_with(b"#!") && first.ends_with(b"node")
+}
+
+/// What a program says of its version: the first word with two dots.
+fn version(installed: &Installed) -> Option<String> {
+    let system = std::env::var_os("PATH").unwrap_or_default();
+    let path = installed.path.iter().cloned().chain(std::env::split_paths(&system));
+    // Some say it on the one stream, some on the other.
+    let (mut answer, stream) = io::pipe().ok()?;
+    let mut child = Command::new(&installed.binary)
+        .arg("--version")
+        .env_clear()
+        .env("PATH", std::env::join_paths(path).ok()?)
+        // It writes nothing there.
+        .env("HOME", "/dev/null")
+        .stdin(Stdio::null())
+        .stdout(stream.try_clone().ok()?)
+        .stderr(stream)
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + VERSION_TIMEOUT;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > deadline {
+            // It may have ended just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut said = String::new();
+    answer.by_ref().take(4_096).read_to_string(&mut said).ok()?;
+    let mut words = said.split_whitespace();
+    words.find(|word| numbers(word).is_some()).map(str::to_owned)
+}
+
+/// The three numbers of a version.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let plain = version.split(['-', '+']).next()?;
+    let mut parts = plain.split('.').map(|part| part.parse().ok());
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn program(folder: &TempDir, text: &str) -> PathBuf {
+        let path = folder.path().join("claude");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// EN-96
+    #[test]
+    fn an_agent_is_used_if_it_is_new_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = Installations::default();
+        let new = program(&folder, "#!/bin/sh\necho '2.1.325 (Claude Code)'\n");
+
+        let installed = found.find(Sdk::Claude, Some(&new)).unwrap();
+
+        assert_eq!((&installed.version[..], &installed.shown), ("2.1.325", &vec![new.clone()]));
+
+        program(&folder, "#!/bin/sh\necho '2.1.100 (Claude Code)'\n");
+        fs::File::open(&new).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let error = found.find(Sdk::Claude, Some(&new)).unwrap_err();
+        assert!(
+            error.starts_with("claude 2.1.100 is too old; 2.1.197 or newer is needed"),
+            "{error}"
+        );
+    }
+
+    /// EN-96
+    #[test]
+    fn an_agent_that_is_missing_is_named_with_what_to_do() {
+        let error =
+            Installations::default().find(Sdk::Codex, Some(Path::new("/no/codex"))).unwrap_err();
+
+        assert_eq!(
+            error,
+            "codex CLI not found; looked for /no/codex; install it (`npm install -g @openai/codex`) or set \
+             `engines.codex.binary`"
+        );
+    }
+
+    #[test]
+    fn a_package_is_shown_whole() {
+        let path = "/opt/x/node_modules/@openai/codex/node_modules/y/bin/codex.js";
+
+        assert_eq!(package(Path::new(path)), Path::new("/opt/x/node_modules"));
+        assert_eq!(package(Path::new("/opt/bin/claude")), Path::new("/opt/bin/claude"));
+    }
+}

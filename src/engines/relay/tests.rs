@@ -1,0 +1,698 @@
+//! The relay between a client and a provider, each on a socket. The wire formats are written down from the vendors'
+//! documents and from what the real programs send.
+
+use std::{sync::Mutex, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::Notify,
+};
+
+use super::*;
+use crate::{
+    providers::client,
+    settings::{providers::Pricing, secret::Secret},
+};
+
+const KEY: &str = "sk-real-key-0123456789";
+const TOKEN: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// What a provider does after it has read a request.
+#[derive(Clone)]
+enum Do {
+    /// Begins a response with these lines.
+    Head(&'static str),
+    /// Sends a chunk.
+    Say(String),
+    Wait(Arc<Notify>),
+    /// Ends the response as it should.
+    End,
+    /// Waits until the other side closes, and tells.
+    Closed(Arc<Notify>),
+}
+
+const OK: Do = Do::Head("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream");
+
+fn say(text: impl Into<String>) -> Do {
+    Do::Say(text.into())
+}
+
+fn event(data: &Value) -> String {
+    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or("message"))
+}
+
+/// A provider that does the same with each request, and remembers them as they came.
+struct Upstream {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Upstream {
+    async fn start(script: Vec<Do>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (script, seen) = (script.clone(), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    let request = request(&mut stream).await;
+                    seen.lock().unwrap().push(request);
+                    for act in script {
+                        play(&mut stream, act).await;
+                    }
+                });
+            }
+        });
+        Self { url, requests }
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+async fn request(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return text;
+            }
+        }
+        assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+    }
+}
+
+async fn play(stream: &mut TcpStream, act: Do) {
+    let text = match act {
+        Do::Head(head) => {
+            format!("{head}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n")
+        }
+        Do::Say(text) => format!("{:x}\r\n{text}\r\n", text.len()),
+        Do::End => "0\r\n\r\n".to_owned(),
+        Do::Wait(go_on) => return go_on.notified().await,
+        Do::Closed(closed) => {
+            assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0);
+            return closed.notify_one();
+        }
+    };
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+/// A running relay, as the agent sees it.
+struct Agent {
+    url: String,
+    http: reqwest::Client,
+    paid: Arc<Mutex<Vec<Paid>>>,
+    ends: CancellationToken,
+    served: BoxFuture<'static, ()>,
+}
+
+impl Agent {
+    async fn with(chain: Vec<Profile>) -> Self {
+        Self::within(chain, || Ok(())).await
+    }
+
+    async fn within(
+        chain: Vec<Profile>,
+        may_spend: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (paid, ends) = (Arc::<Mutex<Vec<Paid>>>::default(), CancellationToken::new());
+        let spent = Arc::clone(&paid);
+        let pass = Pass {
+            token: TOKEN.to_owned(),
+            model: "m".to_owned(),
+            chain: chain.into_iter().map(Arc::new).collect(),
+            spent: Arc::new(move |paid| spent.lock().unwrap().push(paid)),
+            may_spend: Arc::new(may_spend),
+        };
+        let http = client::build().unwrap();
+        let served = tokio::spawn(serve(listener, pass, http.clone(), ends.clone()));
+        Self { url, http, paid, ends, served: Box::pin(async { served.await.unwrap() }) }
+    }
+
+    fn request(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
+        let request = self.http.post(format!("{}{path}", self.url)).body(body.to_string());
+        request.header("content-type", "application/json")
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> reqwest::Response {
+        self.request(path, body).bearer_auth(TOKEN).send().await.unwrap()
+    }
+
+    fn usage(&self) -> Vec<Usage> {
+        self.paid.lock().unwrap().iter().map(|paid| paid.usage).collect()
+    }
+
+    /// Waits for what is told of a connection that has gone.
+    async fn told(&self) -> Vec<Usage> {
+        for _ in 0..200 {
+            if !self.usage().is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.usage()
+    }
+}
+
+fn profile(provider: Provider, url: &str) -> Profile {
+    Profile {
+        api_key: Some(Secret::new(KEY.to_owned())),
+        api_url: Some(url.to_owned()),
+        ..Profile::new("default", provider)
+    }
+}
+
+fn offline() -> Vec<Profile> {
+    vec![Profile::new("default", Provider::Offline)]
+}
+
+fn ask() -> Value {
+    json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hello" }] })
+}
+
+async fn words(response: reqwest::Response) -> (u16, String) {
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
+    assert_eq!(body["type"], "error");
+    (status, body["error"]["message"].as_str().unwrap().to_owned())
+}
+
+/// EN-101
+#[actix::test]
+async fn only_the_token_of_the_turn_lets_in() {
+    let agent = Agent::with(offline()).await;
+
+    let request = || agent.request("/v1/messages", &ask());
+    let anthropic = request().header("x-api-key", TOKEN).send().await.unwrap();
+    let bearer = request().bearer_auth(TOKEN).send().await.unwrap();
+    let none = request().send().await.unwrap();
+    let old = request().bearer_auth(TOKEN.replace('0', "1")).send().await.unwrap();
+
+    assert_eq!((anthropic.status().as_u16(), bearer.status().as_u16()), (200, 200));
+    let refused = (401, "the token is not, or no longer, that of a turn".to_owned());
+    assert_eq!(words(none).await, refused);
+    assert_eq!(old.headers()["x-should-retry"], "false");
+    assert_eq!(words(old).await, refused);
+}
+
+/// EN-101
+#[actix::test]
+async fn there_is_nothing_but_the_routes() {
+    let agent = Agent::with(offline()).await;
+
+    let other = agent.post("/v1/files", &json!({})).await;
+    let models = agent.http.get(format!("{}/v1/models", agent.url)).bearer_auth(TOKEN);
+    let models: Value = models.send().await.unwrap().json().await.unwrap();
+
+    assert_eq!(words(other).await, (404, "there is no `POST /v1/files` here".into()));
+    assert_eq!(models["data"][0]["id"], "m");
+}
+
+/// EN-100
+#[actix::test]
+async fn a_turn_may_ask_its_model_and_those_of_its_fallbacks() {
+    let upstream = Upstream::start(vec![OK, say("{}"), Do::End]).await;
+    let spare = Profile { model: "spare".into(), ..profile(Provider::OpenAi, &upstream.url) };
+    let agent = Agent::with(vec![profile(Provider::Anthropic, "http://127.0.0.1:1"), spare]).await;
+
+    let other = agent.post("/v1/messages", &json!({ "model": "dear" })).await;
+    let twice = agent.request("/v1/messages", &Value::Null).bearer_auth(TOKEN);
+    let twice = twice.body(r#"{"model":"dear","model":"m"}"#).send().await.unwrap();
+    let fallback = agent.post("/v1/chat/completions", &json!({ "model": "spare" })).await;
+    let unfit = agent.post("/v1/responses", &ask()).await;
+
+    assert_eq!(words(other).await, (403, "this turn may not ask the model `dear`".into()));
+    assert_eq!(words(twice).await.0, 400);
+    assert_eq!((fallback.status().as_u16(), upstream.requests().len()), (200, 1));
+    let unfit = words(unfit).await;
+    let reason =
+        "profile `default` is of the provider `anthropic`, which does not speak `/v1/responses`";
+    assert_eq!(unfit, (400, reason.into()));
+}
+
+/// EN-101
+#[actix::test]
+async fn a_request_of_more_than_32_mebibytes_is_refused() {
+    let agent = Agent::with(offline()).await;
+    let body = |size: usize| {
+        let mut body = ask();
+        let rest = size - body.to_string().len();
+        body["messages"][0]["content"] = "x".repeat(rest + "hello".len()).into();
+        body
+    };
+
+    let most = agent.post("/v1/messages/count_tokens", &body(LARGEST_REQUEST)).await;
+    let more = agent.post("/v1/messages", &body(LARGEST_REQUEST + 1)).await;
+
+    assert_eq!(most.status().as_u16(), 200);
+    assert_eq!(words(more).await, (413, "the request is larger than 32 MiB".into()));
+}
+
+/// EN-101
+#[actix::test]
+async fn without_a_budget_nothing_is_asked() {
+    let upstream = Upstream::start(vec![OK, Do::End]).await;
+    let chain = vec![profile(Provider::Anthropic, &upstream.url)];
+    let agent = Agent::within(chain, || Err("the budget of the day is used up".into())).await;
+
+    let answer = agent.post("/v1/messages", &ask()).await;
+
+    assert_eq!(answer.headers()["x-should-retry"], "false");
+    assert_eq!(words(answer).await, (429, "the budget of the day is used up".into()));
+    assert_eq!(upstream.requests(), [""; 0]);
+}
+
+/// EN-100
+#[actix::test]
+async fn the_provider_gets_the_key_and_what_matters() {
+    let upstream = Upstream::start(vec![OK, Do::End]).await;
+    for (provider, path, credential) in [
+        (Provider::Anthropic, "/v1/messages?beta=true", format!("x-api-key: {KEY}")),
+        (Provider::Anthropic, "/v1/messages/count_tokens", format!("x-api-key: {KEY}")),
+        (Provider::OpenAi, "/v1/responses", format!("authorization: Bearer {KEY}")),
+        (Provider::OpenAi, "/v1/chat/completions", format!("authorization: Bearer {KEY}")),
+    ] {
+        let agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
+        let request = agent.request(path, &ask()).header("x-api-key", TOKEN);
+        let request = request.header("anthropic-beta", "b").header("x-secret", "s");
+
+        request.send().await.unwrap();
+
+        let sent = upstream.requests().pop().unwrap();
+        let (head, body) = sent.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{head}");
+        assert!(head.contains(&credential) && head.contains("anthropic-beta: b"), "{head}");
+        assert!(!head.contains(TOKEN) && !head.contains("x-secret"), "{head}");
+        assert_eq!(body, ask().to_string());
+    }
+}
+
+/// EN-100, EN-128
+#[actix::test]
+async fn an_error_of_the_provider_is_passed_on_without_the_key() {
+    let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/problem\r\nretry-after: 7\r\nset-cookie: a=b";
+    let error = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
+    let upstream = Upstream::start(vec![Do::Head(head), say(error), Do::End]).await;
+    let agent = Agent::with(vec![profile(Provider::OpenAi, &upstream.url)]).await;
+
+    let answer = agent.post("/v1/responses", &ask()).await;
+
+    let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
+    assert_eq!(answer.status().as_u16(), 401);
+    assert_eq!(header("content-type"), Some("application/problem"));
+    assert_eq!((header("retry-after"), header("set-cookie")), (Some("7"), None));
+    assert_eq!(answer.text().await.unwrap(), r#"{"error":{"message":"bad key [REDACTED]"}}"#);
+    assert_eq!(agent.usage(), []);
+}
+
+/// EN-100
+#[actix::test]
+async fn a_redirect_is_not_followed_and_a_dead_provider_is_told_in_words() {
+    let other = Upstream::start(vec![OK, Do::End]).await;
+    let head = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {}", other.url);
+    let redirecting = Upstream::start(vec![Do::Head(head.leak()), Do::End]).await;
+    let agent = |url: &str| Agent::with(vec![profile(Provider::Anthropic, url)]);
+
+    let redirected = agent(&redirecting.url).await.post("/v1/messages", &ask()).await;
+    let dead = agent("http://127.0.0.1:1").await.post("/v1/messages", &ask()).await;
+
+    let (status, said) = words(redirected).await;
+    assert_eq!((status, other.requests().len()), (502, 0));
+    assert!(said.contains("307") && said.contains("not followed"), "{said}");
+    let (status, said) = words(dead).await;
+    assert_eq!(status, 502);
+    assert!(said.starts_with("profile `default`: no connection: "), "{said}");
+}
+
+fn message_start() -> Value {
+    let usage = json!({
+        "input_tokens": 3, "output_tokens": 1,
+        "cache_read_input_tokens": 20, "cache_creation_input_tokens": 4,
+    });
+    json!({ "type": "message_start", "message": { "usage": usage } })
+}
+
+fn text_delta(text: &str) -> Value {
+    let delta = json!({ "type": "text_delta", "text": text });
+    json!({ "type": "content_block_delta", "index": 0, "delta": delta })
+}
+
+/// EN-100: what comes is passed on at once, and counted before the agent can ask again.
+#[actix::test]
+async fn the_first_words_arrive_before_the_provider_has_said_the_rest() {
+    let (go_on, open) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let end = json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" }, "usage": { "output_tokens": 9 } });
+    let first = event(&message_start());
+    let last = event(&end) + &event(&json!({ "type": "message_stop" }));
+    let script = vec![OK, say(&*first), Do::Wait(go_on.clone()), say(&*last), Do::Wait(open)];
+    let upstream = Upstream::start(script).await;
+    let agent = Agent::with(vec![profile(Provider::Anthropic, &upstream.url)]).await;
+
+    let mut answer = agent.post("/v1/messages", &ask()).await;
+    let heard = answer.chunk().await.unwrap().unwrap();
+    go_on.notify_one();
+    let rest = answer.chunk().await.unwrap().unwrap();
+    let counted = agent.usage();
+    // The provider leaves its connection open.
+    let end = answer.chunk().await.unwrap();
+
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    assert_eq!((&*heard, &*rest, end), (first.as_bytes(), last.as_bytes(), None));
+    let usage = Usage { input: 3, output: 9, cache_read: 20, cache_write: 4, ..Usage::default() };
+    assert_eq!((counted, agent.usage()), (vec![usage], vec![usage]));
+}
+
+/// EN-100
+#[actix::test]
+async fn figures_are_read_in_each_format() {
+    let messages = json!({ "usage": { "input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 2 } });
+    let responses = json!({ "usage": {
+        "input_tokens": 12, "input_tokens_details": { "cached_tokens": 2 }, "output_tokens": 5,
+    } });
+    let chat = json!({ "choices": [], "usage": {
+        "prompt_tokens": 12, "prompt_tokens_details": { "cached_tokens": 2 }, "completion_tokens": 5,
+    } });
+    let completed = json!({ "type": "response.completed", "response": responses });
+    let chunks = format!("data: {chat}\n\ndata: [DONE]\n\n");
+    let usage = Usage { input: 10, output: 5, cache_read: 2, ..Usage::default() };
+    for (provider, path, body) in [
+        (Provider::Anthropic, "/v1/messages", messages.to_string()),
+        (Provider::OpenAi, "/v1/responses", responses.to_string()),
+        (Provider::OpenAi, "/v1/responses", event(&completed)),
+        (Provider::OpenAi, "/v1/chat/completions", chat.to_string()),
+        (Provider::OpenAi, "/v1/chat/completions", chunks),
+    ] {
+        let (one, other) = body.split_at(body.len() / 2);
+        let upstream = Upstream::start(vec![OK, say(one), say(other), Do::End]).await;
+        let pricing = Pricing { input: 1.0, output: 2.0, cache_read: 0.5, cache_write: 0.0 };
+        let profile = Profile { pricing: Some(pricing), ..profile(provider, &upstream.url) };
+        let agent = Agent::with(vec![profile]).await;
+
+        let passed = agent.post(path, &ask()).await.text().await.unwrap();
+
+        let usage = Usage { cost_usd: Some(21.0 / 1_000_000.0), ..usage };
+        let paid = Paid { profile: "default".into(), model: "m".into(), usage };
+        assert_eq!(passed, body);
+        assert_eq!(*agent.paid.lock().unwrap(), [paid], "{path}");
+    }
+}
+
+/// EN-100: counting tokens costs nothing.
+#[actix::test]
+async fn a_count_of_tokens_is_not_billed() {
+    let count = json!({ "input_tokens": 7 }).to_string();
+    let upstream = Upstream::start(vec![OK, say(&*count), Do::End]).await;
+    let agent = Agent::with(vec![profile(Provider::Anthropic, &upstream.url)]).await;
+
+    let counted = agent.post("/v1/messages/count_tokens", &ask()).await.text().await.unwrap();
+
+    assert_eq!((counted, agent.usage()), (count, vec![]));
+}
+
+/// EN-100, EN-124
+#[actix::test]
+async fn a_cut_answer_is_cut_for_the_agent_too_and_counted_as_far_as_it_came() {
+    let chat = json!({ "choices": [{ "delta": { "role": "assistant", "content": "12345" } }] });
+    let responses = json!({ "type": "response.output_text.delta", "delta": "12345" });
+    let messages = event(&message_start()) + &event(&text_delta("12345"));
+    let asked = ask().to_string().len() as u64 / 4;
+    let estimated = Usage { input: asked, output: 2, estimated: true, ..Usage::default() };
+    let told = Usage {
+        input: 3,
+        output: 2,
+        cache_read: 20,
+        cache_write: 4,
+        estimated: true,
+        ..Usage::default()
+    };
+    for (provider, path, said, usage) in [
+        (Provider::Anthropic, "/v1/messages", messages, told),
+        (Provider::OpenAi, "/v1/responses", event(&responses), estimated),
+        (Provider::OpenAi, "/v1/chat/completions", event(&chat), estimated),
+    ] {
+        let upstream = Upstream::start(vec![OK, say(said)]).await;
+        let agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
+
+        let answer = agent.post(path, &ask()).await;
+        let status = answer.status().as_u16();
+
+        assert_eq!(status, 200);
+        assert!(answer.text().await.is_err());
+        assert_eq!(agent.told().await, [usage], "{path}");
+    }
+}
+
+/// EN-100
+#[actix::test]
+async fn an_agent_that_goes_away_ends_the_call_and_pays_for_what_it_got() {
+    let closed = Arc::new(Notify::new());
+    let begun = event(&message_start());
+    let upstream = Upstream::start(vec![OK, say(begun), Do::Closed(closed.clone())]).await;
+    let agent = Agent::with(vec![profile(Provider::Anthropic, &upstream.url)]).await;
+
+    let mut answer = agent.post("/v1/messages", &ask()).await;
+    answer.chunk().await.unwrap();
+    drop(answer);
+
+    closed.notified().await;
+    let usage = Usage {
+        input: 3,
+        output: 1,
+        cache_read: 20,
+        cache_write: 4,
+        estimated: true,
+        ..Usage::default()
+    };
+    assert_eq!(agent.told().await, [usage]);
+}
+
+/// EN-100: with the turn ends all that it had here.
+#[actix::test]
+async fn the_end_of_the_turn_closes_its_connections_and_tells_the_rest() {
+    let closed = Arc::new(Notify::new());
+    let begun = event(&message_start());
+    let upstream = Upstream::start(vec![OK, say(begun), Do::Closed(closed.clone())]).await;
+    let agent = Agent::with(vec![profile(Provider::Anthropic, &upstream.url)]).await;
+    let mut answer = agent.post("/v1/messages", &ask()).await;
+    answer.chunk().await.unwrap();
+
+    agent.ends.cancel();
+    agent.served.await;
+
+    assert_eq!(agent.paid.lock().unwrap().len(), 1);
+    assert!(answer.chunk().await.is_err());
+    closed.notified().await;
+    assert!(TcpStream::connect(agent.url.trim_start_matches("http://")).await.is_err());
+}
+
+#[actix::test]
+async fn a_provider_that_falls_silent_is_given_up() {
+    let open = Arc::new(Notify::new());
+    let late = Upstream::start(vec![Do::Wait(open.clone())]).await;
+    let silent = Upstream::start(vec![OK, say(event(&message_start())), Do::Wait(open)]).await;
+    let agent = |url: &str| {
+        let response_timeout = Duration::from_millis(100);
+        Agent::with(vec![Profile { response_timeout, ..profile(Provider::Anthropic, url) }])
+    };
+
+    let late = agent(&late.url).await.post("/v1/messages", &ask()).await;
+    let silent = agent(&silent.url).await.post("/v1/messages", &ask()).await;
+
+    assert_eq!(words(late).await, (502, "profile `default`: nothing came for 0.1 s".into()));
+    assert!(silent.text().await.is_err());
+}
+
+const SCRIPT: &str = "#think hm\n#say I look\n#call whoami {\"x\": 1}\n#reply You are {result}.";
+
+/// The events of a stream: their type, and what they add.
+fn told(stream: &str) -> Vec<String> {
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| {
+        let Ok(event) = serde_json::from_str::<Value>(data) else { return data.to_owned() };
+        let name = event["type"].as_str().unwrap_or_default();
+        let added =
+            ["/delta", "/content_block", "/item", "/choices/0/delta", "/choices/0/finish_reason"];
+        let added = added.iter().filter_map(|place| event.pointer(place));
+        let added: Vec<String> =
+            added.filter(|value| !value.is_null()).map(Value::to_string).collect();
+        [&[name.to_owned()], &*added].concat().join(" ").trim().to_owned()
+    })
+    .collect()
+}
+
+/// EN-101: as Claude Code asks.
+#[actix::test]
+async fn the_demo_answers_in_the_words_of_anthropic() {
+    let agent = Agent::with(offline()).await;
+    let reminder =
+        json!({ "type": "text", "text": "<system-reminder>\n#reply no\n</system-reminder>" });
+    let mut body = json!({
+        "model": "m", "stream": true, "tools": [{ "name": "mcp__hivewright__whoami" }],
+        "messages": [{ "role": "user", "content": [reminder, { "type": "text", "text": SCRIPT }] }],
+    });
+
+    let first = agent.post("/v1/messages?beta=true", &body).await.text().await.unwrap();
+    let call =
+        json!({ "type": "tool_use", "id": "offline_1_2", "name": "mcp__hivewright__whoami" });
+    let result = json!({ "type": "text", "text": "main" });
+    let result =
+        json!({ "type": "tool_result", "tool_use_id": "offline_1_2", "content": [result] });
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({ "role": "assistant", "content": [call] }));
+    messages.push(json!({ "role": "user", "content": [result, reminder] }));
+    body["stream"] = false.into();
+    let last: Value = agent.post("/v1/messages", &body).await.json().await.unwrap();
+
+    assert_eq!(
+        told(&first),
+        [
+            "message_start",
+            r#"content_block_start {"signature":"","thinking":"","type":"thinking"}"#,
+            r#"content_block_delta {"thinking":"hm","type":"thinking_delta"}"#,
+            r#"content_block_delta {"signature":"offline","type":"signature_delta"}"#,
+            "content_block_stop",
+            r#"content_block_start {"text":"","type":"text"}"#,
+            r#"content_block_delta {"text":"I ","type":"text_delta"}"#,
+            r#"content_block_delta {"text":"look","type":"text_delta"}"#,
+            "content_block_stop",
+            r#"content_block_start {"id":"offline_1_2","input":{},"name":"mcp__hivewright__whoami","type":"tool_use"}"#,
+            r#"content_block_delta {"partial_json":"{\"x\":1}","type":"input_json_delta"}"#,
+            "content_block_stop",
+            r#"message_delta {"stop_reason":"tool_use","stop_sequence":null}"#,
+            "message_stop",
+        ]
+    );
+    assert_eq!(last["content"], json!([{ "type": "text", "text": "You are main." }]));
+    assert_eq!(last["stop_reason"], "end_turn");
+    assert_eq!(last["usage"], json!({ "input_tokens": 14, "output_tokens": 3 }));
+    assert_eq!(agent.usage()[1], Usage { input: 14, output: 3, ..Usage::default() });
+}
+
+/// EN-101: as Codex asks, whose tools are in a namespace.
+#[actix::test]
+async fn the_demo_answers_in_the_words_of_the_responses_api() {
+    let agent = Agent::with(offline()).await;
+    let user = |text: &str| {
+        let content = json!([{ "type": "input_text", "text": text }]);
+        json!({ "type": "message", "role": "user", "content": content })
+    };
+    let inner = json!({ "type": "function", "name": "whoami" });
+    let tools = json!([
+        { "type": "function", "name": "view_image" },
+        { "type": "namespace", "name": "mcp__hivewright", "tools": [inner] },
+    ]);
+    let context = user("<environment_context>\n#reply no\n</environment_context>");
+    let mut body =
+        json!({ "model": "m", "stream": true, "tools": tools, "input": [user(SCRIPT), context] });
+
+    let first = agent.post("/v1/responses", &body).await.text().await.unwrap();
+    let items = body["input"].as_array_mut().unwrap();
+    items.push(json!({ "type": "message", "role": "assistant", "content": [] }));
+    items.push(json!({ "type": "function_call", "call_id": "c", "name": "whoami" }));
+    let output = ["Wall time: 0.1 seconds\nOutput:", "main"];
+    let output = output.map(|text| json!({ "type": "input_text", "text": text }));
+    items.push(json!({ "type": "function_call_output", "call_id": "c", "output": output }));
+    body["stream"] = false.into();
+    let last: Value = agent.post("/v1/responses", &body).await.json().await.unwrap();
+
+    let call = r#"{"arguments":"{\"x\":1}","call_id":"offline_1_2","id":"fc_offline_1_2","name":"whoami","namespace":"mcp__hivewright","status":"completed","type":"function_call"}"#;
+    let begun = call.replace(r#""{\"x\":1}""#, r#""""#).replace("completed", "in_progress");
+    let text = r#"{"content":[{"annotations":[],"text":"I look","type":"output_text"}],"id":"msg_offline_1_1","role":"assistant","status":"completed","type":"message"}"#;
+    assert_eq!(
+        told(&first),
+        [
+            "response.created",
+            "response.in_progress",
+            r#"response.output_item.added {"id":"rs_offline_1_0","status":"in_progress","summary":[],"type":"reasoning"}"#,
+            "response.reasoning_summary_part.added",
+            r#"response.reasoning_summary_text.delta "hm""#,
+            "response.reasoning_summary_text.done",
+            "response.reasoning_summary_part.done",
+            r#"response.output_item.done {"id":"rs_offline_1_0","summary":[{"text":"hm","type":"summary_text"}],"type":"reasoning"}"#,
+            r#"response.output_item.added {"content":[],"id":"msg_offline_1_1","role":"assistant","status":"in_progress","type":"message"}"#,
+            "response.content_part.added",
+            r#"response.output_text.delta "I ""#,
+            r#"response.output_text.delta "look""#,
+            "response.output_text.done",
+            "response.content_part.done",
+            &format!("response.output_item.done {text}"),
+            &format!("response.output_item.added {begun}"),
+            r#"response.function_call_arguments.delta "{\"x\":1}""#,
+            "response.function_call_arguments.done",
+            &format!("response.output_item.done {call}"),
+            "response.completed",
+        ]
+    );
+    assert_eq!(last["output"][0]["content"][0]["text"], "You are main.");
+    assert_eq!(last["usage"]["total_tokens"], 17);
+    assert_eq!(agent.usage().len(), 2);
+}
+
+/// EN-101: as Pi asks.
+#[actix::test]
+async fn the_demo_answers_in_the_words_of_chat_completions() {
+    let agent = Agent::with(offline()).await;
+    let tool = |name: &str| json!({ "type": "function", "function": { "name": name } });
+    let mut body = json!({
+        "model": "m", "stream": true, "stream_options": { "include_usage": true },
+        "tools": [tool("read"), tool("whoami")],
+        "messages": [{ "role": "system", "content": "s" }, { "role": "user", "content": SCRIPT }],
+    });
+
+    let first = agent.post("/v1/chat/completions", &body).await.text().await.unwrap();
+    let call = json!({ "id": "c", "function": { "name": "whoami", "arguments": "{}" } });
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({ "role": "assistant", "content": null, "tool_calls": [call] }));
+    messages.push(json!({ "role": "tool", "tool_call_id": "c", "content": "main" }));
+    body["stream"] = false.into();
+    let last: Value = agent.post("/v1/chat/completions", &body).await.json().await.unwrap();
+
+    assert_eq!(
+        told(&first),
+        [
+            r#"{"content":"","role":"assistant"}"#,
+            r#"{"reasoning_content":"hm"}"#,
+            r#"{"content":"I "}"#,
+            r#"{"content":"look"}"#,
+            r#"{"tool_calls":[{"function":{"arguments":"","name":"whoami"},"id":"offline_1_2","index":0,"type":"function"}]}"#,
+            r#"{"tool_calls":[{"function":{"arguments":"{\"x\":1}"},"index":0}]}"#,
+            r#"{} "tool_calls""#,
+            "",
+            "[DONE]",
+        ]
+    );
+    assert!(
+        first.contains(r#""usage":{"completion_tokens":5,"prompt_tokens":13,"total_tokens":18}"#),
+        "{first}"
+    );
+    assert_eq!(last["choices"][0]["message"]["content"], "You are main.");
+    assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    assert_eq!(agent.usage().len(), 2);
+}
+
+/// The demo's own time is kept, and nobody waits for what nobody hears.
+#[actix::test]
+async fn the_demo_speaks_before_it_waits() {
+    let agent = Agent::with(offline()).await;
+    let mut body = ask();
+    body["messages"][0]["content"] = "#say first\n#wait 60000\n#reply second".into();
+
+    let mut answer = agent.post("/v1/chat/completions", &body).await;
+    let mut heard = String::new();
+    while !heard.contains("first") {
+        heard += std::str::from_utf8(&answer.chunk().await.unwrap().unwrap()).unwrap();
+    }
+    agent.ends.cancel();
+    agent.served.await;
+
+    assert!(!heard.contains("second"), "{heard}");
+}

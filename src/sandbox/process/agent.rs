@@ -1,0 +1,242 @@
+//! Command-line agents in the sandbox: each has a home of its own, its files, its standard streams, and one port to
+//! talk to. All of that is gone when it ends.
+//!
+//! It is shown no folder of the team: what it does there it does through our tools.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    io::Write,
+    net::TcpListener,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{fs::OpenOptionsExt, net::UnixListener},
+    },
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, Interest},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process::{Child, ChildStderr, Command},
+};
+
+use super::{
+    FILE_SIZE, PROCESSES, Sandbox, SandboxError, Scratch, blocking,
+    cgroup::Group,
+    folder, in_group, launch,
+    layers::{Layer, Missing},
+    mounts,
+    plan::{AgentProgram, Ended, Plan, Program, Report, TERMINATE},
+};
+
+/// The one port that there is for it.
+pub const PORT: u16 = 4000;
+/// Its private home inside.
+pub const HOME: &str = mounts::HOME;
+/// Where its files are inside.
+pub const FILES: &str = "/run/hivewright";
+/// Where it is started: an empty folder.
+pub const WORK: &str = "/run/hivewright/work";
+/// The socket of our tools.
+pub const SOCKET: &str = "/run/hivewright/socket";
+
+/// The folder of its files in its scratch folder.
+pub(super) const NAME: &str = "files";
+/// It may hold so many bytes in memory, with all it starts.
+const MEMORY: u64 = 4 << 30;
+/// A process that was killed is gone by then.
+const KILLED: Duration = Duration::from_secs(10);
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct AgentJob {
+    pub program: AgentProgram,
+    pub env: BTreeMap<String, String>,
+    /// What it reads, by its path inside: below [`FILES`] or [`HOME`].
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// An agent that runs.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its input and its output.
+    pub streams: UnixStream,
+    pub errors: ChildStderr,
+    /// Where it asks the model.
+    pub relay: tokio::net::TcpListener,
+    /// Where it asks for our tools.
+    pub bridge: tokio::net::UnixListener,
+    pub life: Life,
+}
+
+/// The life of an agent. Dropping it kills the agent with all it started.
+#[derive(Debug)]
+pub struct Life {
+    orders: Option<OwnedWriteHalf>,
+    reports: OwnedReadHalf,
+    child: Child,
+    _scratch: Scratch,
+    _group: Option<Group>,
+}
+
+impl Life {
+    /// Waits until nothing of it is left. Says why, if that was not its own doing.
+    pub async fn ended(&mut self) -> Option<String> {
+        let mut said = Vec::new();
+        // What can be read no more says nothing; without a status there is nothing left to wait for.
+        let _ = self.reports.read_to_end(&mut said).await;
+        let _ = self.child.wait().await;
+        said.split(|byte| *byte == b'\n').find_map(|line| {
+            match serde_json::from_slice(line).ok()? {
+                Report::Refused(Missing { layer, reason }) => {
+                    Some(format!("sandbox layer `{layer}`: {reason}"))
+                }
+                Report::Ended(Ended::OverMemory) => Some("it held too much memory".to_owned()),
+                Report::Ended(Ended::OverProcesses) => Some("it had too many processes".to_owned()),
+                Report::Ended(_) | Report::Listening => None,
+            }
+        })
+    }
+
+    /// Ends it with all it started: asked first, then killed after a moment.
+    pub async fn end(mut self, grace: Duration) {
+        if let Some(orders) = &mut self.orders {
+            // A launcher that is gone already needs no order.
+            let _ = orders.write_all(&[TERMINATE]).await;
+        }
+        if tokio::time::timeout(grace, self.ended()).await.is_err() {
+            self.orders = None;
+            if tokio::time::timeout(KILLED, self.ended()).await.is_err() {
+                tracing::error!("processes of an agent do not end");
+            }
+        }
+    }
+}
+
+impl Sandbox {
+    /// Starts an agent.
+    pub async fn start(&self, job: AgentJob) -> Result<Agent, SandboxError> {
+        if let Some((layer, reason)) = self.missing() {
+            return Err(SandboxError::Unavailable { layer, reason });
+        }
+        if !self.layers().namespaces {
+            let reason = "a command-line agent needs a network of its own".to_owned();
+            return Err(SandboxError::Unavailable { layer: Layer::Namespaces, reason });
+        }
+        let (parent, groups) = (self.settings.scratch.clone(), self.groups.clone().ok());
+        let AgentJob { program, env, files } = job;
+        let (scratch, bridge, group) = blocking(move || {
+            let scratch = Scratch::make(&parent)?;
+            let inside = scratch.path.join(NAME);
+            folder(&inside.join("work"))?;
+            let home = scratch.path.join("home");
+            for (name, text) in files {
+                write_private(&inside, &home, &name, &text)?;
+            }
+            let bridge = listen(&inside)?;
+            let group = groups.and_then(|groups| in_group(&groups, MEMORY));
+            io::Result::Ok((scratch, bridge, group))
+        })
+        .await?;
+        let plan = Plan {
+            folders: Vec::new(),
+            scratch: scratch.path.clone(),
+            group: group.as_ref().map(|group| group.path.clone()),
+            namespaces: true,
+            keep_top: false,
+            kept: Vec::new(),
+            memory: MEMORY,
+            processes: PROCESSES,
+            file_size: FILE_SIZE,
+            env,
+            program: Program::Agent(program),
+        };
+        let (control, their_control) = UnixStream::pair()?;
+        let (streams, their_streams) = UnixStream::pair()?;
+        let mut child = Command::new(&self.settings.launcher)
+            .arg(launch::ARGUMENT)
+            .env_clear()
+            .stdin(Stdio::from(inherited(their_control)?))
+            .stdout(Stdio::from(inherited(their_streams)?))
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let errors = child.stderr.take().ok_or_else(|| io::Error::other("no output streams"))?;
+        let mut control = control;
+        control.write_all(&plan.to_bytes()?).await?;
+        let relay = receive(&control).await?;
+        let (reports, orders) = control.into_split();
+        Ok(Agent {
+            streams,
+            errors,
+            relay,
+            bridge: tokio::net::UnixListener::from_std(bridge)?,
+            life: Life { orders: Some(orders), reports, child, _scratch: scratch, _group: group },
+        })
+    }
+}
+
+fn inherited(stream: UnixStream) -> io::Result<OwnedFd> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream.into())
+}
+
+/// Writes a file as the agent finds it below [`FILES`] or [`HOME`].
+fn write_private(files: &Path, home: &Path, name: &Path, text: &str) -> io::Result<()> {
+    let outside = match (name.strip_prefix(FILES), name.strip_prefix(HOME)) {
+        (Ok(below), _) => files.join(below),
+        (_, Ok(below)) => home.join(below),
+        _ => return Err(io::Error::other(format!("{} is not the agent's", name.display()))),
+    };
+    if let Some(parent) = outside.parent() {
+        folder(parent)?;
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(outside)?;
+    file.write_all(text.as_bytes())
+}
+
+/// A socket in a folder, whose path may be longer than one that a socket takes.
+fn listen(folder: &Path) -> io::Result<UnixListener> {
+    let handle = fs::File::open(folder)?;
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/socket", handle.as_raw_fd()))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Takes the socket that the launcher hands over, or why there is none.
+async fn receive(control: &UnixStream) -> Result<tokio::net::TcpListener, SandboxError> {
+    let mut bytes = [0; 4096];
+    let (read, handle) = control
+        .async_io(Interest::READABLE, || {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [io::IoSliceMut::new(&mut bytes)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let message = rustix::net::recvmsg(control, &mut parts, &mut ancillary, flags)?;
+            let handle = ancillary.drain().find_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
+                _ => None,
+            });
+            Ok((message.bytes, handle))
+        })
+        .await?;
+    if let Some(handle) = handle {
+        let listener = TcpListener::from(handle);
+        listener.set_nonblocking(true)?;
+        return Ok(tokio::net::TcpListener::from_std(listener)?);
+    }
+    let line = bytes[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match serde_json::from_slice(line) {
+        Ok(Report::Refused(Missing { layer, reason })) => {
+            Err(SandboxError::Unavailable { layer, reason })
+        }
+        _ => Err(io::Error::other("the launcher fell silent").into()),
+    }
+}
