@@ -36,6 +36,8 @@ async fn launch(service: &Service) -> tokio::process::Child {
 async fn health_is_answered_while_the_store_is_being_opened() {
     let mut service = Service::start().await;
     service.kill();
+    // It says where the former one listened.
+    fs::remove_file(service.path("run/service.json")).unwrap();
     // After a crash the start reads this file, and from now on that takes as long as we like.
     let mark = service.path("run/store/mark");
     fs::remove_file(&mark).unwrap();

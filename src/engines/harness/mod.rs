@@ -123,7 +123,8 @@ impl AgentEngine {
                 self.harness.rest(request.turn, running, request.cancel);
                 Ok(reply.paid(profile, model, usage))
             }
-            Err(failure) => {
+            Err(mut failure) => {
+                failure.message = scrubber.scrub(&failure.message).into_owned();
                 if usage != Usage::default() {
                     events(EngineEvent::Spent(Paid { profile, model, usage }));
                 }

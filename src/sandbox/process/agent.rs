@@ -81,9 +81,23 @@ pub struct Agent {
 pub struct Life {
     orders: Option<OwnedWriteHalf>,
     reports: OwnedReadHalf,
-    child: Child,
-    _scratch: Scratch,
-    _group: Option<Group>,
+    /// The launcher, until it is waited for elsewhere.
+    child: Option<Child>,
+    /// What is removed when nothing of it runs any more.
+    left: Option<(Scratch, Option<Group>)>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let (child, left) = (self.child.take(), self.left.take());
+        if let (Some(mut child), Ok(runtime)) = (child, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                // Without a status there is nothing left to wait for.
+                let _ = child.wait().await;
+                drop(left);
+            });
+        }
+    }
 }
 
 impl Life {
@@ -92,7 +106,9 @@ impl Life {
         let mut said = Vec::new();
         // What can be read no more says nothing; without a status there is nothing left to wait for.
         let _ = self.reports.read_to_end(&mut said).await;
-        let _ = self.child.wait().await;
+        if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
+        }
         said.split(|byte| *byte == b'\n').find_map(|line| {
             match serde_json::from_slice(line).ok()? {
                 Report::Refused(Missing { layer, reason }) => {
@@ -177,7 +193,12 @@ impl Sandbox {
             errors,
             relay,
             bridge: tokio::net::UnixListener::from_std(bridge)?,
-            life: Life { orders: Some(orders), reports, child, _scratch: scratch, _group: group },
+            life: Life {
+                orders: Some(orders),
+                reports,
+                child: Some(child),
+                left: Some((scratch, group)),
+            },
         })
     }
 }

@@ -274,7 +274,7 @@ impl History {
         window: &TaskWindow,
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError> {
-        self.read(|reader| tasks::page(&reader.connection, wanted, window, known))
+        self.read_at_once(|connection| tasks::page(connection, wanted, window, known))
     }
 
     /// The wanted part of what its tasks have come to, but for those that are known.
@@ -284,7 +284,7 @@ impl History {
         window: &Window<UsagePlace>,
         known: &HashSet<TaskId>,
     ) -> Result<Part<UsagePlace>, StorageError> {
-        self.read(|reader| usage::page(&reader.connection, wanted, window, known))
+        self.read_at_once(|connection| usage::page(connection, wanted, window, known))
     }
 
     /// When a task has ended, if it is known what it came to.
@@ -338,6 +338,17 @@ impl History {
             readers.push(reader);
         }
         Ok(result)
+    }
+
+    /// Reads as it is at one moment: what moves in meanwhile is not seen by half of the statements.
+    fn read_at_once<T: Default>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StorageError> {
+        self.read(|reader| {
+            let moment = reader.connection.unchecked_transaction()?;
+            read(&moment)
+        })
     }
 
     fn readers(&self) -> MutexGuard<'_, Vec<Reader>> {
