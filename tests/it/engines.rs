@@ -328,3 +328,50 @@ async fn an_agent_that_cannot_be_used_is_named_at_once() {
     assert!(doctor.stdout.contains("claude 1.0.0 is too old"), "{doctor:?}");
     assert_eq!(answered["status"], "done", "{answered}");
 }
+
+/// A command that runs until it is told to go on.
+const WAITS: &str = "until [ -e go ]; do sleep 0.05; done";
+
+/// Calls a command that waits, and says whether it has heard of roses.
+fn gardener(body: &Value) -> Reply {
+    let text = body.to_string();
+    match (text.contains("Roses too."), text.contains("tool_result")) {
+        (true, _) => Reply::text("Roses too."),
+        (false, true) => Reply::text("Tulips."),
+        (false, false) => Reply::call("mcp__hivewright__bash", json!({ "command": WAITS })),
+    }
+}
+
+/// EN-21, EN-26: words that join a turn are heard in it, also by an agent that takes one prompt only.
+#[actix::test]
+async fn words_that_join_a_turn_are_heard_in_it() {
+    let Some(agents) = agents() else { return };
+    for (sdk, settings) in &ENGINES[1..] {
+        let model = FakeModel::start();
+        model.answer_with(gardener);
+        let mut home = home(&agents, sdk, settings);
+        // Codex speaks a format that the fake model does not: the demo answers it.
+        if *sdk != "codex" {
+            home = home.with_file("data/config/providers.yaml", &provider(&model));
+        }
+        home.write("run/teams/main/config.yaml", &format!("{}queue_mode: steer\n", team(sdk)));
+        let service = home.started().await;
+        let mut client = service.connect().await;
+        let call = json!({ "command": WAITS });
+        let script = format!("#call bash {call}\n#then\n#reply Tulips.");
+        client.send(json!({"content": script, "message_id": "m1"})).await;
+        let running = client.until(|frame| frame["kind"] == "tool_call").await;
+        let topic = running["topic_id"].as_str().expect("a topic");
+
+        client.say_in(topic, "m2", "#reply Roses too.").await;
+        client.until(|frame| frame["type"] == "ack" && frame["message_id"] == "m2").await;
+        service.write("run/teams/main/go", "");
+        let ends = [client.terminal().await, client.terminal().await];
+
+        let by_id = |id: &str| ends.iter().find(|end| end["message_id"] == id).expect("an end");
+        let (first, second) = (by_id("m1"), by_id("m2"));
+        assert_eq!(second["joined_task_id"], first["task_id"], "{sdk} {settings}: {ends:?}");
+        let said = first["content"].as_str().unwrap_or_default();
+        assert!(said.ends_with("Roses too."), "{sdk} {settings}: {first}");
+    }
+}

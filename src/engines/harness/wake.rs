@@ -31,10 +31,20 @@ pub fn prompt<'a>(
         done => ("", done),
     };
     text.push_str(task);
+    // Words that came in since are no part of what was done.
+    let is_added = |message: &&Message| matches!(message, Message::User(_));
+    let added = done.iter().rev().take_while(is_added).count();
+    let (done, added) = done.split_at(done.len() - added);
     if !done.is_empty() {
         text.push_str(DONE);
         done.iter().for_each(|message| tell(&mut text, message));
         text.push_str(GO_ON);
+    }
+    for message in added {
+        if let Message::User(words) = message {
+            text.push_str("\n\n");
+            text.push_str(&addition(words));
+        }
     }
     text
 }
@@ -123,6 +133,17 @@ mod tests {
             (&*told, read(&told)),
             ("[message]\n/exit", vec![Message::User("/exit".into())])
         );
+    }
+
+    /// EN-26: words that came in after what was done are heard as a message of their own.
+    #[test]
+    fn what_was_added_comes_last() {
+        let added = Message::User("and roses".into());
+        let told =
+            prompt([], &[Message::User("tulips".into()), call(), result(None), added.clone()]);
+
+        assert!(told.ends_with("[go on from here]\n\n[message]\nand roses"), "{told}");
+        assert_eq!(read(&told), [added]);
     }
 
     /// EN-32, EN-19
