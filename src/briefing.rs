@@ -27,7 +27,10 @@ use crate::{
     logging::Secrets,
     memory::Memory,
     policy::Policies,
-    prompt::compose::{Composed, Prompts, Request},
+    prompt::{
+        compose::{Composed, Prompts, Request},
+        library::shared_skills,
+    },
     sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
@@ -346,7 +349,9 @@ impl Inner {
             MAIN => allowed,
             _ => allowed.below_root(),
         };
-        let workspace = Workspace::open(&self.home.team(name.as_str()), &team.allowed_dirs)
+        let mut folders = team.allowed_dirs.clone();
+        folders.extend(shared_skills(&self.home));
+        let workspace = Workspace::open(&self.home.team(name.as_str()), &folders)
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let grant = Grant {
             team: name.clone(),

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     api::teams::{OPERATOR, PROGRAM},
-    settings::home::Home,
+    settings::{
+        home::Home,
+        team::{Access, AllowedDir},
+    },
     taint::Taint,
 };
 
@@ -81,6 +84,18 @@ impl Shelf {
     }
 }
 
+/// The folder of the operator's skills, which every team may read, since files lie beside the skills. None if it leads
+/// to a place that holds more of ours. Blocks.
+pub fn shared_skills(home: &Home) -> Option<AllowedDir> {
+    let path = home.skills();
+    let real = path.canonicalize().ok()?;
+    let holds = |own: &Path| own.canonicalize().is_ok_and(|own| own.starts_with(&real));
+    if holds(home.data()) || holds(home.run()) {
+        return None;
+    }
+    Some(AllowedDir { path, access: Access::ReadOnly })
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     own: Found<Skill>,
@@ -132,10 +147,23 @@ impl KnownSkill {
         &self.skill.required
     }
 
-    /// Where the files beside it are, from the workspace, if the team can read them.
+    /// Where the files beside it are, if the file tools and commands of a team can read them. Blocks.
     pub fn folder(&self) -> Option<String> {
-        let reachable = matches!(self.giver, Giver::Team(_)) && self.skill.has_folder();
-        reachable.then(|| format!("{SKILLS}/{}", self.skill.name))
+        if !self.skill.has_folder() {
+            return None;
+        }
+        let folder = Path::new(SKILLS).join(&self.skill.name);
+        match &self.giver {
+            Giver::Team(_) => Some(folder.display().to_string()),
+            Giver::Operator(data) => {
+                let folder = data.join(folder);
+                // What a link leads to outside of it is no team's to read.
+                let real = folder.canonicalize().ok()?;
+                let all = data.join(SKILLS).canonicalize().ok()?;
+                real.starts_with(all).then(|| folder.display().to_string())
+            }
+            Giver::Program => None,
+        }
     }
 }
 

@@ -96,10 +96,17 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Stri
             })
         });
         let description = front.maybe("description", |field| {
-            field.parse(|text| match text.trim().chars().count() {
-                1..=MAX_DESCRIPTION => Ok(text.trim().to_owned()),
-                _ => Err(format!("must have 1 to {MAX_DESCRIPTION} characters")),
-            })
+            let text = field.parse(|text| match text.trim() {
+                "" => Err("must not be empty".to_owned()),
+                text => Ok(text.to_owned()),
+            })?;
+            // Other agents take longer ones, and the whole stands in the file.
+            if text.chars().count() > MAX_DESCRIPTION {
+                field.warn(format!(
+                    "has more than {MAX_DESCRIPTION} characters; lists show the first of them"
+                ));
+            }
+            Some(excerpt::line(&text, MAX_DESCRIPTION))
         });
         front.maybe("license", |field| field.text());
         front.maybe("compatibility", |field| {
@@ -286,8 +293,8 @@ mod tests {
             ),
             (
                 "a/SKILL.md",
-                format!("---\nname: a\ndescription: {long}\n---\n"),
-                "a/SKILL.md:3:14: description: must have 1 to 1024",
+                "---\nname: a\ndescription: \" \"\n---\n".to_owned(),
+                "a/SKILL.md:3:14: description: must not be empty",
             ),
             (
                 "a/SKILL.md",
@@ -322,6 +329,19 @@ mod tests {
         let source = "---\nname: a\ndescription: A\nversion: 2\n---\nText";
 
         assert_eq!(told("a/SKILL.md", source).3, ["a/SKILL.md:4:1: version: unknown key"]);
+    }
+
+    /// SE-70: one of Claude's own has a longer one.
+    #[test]
+    fn a_long_description_is_shortened_and_told_of() {
+        let long = "x".repeat(MAX_DESCRIPTION + 1);
+        let source = format!("---\nname: a\ndescription: {long}\n---\nText");
+
+        let (_, description, _, warnings) = told("a/SKILL.md", &source);
+
+        assert_eq!(description, format!("{}…", "x".repeat(MAX_DESCRIPTION - 1)));
+        let warning = "a/SKILL.md:3:14: description: has more than 1024 characters; lists show the first of them";
+        assert_eq!(warnings, [warning]);
     }
 
     #[test]

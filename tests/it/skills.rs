@@ -16,6 +16,15 @@ description: Looks around.
 1. Open both eyes.
 ";
 
+const FILL_FORM: &str = "---
+name: fill-form
+description: Fills in a form. Use it when somebody has a form.
+license: Complete terms in LICENSE.txt
+allowed-tools: Read, Bash(sh:*)
+---
+Read `references/fields.md`, then run `scripts/fill.sh NAME`.
+";
+
 const OWL: &str = "---
 name: owl
 description: Sees at night.
@@ -64,6 +73,43 @@ async fn a_skill_is_loaded_by_name() {
     assert_eq!(unknown["error"], "not_found");
     let message = unknown["message"].as_str().unwrap();
     assert!(message.contains("`look`, `write-skill`"), "{message}");
+}
+
+/// SE-70, SE-73: a folder in the form that other agents use, put where the operator's skills are, works as it is, with its
+/// files; and no team changes it.
+#[actix::test]
+async fn a_folder_of_the_operator_is_read_and_run_by_every_team_and_changed_by_none() {
+    let service = home()
+        .with_file("data/skills/fill-form/SKILL.md", FILL_FORM)
+        .with_file("data/skills/fill-form/references/fields.md", "The name comes first.\n")
+        .with_file("data/skills/fill-form/scripts/fill.sh", "echo \"filled in for $1\"\n")
+        .started()
+        .await;
+    let mut client = service.connect().await;
+
+    let loaded =
+        client.ask("#call use_skill {\"skill_name\":\"fill-form\"}\n#reply {result}").await;
+    let loaded = answer(&loaded);
+    let folder = loaded["folder"].as_str().unwrap();
+    let read = json!({ "file_path": format!("{folder}/references/fields.md") });
+    let run = json!({ "command": format!("sh {folder}/scripts/fill.sh Ada") });
+    let spoil = json!({ "command": format!("echo gone > {folder}/SKILL.md") });
+    let write = json!({ "file_path": format!("{folder}/SKILL.md"), "content": "gone" });
+    let calls =
+        format!("#call read {read}\n#call bash {run}\n#call bash {spoil}\n#call write {write}");
+    let end = client
+        .ask(&format!("{calls}\n#reply {{result:1}}|{{result:2}}|{{result:3}}|{{result:4}}"))
+        .await;
+
+    assert_eq!(loaded["body"], "Read `references/fields.md`, then run `scripts/fill.sh NAME`.");
+    let told = end["content"].as_str().unwrap();
+    let told: Vec<&str> = told.split('|').collect();
+    assert!(told[0].contains("The name comes first."), "{told:?}");
+    assert!(told[1].contains("filled in for Ada"), "{told:?}");
+    assert!(told[2].contains("Read-only file system"), "{told:?}");
+    assert!(told[3].contains("read-only folder"), "{told:?}");
+    let skill = service.path("data/skills/fill-form/SKILL.md");
+    assert_eq!(std::fs::read_to_string(skill).unwrap(), FILL_FORM);
 }
 
 /// SE-82, TO-45: without the right there is neither tool.
