@@ -120,6 +120,8 @@ struct MessageSoFar {
     begun: usize,
     /// Calls that the agent has told of.
     announced: Vec<ToolCall>,
+    /// Calls that the turn took before the agent told of them: by what it calls them, and by their tools.
+    untold: Vec<(CallId, String)>,
     /// Calls that it has made, and when the last one came.
     made: Vec<BridgeCall>,
     since: Option<Instant>,
@@ -132,6 +134,17 @@ impl MessageSoFar {
     fn due(&self) -> Option<Instant> {
         let since = self.since?;
         Some(if self.has_ended { since } else { since + TOLD })
+    }
+
+    /// The agent tells of a call. One that the turn took before is not run again.
+    fn announce(&mut self, call: ToolCall) {
+        let is_same = |(told, name): &(CallId, String)| {
+            *told == call.id || (told.as_str().is_empty() && *name == call.name)
+        };
+        match self.untold.iter().position(is_same) {
+            Some(place) => drop(self.untold.remove(place)),
+            None => self.announced.push(call),
+        }
     }
 
     fn call(&mut self, call: BridgeCall) {
@@ -157,10 +170,11 @@ impl MessageSoFar {
                 None => (told, None),
             });
         }
-        calls.extend(made.into_iter().map(|BridgeCall { id, name, args, answer }| {
-            let id = id.unwrap_or_default().into();
-            (ToolCall { id, name, args: Args::Json(args) }, Some(answer))
-        }));
+        for BridgeCall { id, name, args, answer } in made {
+            let id: CallId = id.unwrap_or_default().into();
+            self.untold.push((id.clone(), name.clone()));
+            calls.push((ToolCall { id, name, args: Args::Json(args) }, Some(answer)));
+        }
         calls
     }
 }
@@ -221,7 +235,8 @@ impl Running {
         let has_results = new.iter().any(|message| matches!(message, Message::ToolResults(_)));
         let has_words = new.iter().any(|message| matches!(message, Message::User(_)));
         let waits = self.open.iter().any(|open| open.answer.is_some());
-        (!waits || has_results) && (self.input.is_some() || !has_words)
+        let takes_words = self.input.is_some() && self.dialogue.takes_more();
+        (!waits || has_results) && (takes_words || !has_words)
     }
 
     /// Takes what happened in the turn since its last step: results of calls, and words that were added.
@@ -358,7 +373,7 @@ impl Running {
                 Act::Block(block) => {
                     self.begin_message();
                     match block {
-                        Block::Call(call) => self.message.announced.push(call),
+                        Block::Call(call) => self.message.announce(call),
                         block => {
                             if matches!(block, Block::Text { .. }) {
                                 say(EngineEvent::TextEnd);
@@ -386,6 +401,7 @@ impl Running {
         if std::mem::take(&mut self.message.has_ended) {
             self.message.stop_reason = None;
             self.message.announced.clear();
+            self.message.untold.clear();
             // What it has not called by now it will not call any more.
             self.open.retain(|open| open.result.is_none());
             self.message.begun = self.message.blocks.len();
@@ -464,5 +480,57 @@ async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(id: &str, name: &str) -> ToolCall {
+        ToolCall { id: id.into(), name: name.into(), args: Args::Json(json!({})) }
+    }
+
+    fn made(id: Option<&str>, name: &str) -> BridgeCall {
+        let (answer, _) = oneshot::channel();
+        let (id, name) = (id.map(str::to_owned), name.to_owned());
+        BridgeCall { id, name, args: json!({}), answer }
+    }
+
+    fn names(calls: Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)>) -> Vec<String> {
+        calls.into_iter().map(|(call, _)| call.name).collect()
+    }
+
+    /// A message takes longer than a call of it waits to be told of: the step is over by then.
+    #[actix::test]
+    async fn a_call_that_is_told_of_late_is_not_run_again() {
+        for id in [Some("a"), None] {
+            let mut message = MessageSoFar::default();
+
+            message.call(made(id, "write"));
+            let first = names(message.take_calls());
+            message.announce(told("a", "write"));
+            message.announce(told("b", "write"));
+            message.call(made(Some("b"), "write"));
+            let second = message.take_calls();
+
+            assert_eq!(first, ["write"]);
+            let ids: Vec<_> = second.iter().map(|(call, _)| call.id.as_str()).collect();
+            assert_eq!(ids, ["b"], "{id:?}");
+        }
+    }
+
+    #[actix::test]
+    async fn calls_of_a_message_that_were_told_of_are_taken_with_the_first() {
+        let mut message = MessageSoFar::default();
+
+        message.announce(told("a", "write"));
+        message.announce(told("b", "read"));
+        message.call(made(Some("a"), "write"));
+
+        assert_eq!(names(message.take_calls()), ["write", "read"]);
+        assert_eq!(names(message.take_calls()), [""; 0]);
     }
 }
