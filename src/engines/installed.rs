@@ -78,7 +78,7 @@ impl Installations {
     pub fn find(&self, sdk: Sdk, settings: &Engines) -> Result<Installed, String> {
         let about = about(sdk, settings)?;
         let places = match settings.binary(sdk) {
-            Some(named) if named.is_absolute() => vec![named.to_owned()],
+            Some(named) if named.components().count() > 1 => vec![named.to_owned()],
             _ => places(&about.program),
         };
         let Some(found) = places.iter().find(|place| place.is_file()) else {

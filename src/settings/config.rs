@@ -215,14 +215,14 @@ settings! {
 
     /// Any agent that speaks the Agent Client Protocol.
     pub struct AcpSettings {
-        /// The agent and what it is started with: the name of a program, or its whole path, and its arguments, such
-        /// as [claude-agent-acp]. In them `{model}` stands for the model of the team, `{relay}` for the address where
-        /// it is asked, and `{token}` for what is a key there.
+        /// The agent and what it is started with: the name of a program or its whole path, then arguments, such as
+        /// `[some-agent, --acp]`. In them `{model}` stands for the model of the team, `{relay}` for the address
+        /// where it is asked, and `{token}` for what is a key there.
         #[read(read_command)]
         #[counts(NextTurn)]
         command: Vec<String> = Vec::new(),
-        /// Variables for it, such as {AGENT_URL: "{relay}/v1"}, beside those of Anthropic and OpenAI, which it has.
-        /// A key is not needed here, nor of use.
+        /// Variables for it, such as `{AGENT_URL: "{relay}/v1"}`, beside those of Anthropic and OpenAI, which it
+        /// has. A key is not needed here, nor of use.
         #[counts(NextTurn)]
         env: BTreeMap<String, String> = BTreeMap::new(),
     }

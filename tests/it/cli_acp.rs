@@ -148,7 +148,7 @@ async fn an_editor_stops_a_turn() {
     let Some(mut editor) = Editor::open(&service, &["acp"]).await else { return };
 
     editor.order(json!({"prompt": "#say I begin.\n#wait 60000\n#reply late"})).await;
-    editor.until(|line| line["update"]["content"]["text"] == "I begin.").await;
+    editor.until(|line| line["update"]["content"].to_string().contains("begin")).await;
     editor.order(json!({"cancel": true})).await;
     let stopped = editor.until(is_end).await;
     let again = editor.prompt("hello").await;
@@ -279,5 +279,5 @@ async fn an_editor_hears_what_is_wrong() {
     let unreachable = late.until(is_end).await;
 
     assert!(failed["error"].as_str().unwrap().contains("engines.acp.command"), "{failed}");
-    assert!(unreachable["error"].as_str().unwrap().contains("not running"), "{unreachable}");
+    assert!(unreachable["error"].as_str().unwrap().contains("starts it"), "{unreachable}");
 }

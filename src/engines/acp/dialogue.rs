@@ -132,8 +132,7 @@ impl Dialogue {
             let content = json!([{"type": "text", "text": self.system}]);
             params["systemPrompt"] = json!({"mode": "override", "content": content});
         }
-        // Known to some agents, and passed over by the others.
-        params["_meta"] = json!({"disableBuiltInTools": true});
+        params["_meta"] = requests();
         self.ask(Asked::Session, AGENT_METHOD_NAMES.session_new, params)
     }
 
@@ -305,6 +304,12 @@ impl program::Dialogue for Dialogue {
     fn ended(&mut self) -> EngineFailure {
         EngineFailure::new(Code::Crash, "the agent ended before its turn did")
     }
+}
+
+/// Wishes beyond the protocol, which agents that do not know them pass over: no tools of their own, and, for Claude
+/// Code, no request to the model for a title.
+fn requests() -> Value {
+    json!({"disableBuiltInTools": true, "claudeCode": {"options": {"title": "turn"}}})
 }
 
 fn write(message: Value) -> Act {

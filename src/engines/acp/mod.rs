@@ -31,6 +31,8 @@ impl Program for Acp {
         let mut env = claude::environment(order);
         let known = [
             ("ANTHROPIC_MODEL", "{model}"),
+            // Else the model is asked what a person might say next.
+            ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "false"),
             ("OPENAI_BASE_URL", "{relay}/v1"),
             ("OPENAI_API_KEY", "{token}"),
             ("OPENAI_MODEL", "{model}"),

@@ -261,7 +261,7 @@ fn instructions_reach_every_agent() {
         let nothing =
             json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
         assert_eq!(opened["clientCapabilities"], nothing);
-        assert_eq!(session["_meta"], json!({"disableBuiltInTools": true}));
+        assert_eq!(session["_meta"]["disableBuiltInTools"], true);
         assert_eq!(
             session["mcpServers"],
             json!([{"name": "hivewright", "command": "/bin/hivewright",
@@ -270,9 +270,10 @@ fn instructions_reach_every_agent() {
         );
         let system = json!({"mode": "override", "content": [{"type": "text", "text": "Be kind."}]});
         assert_eq!(session.get("systemPrompt"), knows.then_some(&system));
-        let told = match knows {
-            true => "[message]\nhello",
-            false => "[instructions]\nBe kind.\n[end of the instructions]\n\n[message]\nhello",
+        let told = if knows {
+            "[message]\nhello"
+        } else {
+            "[instructions]\nBe kind.\n[end of the instructions]\n\n[message]\nhello"
         };
         assert_eq!(prompt["prompt"], json!([{"type": "text", "text": told}]));
     }

@@ -125,7 +125,10 @@ struct MessageSoFar {
     /// Calls that it has made, and when the last one came.
     made: Vec<BridgeCall>,
     since: Option<Instant>,
+    /// All its calls have been told of.
     has_ended: bool,
+    /// What is said next is of another one.
+    is_over: bool,
     stop_reason: Option<String>,
 }
 
@@ -157,6 +160,8 @@ impl MessageSoFar {
     /// Some make the second call of a message when the first is answered, and all are wanted by then.
     fn take_calls(&mut self) -> Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)> {
         self.since = None;
+        // A call that comes now is of another message, or was not told of.
+        self.has_ended = false;
         let mut made = std::mem::take(&mut self.made);
         let mut calls = Vec::new();
         for told in std::mem::take(&mut self.announced) {
@@ -384,6 +389,7 @@ impl Running {
                 }
                 Act::MessageEnd(stop_reason) => {
                     self.message.has_ended = true;
+                    self.message.is_over = true;
                     self.message.stop_reason = stop_reason;
                 }
                 Act::Note(note) => tracing::info!(note, "an agent remarks"),
@@ -398,7 +404,8 @@ impl Running {
 
     /// A new message of the model begins, if the last one has ended.
     fn begin_message(&mut self) {
-        if std::mem::take(&mut self.message.has_ended) {
+        if std::mem::take(&mut self.message.is_over) {
+            self.message.has_ended = false;
             self.message.stop_reason = None;
             self.message.announced.clear();
             self.message.untold.clear();
