@@ -2,7 +2,10 @@
 
 use std::cell::RefCell;
 
-use hivewright_actors::{live::event::Kind, task::Ending};
+use hivewright_actors::{
+    live::event::Kind,
+    task::{Code, Ending},
+};
 
 use super::{
     Context,
@@ -25,6 +28,22 @@ pub(super) async fn run(
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
+    let remember = |id: &str| *task.borrow_mut() = Some(id.to_owned());
+    let (answer, reply) = ask(team, content, remember, context).await?;
+    let told = tell(&answer, reply, context);
+    let mut delegated = Delegated::new(context);
+    let root = task.borrow().clone();
+    delegated.below(root.unwrap_or_default());
+    told.and(delegated.finish(None).await)
+}
+
+/// Says something to a team, and waits for the answer. `accepted` is told the task that it became.
+pub(super) async fn ask(
+    team: &str,
+    content: &str,
+    accepted: impl FnOnce(&str),
+    context: &Context,
+) -> Result<(Answer<MessageRow>, MessageReply), Failure> {
     let filter =
         EventFilter { team: Some(team.to_owned()), ..EventFilter::of([Kind::TaskChanged]) };
     // Opened before anything is said, so that the end is not missed.
@@ -40,7 +59,7 @@ pub(super) async fn run(
     let message = ById { id: message_id.to_string() };
     // It is known in the channel where it was said.
     let said_in = MessageFilter { channel: channel_id.map(|channel| channel.to_string()) };
-    *task.borrow_mut() = Some(id.clone());
+    accepted(&id);
     loop {
         match follower.next().await? {
             Step::Event(data) if data["task_id"] != id => continue,
@@ -51,10 +70,7 @@ pub(super) async fn run(
         };
         let answer = follower.read(read).await?;
         if let Some(reply) = answer.data()?.reply {
-            let told = tell(&answer, reply, context);
-            let mut delegated = Delegated::new(context);
-            delegated.below(id);
-            return told.and(delegated.finish(None).await);
+            return Ok((answer, reply));
         }
     }
 }
@@ -66,8 +82,13 @@ fn tell(
 ) -> Result<(), Failure> {
     let screen = context.screen;
     if status != Ending::Done {
-        let code = code.map_or(status.as_str(), |code| code.as_str());
-        return Err(Failure::failed(format!("{text} ({code})")));
+        return Err(unanswered(&text, status, code));
     }
     answer.show(screen, |_| screen.harmless(&text) + "\n")
+}
+
+/// A message that ended badly.
+pub(super) fn unanswered(text: &str, status: Ending, code: Option<Code>) -> Failure {
+    let code = code.map_or(status.as_str(), |code| code.as_str());
+    Failure::failed(format!("{text} ({code})"))
 }

@@ -9,6 +9,7 @@ use crate::settings::{
     references::Environment,
 };
 
+mod acp;
 mod answer;
 mod approvals;
 mod audit;
@@ -169,6 +170,7 @@ commands! {
     Import(import::Action),
     #[command(subcommand)]
     Config(config::Action),
+    Acp(acp::Arguments),
     Mcp(mcp::Arguments),
     Completions(completions::Arguments),
 }

@@ -1,10 +1,8 @@
 //! Command-line agents: which are installed, and which are missing that a team works with.
 
-use std::path::Path;
-
 use crate::{
     api::doctor::Finding,
-    engines::installed::Installations,
+    engines::installed::{Installations, Installed},
     settings::{
         config::{Engines, Sdk},
         home::Home,
@@ -19,23 +17,23 @@ pub fn check(home: &Home, settings: &Engines) -> Vec<Finding> {
     let used = used(home);
     let found = Installations::default();
     let agents = Sdk::ALL.iter().copied().filter(|sdk| *sdk != Sdk::Native);
-    agents.map(|sdk| describe(&found, sdk, settings.binary(sdk), &used)).collect()
+    agents.map(|sdk| describe(&found, sdk, settings, &used)).collect()
 }
 
 fn describe(
     found: &Installations,
     sdk: Sdk,
-    binary: Option<&Path>,
+    settings: &Engines,
     used: &[(String, Sdk)],
 ) -> Finding {
     let teams: Vec<&str> =
         used.iter().filter(|(_, of)| *of == sdk).map(|(team, _)| team.as_str()).collect();
-    match found.find(sdk, binary) {
-        Ok(installed) => Finding::ok(
-            ID,
-            format!("{sdk} {} at {}", installed.version, installed.binary.display()),
-        ),
-        Err(_) if teams.is_empty() && binary.is_none() => {
+    match found.find(sdk, settings) {
+        Ok(Installed { version, binary, .. }) => {
+            let version = version.unwrap_or_else(|| "of unknown version".to_owned());
+            Finding::ok(ID, format!("{sdk} {version} at {}", binary.display()))
+        }
+        Err(_) if teams.is_empty() && settings.binary(sdk).is_none() => {
             Finding::ok(ID, format!("{sdk} is not installed; no team needs it"))
         }
         Err(reason) => {

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{sandbox::process::SYSTEM_FOLDERS, settings::config::Sdk};
+use crate::{
+    sandbox::process::SYSTEM_FOLDERS,
+    settings::config::{Engines, Sdk},
+};
 
 /// A program that does not tell its version within this does not tell it.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,69 +22,85 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     pub binary: PathBuf,
-    pub version: String,
+    /// None if it is of a kind that need not tell.
+    pub version: Option<String>,
     /// What it needs to read beside the system's folders.
     pub shown: Vec<PathBuf>,
     /// Where it finds its interpreter, if that is not in a folder of the system.
     pub path: Vec<PathBuf>,
 }
 
-/// What is known of an agent by its file, until that changes.
-type Known = HashMap<PathBuf, (Option<SystemTime>, Result<Installed, String>)>;
+/// What is known of an agent by its file and arguments, until the file changes.
+type Known = HashMap<(PathBuf, Vec<String>), (Option<SystemTime>, Result<Installed, String>)>;
 
 /// Finds agents.
 #[derive(Debug, Default)]
 pub struct Installations(Mutex<Known>);
 
-/// An agent: its program, the oldest version that will do, and how to get it.
+/// An agent: its program, what it is always started with, the oldest version that will do, and how to get it.
 struct About {
-    program: &'static str,
-    oldest: [u64; 3],
-    install: &'static str,
+    program: String,
+    args: Vec<String>,
+    oldest: Option<[u64; 3]>,
+    install: String,
 }
 
-fn about(sdk: Sdk) -> Option<About> {
-    let (program, oldest, install) = match sdk {
-        Sdk::Native => return None,
-        Sdk::Claude => ("claude", [2, 1, 197], "npm install -g @anthropic-ai/claude-code"),
-        Sdk::Codex => ("codex", [0, 166, 0], "npm install -g @openai/codex"),
-        Sdk::Pi => ("pi", [0, 73, 1], "npm install -g @earendil-works/pi-coding-agent"),
+fn about(sdk: Sdk, settings: &Engines) -> Result<About, String> {
+    let known = |program: &str, oldest, package| About {
+        program: program.to_owned(),
+        args: Vec::new(),
+        oldest: Some(oldest),
+        install: format!("install it (`npm install -g {package}`) or set `engines.{sdk}.binary`"),
     };
-    Some(About { program, oldest, install })
+    Ok(match sdk {
+        Sdk::Native => return Err(format!("`{sdk}` is no command-line agent")),
+        Sdk::Claude => known("claude", [2, 1, 197], "@anthropic-ai/claude-code"),
+        Sdk::Codex => known("codex", [0, 166, 0], "@openai/codex"),
+        Sdk::Pi => known("pi", [0, 73, 1], "@earendil-works/pi-coding-agent"),
+        Sdk::Acp => {
+            let Some((program, args)) = settings.acp.command.split_first() else {
+                return Err("no agent is named; set `engines.acp.command`".to_owned());
+            };
+            About {
+                program: program.clone(),
+                args: args.to_vec(),
+                oldest: None,
+                install: "install it or change `engines.acp.command`".to_owned(),
+            }
+        }
+    })
 }
 
 impl Installations {
     /// Finds an agent: the file that the settings name, or one of its name where programs are. Blocks.
     ///
     /// An error says in words for a person what is missing, and what to do.
-    pub fn find(&self, sdk: Sdk, named: Option<&Path>) -> Result<Installed, String> {
-        let Some(about) = about(sdk) else {
-            return Err(format!("`{}` is no command-line agent", sdk.as_str()));
-        };
-        let places = match named {
-            Some(named) => vec![named.to_owned()],
-            None => places(about.program),
+    pub fn find(&self, sdk: Sdk, settings: &Engines) -> Result<Installed, String> {
+        let about = about(sdk, settings)?;
+        let places = match settings.binary(sdk) {
+            Some(named) if named.components().count() > 1 => vec![named.to_owned()],
+            _ => places(&about.program),
         };
         let Some(found) = places.iter().find(|place| place.is_file()) else {
             let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
             return Err(format!(
-                "{} CLI not found; looked for {}; install it (`{}`) or set `engines.{}.binary`",
+                "{} CLI not found; looked for {}; {}",
                 about.program,
                 looked.join(", "),
                 about.install,
-                sdk.as_str()
             ));
         };
         let changed = fs::metadata(found).and_then(|meta| meta.modified()).ok();
+        let key = (found.clone(), about.args.clone());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, result)) = known.get(found)
+        if let Some((at, result)) = known.get(&key)
             && *at == changed
             && result.is_ok()
         {
             return result.clone();
         }
         let result = look_at(found, &about);
-        known.insert(found.clone(), (changed, result.clone()));
+        known.insert(key, (changed, result.clone()));
         result
     }
 }
@@ -99,9 +118,11 @@ fn places(program: &str) -> Vec<PathBuf> {
 fn look_at(found: &Path, about: &About) -> Result<Installed, String> {
     let shown = found.display();
     let binary = found.canonicalize().map_err(|error| format!("{shown}: {error}"))?;
-    let mut installed =
-        Installed { version: String::new(), shown: Vec::new(), path: Vec::new(), binary };
+    let mut installed = Installed { version: None, shown: Vec::new(), path: Vec::new(), binary };
     let mut needed = vec![package(&installed.binary)];
+    // An interpreter is told which script to run.
+    let named = about.args.iter().map(Path::new).filter(|path| path.is_absolute());
+    needed.extend(named.filter_map(|path| path.canonicalize().ok()).map(|path| package(&path)));
     if is_script_of_node(&installed.binary) {
         let beside = found.parent().map(|folder| folder.join("node"));
         let node =
@@ -112,14 +133,16 @@ fn look_at(found: &Path, about: &About) -> Result<Installed, String> {
     }
     let is_outside = |path: &PathBuf| !SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
     installed.shown = needed.into_iter().filter(is_outside).collect();
-    installed.version =
-        version(&installed).ok_or_else(|| format!("{shown} does not tell its version"))?;
-    let is_old = numbers(&installed.version).is_none_or(|version| version < about.oldest);
-    if is_old {
-        let oldest = about.oldest.map(|number| number.to_string()).join(".");
+    installed.version = version(&installed, &about.args);
+    let Some(oldest) = about.oldest else { return Ok(installed) };
+    let Some(version) = &installed.version else {
+        return Err(format!("{shown} does not tell its version"));
+    };
+    if numbers(version).is_none_or(|version| version < oldest) {
+        let oldest = oldest.map(|number| number.to_string()).join(".");
+        let program = &about.program;
         return Err(format!(
-            "{} {} is too old; {oldest} or newer is needed ({shown})",
-            about.program, installed.version
+            "{program} {version} is too old; {oldest} or newer is needed ({shown})"
         ));
     }
     Ok(installed)
@@ -141,12 +164,13 @@ fn is_script_of_node(binary: &Path) -> bool {
 }
 
 /// What a program says of its version: the first word with two dots.
-fn version(installed: &Installed) -> Option<String> {
+fn version(installed: &Installed, args: &[String]) -> Option<String> {
     let system = std::env::var_os("PATH").unwrap_or_default();
     let path = installed.path.iter().cloned().chain(std::env::split_paths(&system));
     // Some say it on the one stream, some on the other.
     let (mut answer, stream) = io::pipe().ok()?;
     let mut child = Command::new(&installed.binary)
+        .args(args)
         .arg("--version")
         .env_clear()
         .env("PATH", std::env::join_paths(path).ok()?)
@@ -196,6 +220,18 @@ mod tests {
         path
     }
 
+    fn claude(binary: &Path) -> Engines {
+        let mut settings = Engines::default();
+        settings.claude.binary = Some(binary.to_owned());
+        settings
+    }
+
+    fn acp(command: &[&str]) -> Engines {
+        let mut settings = Engines::default();
+        settings.acp.command = command.iter().map(|part| (*part).to_owned()).collect();
+        settings
+    }
+
     /// EN-96
     #[test]
     fn an_agent_is_used_if_it_is_new_enough() {
@@ -203,13 +239,14 @@ mod tests {
         let found = Installations::default();
         let new = program(&folder, "#!/bin/sh\necho '2.1.325 (Claude Code)'\n");
 
-        let installed = found.find(Sdk::Claude, Some(&new)).unwrap();
+        let installed = found.find(Sdk::Claude, &claude(&new)).unwrap();
 
-        assert_eq!((&installed.version[..], &installed.shown), ("2.1.325", &vec![new.clone()]));
+        assert_eq!(installed.version.as_deref(), Some("2.1.325"));
+        assert_eq!(installed.shown, [new.clone()]);
 
         program(&folder, "#!/bin/sh\necho '2.1.100 (Claude Code)'\n");
         fs::File::open(&new).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let error = found.find(Sdk::Claude, Some(&new)).unwrap_err();
+        let error = found.find(Sdk::Claude, &claude(&new)).unwrap_err();
         assert!(
             error.starts_with("claude 2.1.100 is too old; 2.1.197 or newer is needed"),
             "{error}"
@@ -219,14 +256,39 @@ mod tests {
     /// EN-96
     #[test]
     fn an_agent_that_is_missing_is_named_with_what_to_do() {
-        let error =
-            Installations::default().find(Sdk::Codex, Some(Path::new("/no/codex"))).unwrap_err();
+        let mut settings = Engines::default();
+        settings.codex.binary = Some("/no/codex".into());
+
+        let error = Installations::default().find(Sdk::Codex, &settings).unwrap_err();
 
         assert_eq!(
             error,
             "codex CLI not found; looked for /no/codex; install it (`npm install -g @openai/codex`) or set \
              `engines.codex.binary`"
         );
+    }
+
+    /// Any agent will do, also one that tells no version; its interpreter is told which script to run.
+    #[test]
+    fn an_agent_of_the_operator_is_found_by_its_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = program(&folder, "[ \"$1\" = --acp ] && echo \"agent 1.2.3\"\n");
+        let script = script.to_str().unwrap();
+        let found = Installations::default();
+
+        let with_version = found.find(Sdk::Acp, &acp(&["sh", script, "--acp"])).unwrap();
+        let without = found.find(Sdk::Acp, &acp(&["sh", script])).unwrap();
+        let missing = found.find(Sdk::Acp, &acp(&["/no/agent", "--acp"])).unwrap_err();
+        let unnamed = found.find(Sdk::Acp, &Engines::default()).unwrap_err();
+
+        assert_eq!(with_version.version.as_deref(), Some("1.2.3"));
+        assert_eq!(with_version.shown, [Path::new(script)]);
+        assert_eq!(without.version, None);
+        assert_eq!(
+            missing,
+            "/no/agent CLI not found; looked for /no/agent; install it or change `engines.acp.command`"
+        );
+        assert_eq!(unnamed, "no agent is named; set `engines.acp.command`");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod harness;
@@ -132,13 +133,17 @@ impl Engines {
                 };
                 Arc::new(pi::Pi { mode: settings.pi.mode, api })
             }
+            Sdk::Acp => {
+                let args = settings.acp.command.iter().skip(1).cloned().collect();
+                Arc::new(acp::Acp { args, env: settings.acp.env.clone() })
+            }
         };
         let harness = self.harness.clone().ok_or("command-line agents cannot run here")?;
         let chain = chain(profiles, &choice.name).unwrap_or_default();
         let masks = keys(&chain);
         let scrubbers = Arc::new(Scrubbers::new(self.vault.clone(), masks));
         Ok(Arc::new(AgentEngine {
-            installed: self.installations.find(sdk, settings.binary(sdk))?,
+            installed: self.installations.find(sdk, settings)?,
             harness,
             program,
             sdk,

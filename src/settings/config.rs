@@ -1,6 +1,7 @@
 //! `config/config.yaml`: how the service runs.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
     ops::RangeInclusive,
     path::{Path, PathBuf},
@@ -182,6 +183,7 @@ settings! {
         claude: ClaudeSettings,
         codex: CodexSettings,
         pi: PiSettings,
+        acp: AcpSettings,
     }
 
     pub struct ClaudeSettings {
@@ -209,6 +211,20 @@ settings! {
         /// How it is spoken to.
         #[counts(NextTurn)]
         mode: PiMode = PiMode::Rpc,
+    }
+
+    /// Any agent that speaks the Agent Client Protocol.
+    pub struct AcpSettings {
+        /// The agent and what it is started with: the name of a program or its whole path, then arguments, such as
+        /// `[some-agent, --acp]`. In them `{model}` stands for the model of the team, `{relay}` for the address
+        /// where it is asked, and `{token}` for what is a key there.
+        #[read(read_command)]
+        #[counts(NextTurn)]
+        command: Vec<String> = Vec::new(),
+        /// Variables for it, such as `{AGENT_URL: "{relay}/v1"}`, beside those of Anthropic and OpenAI, which it
+        /// has. A key is not needed here, nor of use.
+        #[counts(NextTurn)]
+        env: BTreeMap<String, String> = BTreeMap::new(),
     }
 
     /// When backups are made, and where they go.
@@ -267,6 +283,8 @@ words! {
         Codex = "codex",
         /// Pi, by its command line.
         Pi = "pi",
+        /// The agent of `engines.acp`, by the Agent Client Protocol.
+        Acp = "acp",
     }
 }
 
@@ -362,6 +380,7 @@ impl Engines {
     pub fn binary(&self, sdk: Sdk) -> Option<&Path> {
         match sdk {
             Sdk::Native => None,
+            Sdk::Acp => self.acp.command.first().map(Path::new),
             Sdk::Claude => self.claude.binary.as_deref(),
             Sdk::Codex => self.codex.binary.as_deref(),
             Sdk::Pi => self.pi.binary.as_deref(),
@@ -392,6 +411,16 @@ pub(crate) fn read(
     let document = document.of(home);
     let config = document.read(text, Config::read);
     document.finish(config)
+}
+
+fn read_command(field: &Field<'_>) -> Option<Vec<String>> {
+    let command = field.list(|item| item.text())?;
+    match command.first() {
+        Some(program) if program.contains('/') && !program.starts_with('/') => {
+            field.reject("expected the name of a program or its whole path, then its arguments")
+        }
+        _ => Some(command),
+    }
 }
 
 pub(super) fn read_tools(field: &Field<'_>) -> Option<Vec<String>> {

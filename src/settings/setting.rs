@@ -1,6 +1,7 @@
 //! Types of settings: how a file writes their values, and which values are allowed.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     ops::RangeInclusive,
     path::{Path, PathBuf},
@@ -68,6 +69,20 @@ impl<T: Setting> Setting for Vec<T> {
 
     fn shown(&self) -> Json {
         self.iter().map(T::shown).collect()
+    }
+}
+
+/// Texts by name.
+impl Setting for BTreeMap<String, String> {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        let members = field.members()?.into_iter();
+        members.map(|(name, field)| Some((name.to_owned(), field.text()?))).collect()
+    }
+
+    fn shown(&self) -> Json {
+        json!(self)
     }
 }
 

@@ -75,9 +75,9 @@ enum Why {
     Loop,
 }
 
-/// Commands that never talk to a service.
-const ALONE: [&str; 7] =
-    ["serve", "init", "mcp", "completions", "restore", "import openhive", "config check"];
+/// Commands that never talk to a service, or not before something talks to them.
+const ALONE: [&str; 8] =
+    ["serve", "init", "mcp", "acp", "completions", "restore", "import openhive", "config check"];
 
 /// Commands that also work where no service runs, on the files and the store.
 const AT_REST: [&str; 8] = [

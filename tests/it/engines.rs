@@ -16,22 +16,25 @@ use crate::{
 };
 
 /// All of them and the ways to speak to them: the `sdk` of a team, and what the settings say. Ours is the first.
-const ENGINES: [(&str, &str); 6] = [
+const ENGINES: [(&str, &str); 7] = [
     ("native", ""),
     ("claude", ""),
     ("codex", ""),
     ("codex", "codex: {mode: exec}"),
     ("pi", ""),
     ("pi", "pi: {mode: json}"),
+    ("acp", ""),
 ];
 /// The agents, each as it is spoken to if nothing else is said.
-const AGENTS: [&str; 3] = ["claude", "codex", "pi"];
+const AGENTS: [&str; 4] = ["claude", "codex", "pi", "acp"];
+/// The agent that is spoken to by the Agent Client Protocol.
+const ACP: &str = "claude-agent-acp";
 
 /// The folder with the agents that `./tests/run` installed; none where that may be left out.
-fn agents() -> Option<PathBuf> {
+pub(crate) fn agents() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder");
     let path = target.join("agents/node_modules/.bin");
-    let is_there = path.join("claude").exists();
+    let is_there = path.join("claude").exists() && path.join(ACP).exists();
     assert!(
         is_there || is_quick(),
         "{} is missing: `./tests/run` installs it (HIVEWRIGHT_TESTS=quick does without)",
@@ -43,6 +46,9 @@ fn agents() -> Option<PathBuf> {
 /// A home whose main team runs on an engine, with the demo as its model.
 fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
     let engines = AGENTS.map(|name| {
+        if name == "acp" {
+            return format!("  acp: {{command: [{}]}}\n", agents.join(ACP).display());
+        }
         let binary = agents.join(name);
         match settings.strip_prefix(&format!("{name}: {{")) {
             Some(rest) => format!("  {name}: {{binary: {}, {rest}\n", binary.display()),

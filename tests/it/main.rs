@@ -12,6 +12,7 @@ mod bypasses;
 mod canaries;
 mod children;
 mod cli;
+mod cli_acp;
 mod cli_chat;
 mod cli_config;
 mod cli_delegated;

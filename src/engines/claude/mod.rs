@@ -84,7 +84,8 @@ impl Program for Claude {
     }
 }
 
-fn environment(order: &Order) -> BTreeMap<String, String> {
+/// What it is given, which is also what keeps it from doing errands of its own.
+pub(super) fn environment(order: &Order) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),

@@ -63,6 +63,11 @@ pub trait Dialogue: Send {
     /// It is told something, after [`Act::Ready`]: the task of the turn, and later what a person adds.
     fn tell(&mut self, text: &str) -> Vec<Act>;
 
+    /// Whether it can be told more now. Who is at work and cannot is started anew, with all that was done so far.
+    fn takes_more(&self) -> bool {
+        true
+    }
+
     /// Its output has ended, before an [`Act::Done`].
     fn ended(&mut self) -> EngineFailure;
 }

@@ -120,10 +120,15 @@ struct MessageSoFar {
     begun: usize,
     /// Calls that the agent has told of.
     announced: Vec<ToolCall>,
+    /// Calls that the turn took before the agent told of them: by what it calls them, and by their tools.
+    untold: Vec<(CallId, String)>,
     /// Calls that it has made, and when the last one came.
     made: Vec<BridgeCall>,
     since: Option<Instant>,
+    /// All its calls have been told of.
     has_ended: bool,
+    /// What is said next is of another one.
+    is_over: bool,
     stop_reason: Option<String>,
 }
 
@@ -132,6 +137,17 @@ impl MessageSoFar {
     fn due(&self) -> Option<Instant> {
         let since = self.since?;
         Some(if self.has_ended { since } else { since + TOLD })
+    }
+
+    /// The agent tells of a call. One that the turn took before is not run again.
+    fn announce(&mut self, call: ToolCall) {
+        let is_same = |(told, name): &(CallId, String)| {
+            *told == call.id || (told.as_str().is_empty() && *name == call.name)
+        };
+        match self.untold.iter().position(is_same) {
+            Some(place) => drop(self.untold.remove(place)),
+            None => self.announced.push(call),
+        }
     }
 
     fn call(&mut self, call: BridgeCall) {
@@ -144,6 +160,8 @@ impl MessageSoFar {
     /// Some make the second call of a message when the first is answered, and all are wanted by then.
     fn take_calls(&mut self) -> Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)> {
         self.since = None;
+        // A call that comes now is of another message, or was not told of.
+        self.has_ended = false;
         let mut made = std::mem::take(&mut self.made);
         let mut calls = Vec::new();
         for told in std::mem::take(&mut self.announced) {
@@ -157,10 +175,11 @@ impl MessageSoFar {
                 None => (told, None),
             });
         }
-        calls.extend(made.into_iter().map(|BridgeCall { id, name, args, answer }| {
-            let id = id.unwrap_or_default().into();
-            (ToolCall { id, name, args: Args::Json(args) }, Some(answer))
-        }));
+        for BridgeCall { id, name, args, answer } in made {
+            let id: CallId = id.unwrap_or_default().into();
+            self.untold.push((id.clone(), name.clone()));
+            calls.push((ToolCall { id, name, args: Args::Json(args) }, Some(answer)));
+        }
         calls
     }
 }
@@ -221,7 +240,8 @@ impl Running {
         let has_results = new.iter().any(|message| matches!(message, Message::ToolResults(_)));
         let has_words = new.iter().any(|message| matches!(message, Message::User(_)));
         let waits = self.open.iter().any(|open| open.answer.is_some());
-        (!waits || has_results) && (self.input.is_some() || !has_words)
+        let takes_words = self.input.is_some() && self.dialogue.takes_more();
+        (!waits || has_results) && (takes_words || !has_words)
     }
 
     /// Takes what happened in the turn since its last step: results of calls, and words that were added.
@@ -358,7 +378,7 @@ impl Running {
                 Act::Block(block) => {
                     self.begin_message();
                     match block {
-                        Block::Call(call) => self.message.announced.push(call),
+                        Block::Call(call) => self.message.announce(call),
                         block => {
                             if matches!(block, Block::Text { .. }) {
                                 say(EngineEvent::TextEnd);
@@ -369,6 +389,7 @@ impl Running {
                 }
                 Act::MessageEnd(stop_reason) => {
                     self.message.has_ended = true;
+                    self.message.is_over = true;
                     self.message.stop_reason = stop_reason;
                 }
                 Act::Note(note) => tracing::info!(note, "an agent remarks"),
@@ -383,9 +404,11 @@ impl Running {
 
     /// A new message of the model begins, if the last one has ended.
     fn begin_message(&mut self) {
-        if std::mem::take(&mut self.message.has_ended) {
+        if std::mem::take(&mut self.message.is_over) {
+            self.message.has_ended = false;
             self.message.stop_reason = None;
             self.message.announced.clear();
+            self.message.untold.clear();
             // What it has not called by now it will not call any more.
             self.open.retain(|open| open.result.is_none());
             self.message.begun = self.message.blocks.len();
@@ -464,5 +487,57 @@ async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(id: &str, name: &str) -> ToolCall {
+        ToolCall { id: id.into(), name: name.into(), args: Args::Json(json!({})) }
+    }
+
+    fn made(id: Option<&str>, name: &str) -> BridgeCall {
+        let (answer, _) = oneshot::channel();
+        let (id, name) = (id.map(str::to_owned), name.to_owned());
+        BridgeCall { id, name, args: json!({}), answer }
+    }
+
+    fn names(calls: Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)>) -> Vec<String> {
+        calls.into_iter().map(|(call, _)| call.name).collect()
+    }
+
+    /// A message takes longer than a call of it waits to be told of: the step is over by then.
+    #[actix::test]
+    async fn a_call_that_is_told_of_late_is_not_run_again() {
+        for id in [Some("a"), None] {
+            let mut message = MessageSoFar::default();
+
+            message.call(made(id, "write"));
+            let first = names(message.take_calls());
+            message.announce(told("a", "write"));
+            message.announce(told("b", "write"));
+            message.call(made(Some("b"), "write"));
+            let second = message.take_calls();
+
+            assert_eq!(first, ["write"]);
+            let ids: Vec<_> = second.iter().map(|(call, _)| call.id.as_str()).collect();
+            assert_eq!(ids, ["b"], "{id:?}");
+        }
+    }
+
+    #[actix::test]
+    async fn calls_of_a_message_that_were_told_of_are_taken_with_the_first() {
+        let mut message = MessageSoFar::default();
+
+        message.announce(told("a", "write"));
+        message.announce(told("b", "read"));
+        message.call(made(Some("a"), "write"));
+
+        assert_eq!(names(message.take_calls()), ["write", "read"]);
+        assert_eq!(names(message.take_calls()), [""; 0]);
     }
 }

@@ -277,6 +277,8 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("engines.codex.mode", "exec"),
         ("engines.pi.binary", "/opt/pi"),
         ("engines.pi.mode", "json"),
+        ("engines.acp.command", "[agent]"),
+        ("engines.acp.env", "{A: b}"),
         ("retention.tasks", "30d"),
         ("retention.audit", "30d"),
         ("backup.every", "2h"),

@@ -229,7 +229,7 @@ export function createTeam(parents, parent = "main") {
         placeholder: "How it should work, what to look out for",
       }),
       select("Above it", "parent", parents, { value: parent }),
-      select("Engine", "sdk", [USUAL, "native", "claude", "codex", "pi"], { value: USUAL }),
+      select("Engine", "sdk", [USUAL, "native", "claude", "codex", "pi", "acp"], { value: USUAL }),
     ],
     action: "Create the team",
     submit: async ({ name, description, scope, context, parent: above, sdk }) => {

@@ -1,0 +1,97 @@
+//! A conversation of an editor with another team than the main one: each prompt is a message, answered in one piece.
+
+use agent_client_protocol_schema::{SessionId, StopReason};
+use hivewright_actors::task::Ending;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    editor::{Editor, Order},
+    updates::words,
+};
+use crate::{
+    api::{
+        endpoint::{ById, Empty},
+        messages::MessageReply,
+        tasks::{CANCEL_TASK, TaskCancel},
+    },
+    cli::{
+        Context,
+        errand::{ask, unanswered},
+        failure::Failure,
+        service::Service,
+    },
+};
+
+pub(super) struct OtherTeam {
+    pub(super) id: SessionId,
+    pub(super) team: String,
+    pub(super) editor: Editor,
+    pub(super) context: Context,
+}
+
+impl OtherTeam {
+    /// Answers the request of the editor, and talks until it is gone.
+    pub(super) async fn begin(self, request: Value, mut orders: mpsc::UnboundedReceiver<Order>) {
+        if let Err(failure) = Service::find(&self.context) {
+            return self.editor.failed(request, &failure);
+        }
+        self.editor.opened(request, &self.id);
+        while let Some(order) = orders.recv().await {
+            if let Order::Prompt { id, text } = order {
+                self.say(id, &text, &mut orders).await;
+            }
+        }
+    }
+
+    async fn say(&self, request: Value, text: &str, orders: &mut mpsc::UnboundedReceiver<Order>) {
+        let (accepted, mut accepts) = oneshot::channel();
+        // Who waits for it is below.
+        let accepted = |task: &str| drop(accepted.send(task.to_owned()));
+        let mut answering = Box::pin(ask(&self.team, text, accepted, &self.context));
+        let (mut task, mut stops) = (None, false);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut answering => break answer,
+                Ok(accepted) = &mut accepts, if task.is_none() => {
+                    if stops {
+                        self.stop(&accepted).await;
+                    }
+                    task = Some(accepted);
+                }
+                order = orders.recv() => match (order, &task) {
+                    (None, _) => return,
+                    (Some(Order::Cancel), None) => stops = true,
+                    (Some(Order::Cancel), Some(task)) => self.stop(task).await,
+                    (Some(Order::Prompt { id, .. }), _) => self.editor.busy(id),
+                },
+            }
+        };
+        match answer {
+            Err(failure) => self.editor.failed(request, &failure),
+            Ok((_, MessageReply { status: Ending::Cancelled, .. })) => {
+                self.editor.ended(request, StopReason::Cancelled);
+            }
+            Ok((_, MessageReply { text, status: Ending::Done, .. })) => {
+                self.editor.update(&self.id, words(&text));
+                self.editor.ended(request, StopReason::EndTurn);
+            }
+            Ok((_, MessageReply { text, status, code })) => {
+                self.editor.failed(request, &unanswered(&text, status, code));
+            }
+        }
+    }
+
+    async fn stop(&self, task: &str) {
+        if let Err(failure) = self.cancel(task).await {
+            self.editor.update(&self.id, words(&format!("{failure}\n")));
+        }
+    }
+
+    async fn cancel(&self, task: &str) -> Result<(), Failure> {
+        let service = Service::find(&self.context)?;
+        let path = ById { id: task.to_owned() };
+        let cancel = TaskCancel { reason: None, cascade: false };
+        service.call(&CANCEL_TASK, &path, &Empty {}, &cancel).await.map(drop)
+    }
+}
