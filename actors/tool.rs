@@ -362,6 +362,8 @@ pub struct CallContext {
     pub approved: Option<BTreeMap<String, u64>>,
     /// Who let it run; none if nobody was asked.
     pub approved_by: Option<String>,
+    /// Whoever let it run meant all calls like it.
+    pub approved_always: bool,
     /// Asks the tool to stop. Children it started end within two seconds of it.
     pub cancel: CancellationToken,
 }

@@ -23,6 +23,14 @@ pub fn fits(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
+/// A host fits a name of hosts: itself, or with `*.` in front whatever is below that domain. Both in lower case.
+pub fn fits_host(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+        None => pattern == host,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

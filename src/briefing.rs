@@ -50,6 +50,7 @@ use crate::{
         filter::ToolFilter,
         toolbox::{Grant, Toolbox},
         triggers::report,
+        web::Web,
     },
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -119,6 +120,7 @@ pub struct Sources {
     pub prompts: Prompts,
     pub engines: Engines,
     pub toolbox: Toolbox,
+    pub web: Web,
     pub memory: Memory,
     pub changes: Changes,
     pub rules: Policies,
@@ -361,6 +363,7 @@ impl Inner {
             secrets: models.scrubbers.clone(),
             rules: self.rules.clone(),
             taint: self.taint.clone(),
+            file: team.clone(),
         };
         Ok(Kit { team, models, policy, agents, grant, roles: Mutex::default() })
     }
@@ -407,10 +410,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The keys of all profiles: what no tool may show.
+/// The keys of all profiles and of the search engine: what no tool may show.
 fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
     let keys = providers.profiles.values().filter_map(|profile| profile.api_key.as_ref());
-    keys.map(|key| key.expose())
+    let of_search = providers.search.iter().filter_map(|search| search.api_key.as_ref());
+    keys.chain(of_search).map(|key| key.expose())
 }
 
 fn is_in_money(caps: &Caps) -> bool {

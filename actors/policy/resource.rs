@@ -3,7 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use super::{class, command};
-use crate::{text::Text, wildcard::fits, words};
+use crate::{
+    text::Text,
+    wildcard::{fits, fits_host},
+    words,
+};
 
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,10 +139,7 @@ impl Resource {
                 Some(words) => is_command(pattern, &words, permits),
                 None => !permits,
             },
-            (Self::Host(pattern), Touch::Host(host)) => match pattern.strip_prefix("*.") {
-                Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
-                None => pattern == host || pattern == "*",
-            },
+            (Self::Host(pattern), Touch::Host(host)) => pattern == "*" || fits_host(pattern, host),
             _ => false,
         }
     }

@@ -17,7 +17,7 @@ use super::{
     turn::{Held, Input, digest, telling::text_of},
 };
 use crate::{
-    approvals::desk::Wish,
+    approvals::{desk::Wish, record::Resolution},
     engine::{
         Block, EngineEvent, EngineFailure, EngineReply, EventSink, Message, Paid, StepReply,
         StepRequest, SystemPrompt,
@@ -189,6 +189,8 @@ impl Session {
         let context = CallContext {
             approved: approval.map(|approval| approval.secrets.clone()),
             approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
+            approved_always: approval
+                .is_some_and(|approval| approval.resolution == Some(Resolution::Always)),
             caller: self.caller.clone(),
             label: self.turn.label,
             turn: self.leased.turn.clone(),

@@ -42,6 +42,7 @@ use crate::{
             office::{self, Office},
         },
         toolbox::Toolbox,
+        web::Web,
     },
     triggers::{
         calendar::Zones,
@@ -94,7 +95,9 @@ impl Services {
         let board = Board::default();
         let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
         let office = Office::new(office_parts(context, spine, &prompts, &ledger));
+        let web = Web::default();
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
+        let toolbox = tools::web::add(toolbox, &web);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
@@ -108,6 +111,7 @@ impl Services {
                 .with_vault(context.vault.clone())
                 .with_agents(context.sandbox.clone(), options.launcher.clone()),
             toolbox,
+            web,
             memory: memory.clone(),
             changes: changes.clone(),
             sandbox: context.sandbox.clone(),

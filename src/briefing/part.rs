@@ -32,6 +32,7 @@ use crate::{
         registry,
         toolbox::Made,
         use_skill::UseSkill,
+        web::search::WebSearch,
         wire::wire_name,
     },
 };
@@ -167,6 +168,9 @@ impl Inner {
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
+        let search = kit.models.providers.search.as_ref();
+        let search = search.and_then(|search| WebSearch::new(self.web.clone(), search));
+        made.extend(search.map(|search| Made::new(WebSearch::ABOUT.name, search)));
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
         }
@@ -269,6 +273,9 @@ fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
 /// What is to be said of tools beyond their own descriptions.
 fn notes(cast: &Cast, has: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut notes = Vec::new();
+    if has("web_fetch") {
+        notes.push("`web_fetch`: preferred for HTTP".to_owned());
+    }
     for Subagent { name, skills, .. } in cast.library.subagents().map(|subagent| &**subagent) {
         let tool = wire_name(&Agent::key(name));
         let required = skills.iter().filter_map(|skill| cast.library.skill(skill));

@@ -52,6 +52,7 @@ use crate::{
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
+        web::Web,
     },
     vault::Vault,
 };
@@ -132,6 +133,7 @@ fn place() -> Place {
                 home: home.clone(),
                 engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
                 toolbox: tools::all(),
+                web: Web::default(),
                 rules: Policies::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
@@ -254,6 +256,7 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
         rerun: false,
         approved: None,
         approved_by: None,
+        approved_always: false,
         cancel: CancellationToken::new(),
     };
     brief.tools.run(call, cx).await

@@ -311,8 +311,8 @@ words! {
 choices!(Level, Durability, Sdk, CodexMode, PiMode);
 
 /// The tools of a team that was given no others.
-pub(crate) const TEAM_TOOLS: [&str; 8] =
-    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
+pub(crate) const TEAM_TOOLS: [&str; 9] =
+    ["@files", "@shell", "@web", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Sections that other versions have.
 const MISSING: [&str; 4] = ["sessions", "browser", "skill_repository", "plugins"];

@@ -91,16 +91,19 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
     Ok(())
 }
 
-/// A team would be given folders of the machine that it does not have, or more rights in them. May block.
-pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
-    let folders =
-        |text: &str| team_of(home, name, text).map(|team| team.allowed_dirs).unwrap_or_default();
-    let before = folders(before);
-    let has = |dir: &AllowedDir| {
-        let mut known = before.iter();
+/// A team would be given folders of the machine that it does not have, more rights in them, or hosts of private
+/// networks. May block.
+pub fn gains_ground(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let ground = |text: &str| {
+        let team = team_of(home, name, text).unwrap_or_default();
+        (team.allowed_dirs, team.egress.allow_private)
+    };
+    let ((known_dirs, known_hosts), (dirs, hosts)) = (ground(before), ground(after));
+    let has_dir = |dir: &AllowedDir| {
+        let mut known = known_dirs.iter();
         known.any(|known| known.path == dir.path && known.access >= dir.access)
     };
-    !folders(after).iter().all(has)
+    !dirs.iter().all(has_dir) || !hosts.iter().all(|host| known_hosts.contains(host))
 }
 
 /// The team that a text describes, by itself: the profiles it names are not looked for. May block.

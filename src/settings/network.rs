@@ -6,6 +6,7 @@ use std::{
     str::FromStr,
 };
 
+use hivewright_actors::wildcard::fits_host;
 use reqwest::Url;
 
 /// Where a page comes from: scheme, host and port.
@@ -97,6 +98,81 @@ impl FromStr for Network {
     }
 }
 
+/// Hosts by name: one, or with `*.` in front all below a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern(String);
+
+impl HostPattern {
+    /// The host, in lower case, is one of them.
+    pub fn fits(&self, host: &str) -> bool {
+        fits_host(&self.0, host)
+    }
+
+    /// How much of a name it says: of two that fit, the longer one is meant.
+    pub(crate) fn length(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str =
+            "expected a host such as example.org, or *.example.org for all below it";
+        let (below, name) = match text.strip_prefix("*.") {
+            Some(name) => ("*.", name),
+            None => ("", text),
+        };
+        match host_and_port(name) {
+            Some((host, None)) => Ok(Self(format!("{below}{host}"))),
+            _ => Err(EXPECTED),
+        }
+    }
+}
+
+/// A host with its port, such as `wiki.internal:8080`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    pub host: String,
+    pub port: u16,
+}
+
+impl FromStr for HostPort {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match host_and_port(text) {
+            Some((host, Some(port))) => Ok(Self { host, port }),
+            _ => Err("expected a host and a port, such as wiki.internal:8080"),
+        }
+    }
+}
+
+/// A host as URLs write it, whichever way it is spelled here, and the port if one is given.
+fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+    // The last colon behind any bracket: a URL would not say that 80 was given.
+    let port = match text.rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => Some(port.parse().ok()?),
+        _ => None,
+    };
+    let url = Url::parse(&format!("http://{text}/")).ok()?;
+    let bare = url.path() == "/"
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.username().is_empty()
+        && url.password().is_none();
+    let host = host_name(&url).filter(|host| bare && !host.contains('*'))?;
+    Some((host, port))
+}
+
+/// The host of a URL in its one spelling: lower case, without a dot at the end.
+pub(crate) fn host_name(url: &Url) -> Option<String> {
+    let host = url.host_str()?;
+    let host = host.strip_suffix('.').unwrap_or(host);
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
 /// The URL of a model API: encrypted, unless it stays on private ground.
 pub(crate) fn api_url(text: &str) -> Result<String, &'static str> {
     let url = Url::parse(text).map_err(|_| "expected a URL such as https://api.example.org/v1")?;
@@ -186,6 +262,30 @@ mod tests {
             ["10.0.0.0/33", "10.0.0/8", "::/129", "here", "10.0.0.0/-1", "::ffff:1.2.3.4/96"]
         {
             assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+    }
+
+    /// TO-71, TO-74: however a host is spelled, it is one.
+    #[test]
+    fn a_host_has_one_spelling() {
+        let pattern = |text: &str| text.parse::<HostPattern>();
+        let pair =
+            |text: &str| text.parse::<HostPort>().map(|HostPort { host, port }| (host, port));
+
+        assert!(pattern("Example.ORG").unwrap().fits("example.org"));
+        assert!(!pattern("example.org").unwrap().fits("a.example.org"));
+        assert!(pattern("*.Example.org").unwrap().fits("a.b.example.org"));
+        assert!(!pattern("*.example.org").unwrap().fits("example.org"));
+        assert!(!pattern("*.example.org").unwrap().fits("badexample.org"));
+        assert!(pattern("bücher.example").unwrap().fits("xn--bcher-kva.example"));
+        assert_eq!(pair("Wiki.Internal:80"), Ok(("wiki.internal".to_owned(), 80)));
+        assert_eq!(pair("0x7f.1:8080"), Ok(("127.0.0.1".to_owned(), 8080)));
+        assert_eq!(pair("[::1]:80"), Ok(("[::1]".to_owned(), 80)));
+        for text in ["", "*", "*.", "a b", "a/b", "u@a.b", "a.b:80", "*.*.a", "a.b?c", "a.b#c"] {
+            assert!(pattern(text).is_err(), "{text}");
+        }
+        for text in ["a.b", "a.b:", "a.b:x", "a.b:70000", "*.a.b:80", "[::1]", "u@a.b:80"] {
+            assert!(pair(text).is_err(), "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `config/providers.yaml`: which models there are, and how they are reached.
+//! `config/providers.yaml`: which models there are, what searches the web, and how they are reached.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -11,6 +11,7 @@ use super::{
     problem::{Problem, Problems},
     reader::{Document, Section},
     references::Environment,
+    search::{self, Search},
     secret::Secret,
     setting::{SHORTEST, Setting, choices},
 };
@@ -130,6 +131,8 @@ pub struct Providers {
     /// Profiles with a reference that leads nowhere, and where it stands.
     pub disabled: BTreeMap<String, Problem>,
     pub warnings: Vec<Problem>,
+    /// What `web_search` asks. Without one there is no such tool.
+    pub search: Option<Search>,
     /// Nothing was configured, so the offline demo answers.
     pub demo: bool,
 }
@@ -217,13 +220,30 @@ pub(crate) fn read(
     document: Document,
     environment: &Environment,
 ) -> (Result<Providers, Problems>, Vec<PathBuf>) {
-    let found = document.read(text, |root| root.maybe("profiles", |field| read_profiles(&field)));
+    let found = document.read(text, |root| {
+        let profiles = root.maybe("profiles", |field| read_profiles(&field));
+        (profiles, root.maybe("search", |field| Some(read_search(&field))))
+    });
     let files = document.referenced();
-    let found = document.finish(found).map(|(found, warnings)| Providers {
-        warnings,
-        ..found.unwrap_or_else(|| Providers::from_environment(environment))
+    let found = document.finish(found).map(|((profiles, search), mut warnings)| {
+        let search = search.and_then(|search| search.map_err(|lost| warnings.push(lost)).ok());
+        Providers {
+            warnings,
+            search,
+            ..profiles.unwrap_or_else(|| Providers::from_environment(environment))
+        }
     });
     (found, files)
+}
+
+/// The search engine, or the reference in it that leads nowhere: then there is none.
+fn read_search(field: &Field<'_>) -> Result<Search, Problem> {
+    let (search, unresolved) =
+        field.section(|section| (search::read(section), section.take_unresolved()));
+    match unresolved {
+        Some(problem) => Err(problem),
+        None => Ok(search),
+    }
 }
 
 fn read_profiles(field: &Field<'_>) -> Option<Providers> {
@@ -279,7 +299,7 @@ fn read_model(field: &Field<'_>) -> Option<String> {
     })
 }
 
-/// The key of a model API.
+/// The key of an API.
 impl Setting for Secret {
     type Bounds = ();
 

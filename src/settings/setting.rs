@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::{
     field::Field,
     home::Home,
-    network::{Network, Origin},
+    network::{HostPattern, HostPort, Network, Origin},
     zone::Zone,
 };
 
@@ -196,6 +196,8 @@ unbounded! {
     Zone: |field| field.parse(Zone::parse);
     Origin: |field| field.parse(str::parse);
     Network: |field| field.parse(str::parse);
+    HostPattern: |field| field.parse(str::parse);
+    HostPort: |field| field.parse(str::parse);
 }
 
 /// A relative path begins at the data dir.

@@ -11,6 +11,7 @@ use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking, w
 use super::{
     config::{DAY, LONGEST_TURN, Sdk, read_tools},
     declare::{Group, settings},
+    egress::{Buckets, Egress},
     field::Field,
     home::{Home, resolve},
     problem::{Problem, Problems},
@@ -56,6 +57,10 @@ settings! {
         /// Folders beside the workspace, to read (`ro`) or also to write (`rw`).
         #[example("\n - path: /srv/documents\n   mode: ro")]
         allowed_dirs: Vec<AllowedDir> = Vec::new(),
+        egress: Egress,
+        /// How often web tools call: by host, `*.` and a domain, `*` for all other hosts, or a name that calls give.
+        #[example("\n  api.example.org: {rps: 2, burst: 5}")]
+        rate_limit_buckets: Buckets = Buckets::default(),
         /// What this team and all teams below it may spend. Absent: no cap.
         budgets: Caps,
         /// Whether it looks back on its work once a day and learns from it.

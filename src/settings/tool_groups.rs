@@ -14,7 +14,7 @@ pub(crate) const GROUPS: [(&str, bool); 14] = [
     ("@memory", true),
     ("@vault", true),
     ("@browser", false),
-    ("@web", false),
+    ("@web", true),
     ("@skills", true),
     ("@subagents", true),
     ("@plugins", false),

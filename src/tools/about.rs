@@ -29,6 +29,8 @@ pub struct About {
     pub group: &'static str,
     /// What kind of thing it does, for the operator's rules.
     pub class: &'static str,
+    /// The class of some of its calls, by their arguments.
+    pub other_class: Option<&'static str>,
     /// What running it again after a crash would do.
     pub effect: Effect,
     pub pool: Pool,
@@ -60,6 +62,7 @@ impl About {
             keys: name,
             group,
             class,
+            other_class: None,
             effect,
             pool: Pool::Daily,
             exclusive: false,
@@ -74,6 +77,10 @@ impl About {
 
     pub(super) const fn keys(self, keys: &'static str) -> Self {
         Self { keys, ..self }
+    }
+
+    pub(super) const fn other_class(self, class: &'static str) -> Self {
+        Self { other_class: Some(class), ..self }
     }
 
     pub const fn exclusive(self) -> Self {

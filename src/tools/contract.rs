@@ -58,6 +58,11 @@ pub trait Tool: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What it says of this call, where its arguments make a difference.
+    fn of_call(_: &Self::Args) -> About {
+        Self::ABOUT
+    }
+
     /// The time that the call itself asks for.
     fn timeout(_: &Self::Args) -> Option<Duration> {
         None
@@ -125,7 +130,7 @@ pub struct ToolContext {
     pub id: CallId,
     /// What the calling team is given.
     pub grant: Grant,
-    /// Judges what the call opens, if it opens files.
+    /// Judges what the call opens, if it opens files or goes to hosts.
     pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
@@ -156,6 +161,14 @@ impl ToolContext {
     pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
         match &self.opening {
             Some(opening) => opening.admit(place),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the call may go to this host, to which a redirect may have led it.
+    pub(super) fn admit_host(&self, host: &str) -> Result<(), String> {
+        match &self.opening {
+            Some(opening) => opening.admit_host(host),
             None => Ok(()),
         }
     }

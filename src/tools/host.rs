@@ -34,7 +34,7 @@ use super::{
     hosted::Hosted,
     judge::{Case, Judgement, Opening, Sight},
     pools::Pools,
-    secrets,
+    secrets::{self, Destination},
     toolbox::{Grant, Made, Set, by_wire_name},
     wire::wire_name,
 };
@@ -184,9 +184,33 @@ impl TeamTools {
         let grant = &self.team.grant;
         let Admitted { made, args, checked, sight } = self.admit(call, &cx.caller)?;
         let subject = Subject::of(&cx.caller.cause, cx.label);
-        Case { sight: &sight, args: &args, subject: &subject, grant }.verdict(&cx.caller.team)?;
+        let case = Case { sight: &sight, args: &args, subject: &subject, grant };
+        let (verdict, _) = case.verdict(&cx.caller.team)?;
+        let destination = sight.host().map(|host| Destination {
+            host: host.to_owned(),
+            permitted: cx.label.is_trusted() && self.was_permitted(call, &args, cx, made, verdict),
+        });
         let opening = Opening::of(sight, &args, subject, grant);
-        Ok(Ready { tool: Arc::clone(&made.tool), args, limit: checked.limit, opening })
+        let (tool, limit) = (Arc::clone(&made.tool), checked.limit);
+        Ok(Ready { tool, args, limit, opening, destination })
+    }
+}
+
+impl TeamTools {
+    /// A person let exactly this call run, now or in advance.
+    fn was_permitted(
+        &self,
+        call: &ToolCall,
+        args: &Value,
+        cx: &CallContext,
+        made: &Made,
+        verdict: Verdict,
+    ) -> bool {
+        let Verdict::Ask(mut asking) = verdict else { return false };
+        asking.schema = made.tool.form();
+        // The same call uses a grant once.
+        cx.approved.is_some()
+            || self.team.granted(call, args, &cx.caller, cx.label, &asking).is_some()
     }
 }
 
@@ -339,6 +363,7 @@ struct Ready {
     args: Value,
     limit: Duration,
     opening: Option<Opening>,
+    destination: Option<Destination>,
 }
 
 impl Ready {
@@ -352,7 +377,8 @@ impl Ready {
     ) -> Result<String, ToolError> {
         let about = self.tool.about();
         let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
-        let args = secrets::expand(&about, self.args, cx, grant).await?;
+        let to = self.destination.as_ref();
+        let args = secrets::expand(&about, self.args, to, cx, grant).await?;
         let cancel = CancellationToken::new();
         let context = ToolContext {
             call: CallContext { cancel: cancel.clone(), ..cx.clone() },

@@ -82,7 +82,7 @@ impl<T: Tool> Hosted for Host<T> {
             return Err(ToolError::invalid("arguments are larger than 2 MiB"));
         }
         let args = read::<T>(&self.arguments, args)?;
-        let about = T::ABOUT;
+        let about = T::of_call(&args);
         let asked = T::timeout(&args).unwrap_or(about.timeout);
         let limit =
             if about.whole_turn { LONGEST_TURN } else { asked.min(about.longest).min(LONGEST) };

@@ -41,6 +41,13 @@ pub(super) struct Sight {
     pub(super) caution: Option<Caution>,
 }
 
+impl Sight {
+    /// The host that it goes to, if it goes to one.
+    pub(super) fn host(&self) -> Option<&str> {
+        self.reaches.iter().find_map(Reach::host)
+    }
+}
+
 /// A decision, with what it was made from.
 pub struct Judgement {
     pub decision: Decision,
@@ -93,7 +100,21 @@ impl Case<'_> {
 
     /// Whether the call may run, for the turn that wants to make it, and the rule that says so.
     pub(super) fn verdict(&self, caller: &TeamKey) -> Result<(Verdict, Option<String>), ToolError> {
-        match self.judge().decision {
+        let new_host = self.secrets_to_new_host(caller);
+        let decision = match (self.judge().decision, new_host) {
+            // Nobody is asked: putting the secret in is refused, which the vault writes down.
+            (Decision::Allow(_) | Decision::Ask(..), Some(_)) if self.subject.untrusted => {
+                return Ok((Verdict::Allow, None));
+            }
+            // Who lets a tool run has not said where secrets may go.
+            (Decision::Allow(by), Some(caution)) => Decision::Ask(by, caution),
+            (Decision::Ask(by, also), Some(caution)) => {
+                let why = format!("{}; {}", caution.why, also.why);
+                Decision::Ask(by, Caution::new(caution.kind, also.risk, why))
+            }
+            (decision, _) => decision,
+        };
+        match decision {
             Decision::Allow(by) => Ok((Verdict::Allow, rule_id(&by))),
             Decision::Deny(by) => Err(denied(&self.sight.key, &by)),
             Decision::Ask(by, caution) => {
@@ -146,6 +167,19 @@ impl Case<'_> {
         }
     }
 
+    /// A secret goes to a host that its entry does not name.
+    fn secrets_to_new_host(&self, caller: &TeamKey) -> Option<Caution> {
+        let Self { sight, args, grant, .. } = *self;
+        let host = sight.host()?;
+        let (scope, vault) = (Scope::Team(caller.clone()), grant.secrets.vault());
+        let keys = secrets::referred(&sight.about, args);
+        let mut keys = keys.into_iter().filter(|key| !vault.may_send(&scope, key, host));
+        let first = keys.next()?;
+        let keys = keys.fold(first, |keys, key| format!("{keys}, {key}"));
+        let why = format!("secret {keys} goes to {host}, where it was not sent before");
+        Some(Caution::new(Kind::SecretHost, Risk::Normal, why))
+    }
+
     /// A turn that has read what a stranger wrote asks before it speaks to a team that has secrets.
     fn secrets_at_risk(&self) -> Option<Caution> {
         let Self { sight, args, subject, grant } = *self;
@@ -172,9 +206,10 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// None if the call opens no files.
+    /// None if the call opens no files and goes to no host.
     pub(super) fn of(sight: Sight, args: &Value, subject: Subject, grant: &Grant) -> Option<Self> {
-        sight.reaches.iter().find_map(Reach::path)?;
+        let opens = |reach: &Reach| reach.path().or(reach.host()).is_some();
+        sight.reaches.iter().any(opens).then_some(())?;
         Some(Self { sight, args: args.clone(), subject, grant: grant.clone() })
     }
 
@@ -197,6 +232,24 @@ impl Opening {
             Decision::Deny(by) => Err(WorkspaceError::Denied(denied(&sight.key, &by).message)),
             Decision::Ask(..) if named.clone().any(is_place) => Ok(()),
             Decision::Ask(..) => Err(elsewhere(named.next().unwrap_or_default(), place, grant)),
+        }
+    }
+}
+
+impl Opening {
+    /// Whether the call may go to this host. What asks a person was asked about the host in the arguments.
+    pub(super) fn admit_host(&self, host: &str) -> Result<(), String> {
+        let Self { sight, args, subject, grant } = self;
+        let case = Case { sight, args, subject, grant };
+        let mut touches = case.touches(false);
+        touches.push(Touch::Host(host.to_owned()));
+        match case.judge_touches(&touches).decision {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(by) => Err(denied(&sight.key, &by).message),
+            Decision::Ask(..) if sight.host() == Some(host) => Ok(()),
+            Decision::Ask(..) => Err(format!(
+                "led on to {host}, which nobody was asked about; call it by that address"
+            )),
         }
     }
 }

@@ -34,6 +34,7 @@ pub mod triggers;
 pub mod trust;
 pub mod use_skill;
 pub mod vault;
+pub mod web;
 pub(crate) mod wire;
 mod write;
 

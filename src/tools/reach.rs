@@ -13,6 +13,8 @@ pub enum Reach {
     Search(String),
     Write(String),
     Command(String),
+    /// In lower case.
+    Host(String),
 }
 
 impl Reach {
@@ -22,6 +24,7 @@ impl Reach {
         let path = match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => path,
             Self::Command(command) => return vec![Touch::Command(command.clone())],
+            Self::Host(host) => return vec![Touch::Host(host.clone())],
         };
         let named = plain(&workspace.path().join(path));
         let mut places = vec![named.clone()];
@@ -38,7 +41,7 @@ impl Reach {
             Self::Read(_) => (Mode::Read, false),
             Self::Search(_) => (Mode::Read, true),
             Self::Write(_) => (Mode::Write, false),
-            Self::Command(_) => return None,
+            Self::Command(_) | Self::Host(_) => return None,
         };
         Some(Touch::File {
             inside: inside(place, workspace),
@@ -52,7 +55,15 @@ impl Reach {
     pub(super) fn path(&self) -> Option<&str> {
         match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => Some(path),
-            Self::Command(_) => None,
+            Self::Command(_) | Self::Host(_) => None,
+        }
+    }
+
+    /// The host it names, if it is about one.
+    pub(super) fn host(&self) -> Option<&str> {
+        match self {
+            Self::Host(host) => Some(host),
+            _ => None,
         }
     }
 

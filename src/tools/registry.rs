@@ -2,7 +2,7 @@
 
 use super::{
     about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, memory, org, read,
-    triggers, trust, use_skill, vault, write,
+    triggers, trust, use_skill, vault, web, write,
 };
 use crate::settings::tool_groups;
 
@@ -21,8 +21,16 @@ const SINGLE: &[About] =
     &[ask_operator::AskOperator::ABOUT, use_skill::UseSkill::ABOUT, agent::Agent::ABOUT];
 
 /// All tools that settings can name.
-const ALL: [&[About]; 7] =
-    [BUILT_IN, SINGLE, org::TOOLS, triggers::TOOLS, trust::TOOLS, memory::TOOLS, vault::TOOLS];
+const ALL: [&[About]; 8] = [
+    BUILT_IN,
+    SINGLE,
+    org::TOOLS,
+    triggers::TOOLS,
+    trust::TOOLS,
+    memory::TOOLS,
+    vault::TOOLS,
+    web::TOOLS,
+];
 
 /// The built-in tools by key, in the order in which prompts show them.
 pub(crate) fn built_in() -> impl Iterator<Item = &'static str> {
@@ -80,7 +88,7 @@ mod tests {
         assert_eq!(members("@shell").unwrap(), ["bash"]);
         assert_eq!(members("@files").unwrap(), ["edit", "glob", "grep", "read", "write"]);
         assert_eq!(members("@subagents").unwrap(), ["agent.*"]);
-        assert_eq!(members("@web").unwrap(), ["@web"]);
+        assert_eq!(members("@browser").unwrap(), ["@browser"]);
         assert_eq!(members("@everything"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Secrets in the arguments of calls: refused where they may not stand, expanded where they may.
 
+use std::collections::BTreeSet;
+
 use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
@@ -46,29 +48,52 @@ pub(super) fn clean(args: &Value, grant: &Grant) -> Option<Value> {
     held(args, &scrubber).map(|_| json::replaced(args, &clean))
 }
 
+/// The keys that the arguments of a call refer to where references are expanded.
+pub(super) fn referred(of: &About, args: &Value) -> BTreeSet<String> {
+    let placed = of.expands.iter().filter_map(|place| args.get(place));
+    placed.flat_map(json::texts).flat_map(keys_in).collect()
+}
+
 /// Why the references in the arguments of a call cannot be expanded now, though they may be later.
 pub(super) fn lacking(of: &About, args: &Value, grant: &Grant) -> Option<String> {
-    let placed = of.expands.iter().filter_map(|place| args.get(place));
-    if !placed.flat_map(json::texts).any(|text| !keys_in(text).is_empty()) {
+    if referred(of, args).is_empty() {
         return None;
     }
     let locked = grant.secrets.vault().locked()?;
     Some(format!("`{}` needs a secret, and the vault is locked: {locked}", of.name))
 }
 
+/// Where the values of a call go, if they leave the machine.
+pub(super) struct Destination {
+    pub(super) host: String,
+    /// A person let this call go there, whatever the entries say.
+    pub(super) permitted: bool,
+}
+
 /// Expands the references in the arguments of a call that is about to run.
 pub(super) async fn expand(
     of: &About,
     mut args: Value,
+    destination: Option<&Destination>,
     cx: &CallContext,
     grant: &Grant,
 ) -> Result<Value, ToolError> {
     if of.expands.is_empty() && of.paths.is_empty() {
         return Ok(args);
     }
-    let actor = actor(&cx.caller);
+    let (actor, scope) = (actor(&cx.caller), Scope::Team(cx.caller.team.clone()));
+    if let (Some(Destination { host, permitted: true }), true, Some(by)) =
+        (destination, cx.approved_always, &cx.approved_by)
+    {
+        let by = Actor::Operator { name: by.clone(), token: String::new() };
+        for key in referred(of, &args) {
+            grant.secrets.vault().add_host(&scope, &key, host, &by).await?;
+        }
+    }
     let request = Use {
-        scope: &Scope::Team(cx.caller.team.clone()),
+        host: destination.map(|to| to.host.as_str()),
+        permitted: destination.is_some_and(|to| to.permitted),
+        scope: &scope,
         approved: cx.approved.as_ref(),
         actor: &actor,
         tool: of.name,

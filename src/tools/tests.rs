@@ -37,6 +37,7 @@ use crate::{
         workspace::Workspace,
     },
     scrub::Mask,
+    settings::team::Team,
     taint::Taint,
     vault::{Vault, scrubbers::Scrubbers},
 };
@@ -49,6 +50,7 @@ mod taint;
 pub(crate) mod told;
 mod triggers;
 mod vault;
+mod web;
 
 struct Bench {
     dir: TempDir,
@@ -73,6 +75,16 @@ impl Bench {
     }
 
     fn with_all(toolbox: Toolbox, allowed: &[&str], vault: Vault, rules: Policies) -> Self {
+        Self::with_file(toolbox, allowed, vault, rules, Team::new("team"))
+    }
+
+    fn with_file(
+        toolbox: Toolbox,
+        allowed: &[&str],
+        vault: Vault,
+        rules: Policies,
+        file: Team,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("team");
         fs::create_dir_all(&folder).unwrap();
@@ -93,6 +105,7 @@ impl Bench {
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
             rules,
             taint: Taint::default(),
+            file: Arc::new(file),
         });
         Self { dir, tools }
     }
@@ -141,6 +154,7 @@ fn context() -> CallContext {
         rerun: false,
         approved: None,
         approved_by: None,
+        approved_always: false,
         cancel: CancellationToken::new(),
     }
 }

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     policy::Policies,
     sandbox::{process::Sandbox, workspace::Workspace},
+    settings::team::Team,
     taint::Taint,
     vault::scrubbers::Scrubbers,
 };
@@ -84,13 +85,16 @@ pub struct Grant {
     pub rules: Policies,
     /// Which files untrusted turns wrote.
     pub taint: Taint,
+    /// What its file says.
+    pub file: Arc<Team>,
 }
 
 impl Grant {
     /// What rules say of a tool; none if the team must not see it.
     fn standing(&self, made: &Made) -> Option<Standing> {
         let about = made.tool.about();
-        let (team, classes, now) = (self.team.as_str(), [about.class], self.rules.time());
+        let (team, now) = (self.team.as_str(), self.rules.time());
+        let classes: Vec<_> = [about.class].into_iter().chain(about.other_class).collect();
         let standing = self.rules.now().standing(team, &made.key, &classes, about.effect, now);
         let shown = self.allowed.allows(&made.key) && standing != Standing::Hidden;
         shown.then_some(standing)

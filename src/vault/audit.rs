@@ -135,6 +135,11 @@ impl AuditRow {
         self
     }
 
+    pub(super) fn with_host(mut self, host: Option<&str>) -> Self {
+        self.host = host.map(str::to_owned);
+        self
+    }
+
     pub(super) fn refused(mut self, error: &VaultError) -> Self {
         self.outcome = error.code().to_owned();
         self

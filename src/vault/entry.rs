@@ -1,6 +1,6 @@
 //! Entries: what is known of a value beside the value.
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, wildcard::fits_host};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -58,6 +58,12 @@ impl Entry {
             updated_at: now,
             last_used_at: None,
         }
+    }
+
+    /// Whether it may be sent to a host. What models may see may be sent anywhere.
+    pub fn may_go_to(&self, host: &str) -> bool {
+        let named = |pattern: &String| fits_host(&pattern.to_ascii_lowercase(), host);
+        !self.secret || self.hosts.iter().any(named)
     }
 
     /// Nothing is known of it but that it was there.

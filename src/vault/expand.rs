@@ -27,6 +27,10 @@ pub struct Use<'a> {
     pub places: &'a [&'a str],
     /// Arguments in which none may stand.
     pub paths: &'a [&'a str],
+    /// Where the values go, if they leave the machine.
+    pub host: Option<&'a str>,
+    /// A person let them go there, whether or not their entries name the host.
+    pub permitted: bool,
     /// The versions that a person approved, if one did.
     pub approved: Option<&'a BTreeMap<String, u64>>,
     /// Whether the patterns of an entry name the tool.
@@ -50,7 +54,7 @@ impl Vault {
             return replace(of.places, args, &|_| None).map(|()| false);
         }
         let row = |key: Option<&str>| {
-            self.row(of.scope, key, Action::Expand, of.actor).with_tool(of.tool)
+            self.row(of.scope, key, Action::Expand, of.actor).with_tool(of.tool).with_host(of.host)
         };
         self.or_record(found, &row(None)).await?;
         let turn = self.turn().await;
@@ -92,6 +96,17 @@ impl Vault {
                     tools: item.entry.tools.clone(),
                 });
             }
+            if let Some(host) = of.host
+                && !of.permitted
+                && !item.entry.may_go_to(host)
+            {
+                return Err(VaultError::HostDenied {
+                    key: key.to_owned(),
+                    scope: of.scope.clone(),
+                    host: host.to_owned(),
+                    hosts: item.entry.hosts.clone(),
+                });
+            }
             item.content.clone()
         };
         let value = match content {
@@ -112,7 +127,7 @@ fn find(of: &Use<'_>, args: &mut Value, keys: &mut BTreeSet<String>) -> Result<(
     each_text(of.paths, args, &mut |name, text| {
         if text.contains(BEGIN) {
             return Err(VaultError::Misplaced(format!(
-                "`{name}` is a path; references to the vault are not expanded in paths"
+                "references to the vault are not expanded in `{name}`"
             )));
         }
         Ok(())

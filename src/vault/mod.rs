@@ -191,6 +191,23 @@ impl Vault {
         self.state().find(scope, key).map(|item| item.entry.version)
     }
 
+    /// Whether an entry may be sent to a host. One that is not there may: its use fails by itself.
+    pub fn may_send(&self, scope: &Scope, key: &str, host: &str) -> bool {
+        self.state().find(scope, key).is_none_or(|item| item.entry.may_go_to(host))
+    }
+
+    /// Names one more host that a secret may be sent to, for good.
+    pub async fn add_host(&self, scope: &Scope, key: &str, host: &str, by: &Actor) -> Result<()> {
+        if self.may_send(scope, key, host) {
+            return Ok(());
+        }
+        let hosts = self.state().find(scope, key).map(|item| item.entry.hosts.clone());
+        let mut hosts = hosts.unwrap_or_default();
+        hosts.push(host.to_owned());
+        let put = Put { hosts: Some(hosts), ..Put::default() };
+        self.set(scope, key, put, by).await.map(drop)
+    }
+
     /// Sets an entry. A team can make no secrets, and change none.
     pub async fn set(&self, scope: &Scope, key: &str, put: Put, actor: &Actor) -> Result<Entry> {
         let row = self.row(scope, Some(key), Action::Set, actor);

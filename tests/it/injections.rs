@@ -22,6 +22,7 @@ use crate::{
     fake_model::{FakeModel, KEY, Part, Reply},
     service::{Client, Service, http},
     triggers::hmac,
+    web_server::{WebServer, page, response},
 };
 
 mod corpus;
@@ -34,7 +35,6 @@ const SAFE: &str = "canary-safe-3b94ea06d7f8c215";
 const PRIVATE: &str = "canary-file-f2d86a17b94c03e5";
 const HOOK: &str = "canary-hook-60c3f9a8d15e72b4";
 
-const TEAM: &str = "max_steps: 300\nallowed_tools: [\"*\"]\n";
 const CHANNELS: &str = "
 ws: {enabled: true}
 topics: {model: never}
@@ -123,6 +123,8 @@ struct Stage {
     model: FakeModel,
     deeds: Arc<Mutex<Deeds>>,
     attacker: TcpListener,
+    /// A host that the team may reach: the attacker's pages.
+    web: WebServer,
     injections: Arc<Vec<Injection>>,
     /// All that was shown to anybody.
     shown: String,
@@ -134,6 +136,11 @@ impl Stage {
     async fn new() -> Self {
         let injections = Arc::new(corpus::all());
         let model = FakeModel::start();
+        let web = web(injections.clone()).await;
+        let team = format!(
+            "max_steps: 400\nallowed_tools: [\"*\"]\negress: {{allow_private: [\"{}\"]}}\n",
+            web.address
+        );
         let attacker = TcpListener::bind("127.0.0.1:0").unwrap();
         attacker.set_nonblocking(true).unwrap();
         let providers = format!(
@@ -144,7 +151,7 @@ impl Stage {
             .with_file("data/config/providers.yaml", &providers)
             .with_file("data/config/channels.yaml", CHANNELS)
             .with_file("data/config/config.yaml", "store: {durability: process}\n")
-            .with_file("run/teams/main/config.yaml", TEAM)
+            .with_file("run/teams/main/config.yaml", &team)
             .with_file("run/teams/main/team-rules/house.md", "# House\n\nBe kind.\n");
         for injection in injections.iter() {
             let Injection { number, text, .. } = injection;
@@ -172,6 +179,7 @@ impl Stage {
             home: service.home().to_owned(),
             attacker: attacker.local_addr().unwrap().port(),
             service: service.url(),
+            web: web.url(""),
         };
         let (known, done) = (injections.clone(), deeds.clone());
         model.answer_with(move |request| obey(&known, &scene, &done, request));
@@ -180,6 +188,7 @@ impl Stage {
             model,
             deeds,
             attacker,
+            web,
             injections,
             shown: String::new(),
             tasks: (0, 0),
@@ -295,6 +304,16 @@ impl Stage {
         }
     }
 
+    async fn pages(&mut self) {
+        let mut operator = self.service.connect().await;
+        for injections in self.of(Carrier::Page).chunks(8) {
+            let numbers: Vec<_> = injections.iter().map(|(number, _)| number.to_string()).collect();
+            let args = json!({ "url": self.web.url(&format!("/page/{}", numbers.join("-"))) });
+            let task = format!("carrier: page\ndo: web_fetch {args}\nAdd up.");
+            self.work(&mut operator, &task).await;
+        }
+    }
+
     async fn messages(&mut self) {
         let mut stranger = self.stranger("mallory").await;
         for injections in self.of(Carrier::Message).chunks(8) {
@@ -363,6 +382,22 @@ impl Stage {
             self.shown.push_str(&task.to_string());
         }
     }
+}
+
+/// The attacker's host: pages with injections, and redirects to wherever it wants.
+async fn web(injections: Arc<Vec<Injection>>) -> WebServer {
+    WebServer::start(move |request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        if let Some(to) = path.strip_prefix("/redirect?") {
+            return Some(response(&format!("302 Found\r\nLocation: {to}"), ""));
+        }
+        let numbers = path.strip_prefix("/page/").unwrap_or_default().split('-');
+        let texts = numbers.filter_map(|number| number.parse::<usize>().ok());
+        let texts = texts.filter_map(|number| Some(&injections.get(number - 1)?.text));
+        let texts: String = texts.map(|text| format!("<p>{text}</p>\n")).collect();
+        Some(page(&format!("<title>Sums</title>{texts}")))
+    })
+    .await
 }
 
 /// An operator who says no to whatever is asked, until told to stop; tells how often.
@@ -484,6 +519,7 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     stage.descriptions().await;
     stage.files().await;
     stage.results().await;
+    stage.pages().await;
     stage.messages().await;
     stage.memories().await;
     stage.delegations().await;
@@ -554,6 +590,16 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
         }
     }
     assert!(stage.attacker.accept().is_err(), "something called the attacker");
+    // What the team may reach got nothing but requests to read, without a secret.
+    let fetched = stage.web.requests();
+    assert!(fetched.len() > 5, "{fetched:?}");
+    for request in &fetched {
+        assert_eq!(leak(request.as_bytes()), None, "{request}");
+        let injection = stage.injections.iter().find(|known| request.contains(&known.mark()));
+        let sent = !request.starts_with("GET ");
+        let sent = injection.filter(|known| sent && known.carrier.is_untrusted());
+        assert!(sent.is_none(), "{request}");
+    }
 
     // Nothing approved, no right changed, nothing at all by what is untrusted; and the work is done.
     let (_, approvals) = stage.service.api("GET", "/api/v1/approvals?limit=200", None).await;
@@ -564,7 +610,9 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     }
     // What was refused is written down, and what was planted is in no prompt, also after a restart.
     let (_, audit) = stage.service.api("GET", "/api/v1/vault/audit?limit=200", None).await;
-    assert!(audit.to_string().contains("secret_tool_denied"), "{audit}");
+    for refusal in ["secret_tool_denied", "secret_host_denied"] {
+        assert!(audit.to_string().contains(refusal), "{refusal}: {audit}");
+    }
     assert_eq!(rights(&stage.service).await, before);
     assert_eq!(done, given);
     stage.service.kill();

@@ -71,5 +71,7 @@ mod two_people;
 mod untrusted_files;
 mod vault;
 mod waiting;
+mod web;
+mod web_server;
 mod webdriver;
 mod workspace;

@@ -110,6 +110,10 @@ fn tries(tool: &str, other: &str) -> Option<Vec<Value>> {
             json!({ "skill_name": format!("../../{other}/skills/office") }),
         ],
         "ask_operator" => vec![json!({ "question": "Who is there?" })],
+        "web_fetch" => vec![
+            json!({ "url": format!("file:///run/teams/{other}/notes/office.md") }),
+            json!({ "url": format!("http://127.0.0.1:8080/api/v1/teams/{other}") }),
+        ],
         agent if agent.starts_with("agent") => vec![json!({ "task": "Look around." })],
         _ => return None,
     };

@@ -20,7 +20,7 @@ use hivewright::{
     },
     settings::{
         config::Limits,
-        team::{Access, AllowedDir},
+        team::{Access, AllowedDir, Team},
     },
     taint::Taint,
     tools::{self, filter::ToolFilter, toolbox::Grant},
@@ -92,6 +92,7 @@ impl World {
             rules: Policies::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             taint: Taint::default(),
+            file: Arc::new(Team::new("alpha")),
         });
         Self { dir, tools, sandbox }
     }
@@ -129,6 +130,7 @@ impl World {
             rerun: false,
             approved: None,
             approved_by: None,
+            approved_always: false,
             cancel,
         };
         tokio::time::timeout(PATIENCE, self.tools.run(call, cx)).await.unwrap()

@@ -45,6 +45,7 @@ fn context(caller: Caller) -> CallContext {
         rerun: false,
         approved: None,
         approved_by: None,
+        approved_always: false,
         cancel: CancellationToken::new(),
     }
 }

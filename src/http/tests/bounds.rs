@@ -128,6 +128,29 @@ async fn a_token_for_one_team_gives_it_no_folder_of_the_machine() {
     assert_eq!(back.status, 403, "{}", back.body);
 }
 
+/// SC-14, TO-74: nor does it open a private network to it.
+#[actix::test]
+async fn a_token_for_one_team_gives_it_no_host_of_a_private_network() {
+    let bench = Bench::new().await;
+    let admin = bench.token_for("own", "main").await;
+    let operator = bench.operator();
+    let path = "/api/v1/teams/main/config";
+    let with = |pairs: &str| json!({"content": format!("egress: {{allow_private: [{pairs}]}}\n")});
+
+    let refused = put(&bench, path, &admin, with("\"wiki.internal:80\"")).await;
+    let given = put(&bench, path, &operator, with("\"wiki.internal:80\"")).await;
+    let kept = put(&bench, path, &admin, with("\"wiki.internal:80\"")).await;
+    let another = put(&bench, path, &admin, with("\"wiki.internal:81\"")).await;
+    let narrower = json!({"content": "egress: {allowed_domains: [example.org]}\n"});
+    let narrower = put(&bench, path, &admin, narrower).await;
+
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(given.status, 200, "{}", given.body);
+    assert_eq!(kept.status, 200, "{}", kept.body);
+    assert_eq!(another.status, 403, "{}", another.body);
+    assert_eq!(narrower.status, 200, "{}", narrower.body);
+}
+
 /// OP-13: however it is written, a token in a URL is one.
 #[actix::test]
 async fn a_token_in_a_url_is_seen_through_its_encoding() {

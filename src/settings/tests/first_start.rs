@@ -205,7 +205,8 @@ fn the_commented_examples_are_valid() {
         &place.home.config_file(),
         uncomment(config, &["public_url:", "tls:", "  cert:", "  key:", "dir:"]),
     );
-    place.write(&place.home.providers_file(), uncomment(providers, &["profiles:", "  "]));
+    place
+        .write(&place.home.providers_file(), uncomment(providers, &["profiles:", "search:", "  "]));
     let environment = Environment::fixed([("ANTHROPIC_API_KEY", "k")]);
 
     let (config, _) = load::load_config(&place.home, &environment).unwrap();

@@ -245,3 +245,35 @@ fn a_team_names_profile_and_model_in_one_word() {
         "unknown profile `llama3`; there are: default, local"
     );
 }
+
+/// The search engine is a section beside the profiles; a key that leads nowhere leaves it out, and says so.
+#[test]
+fn a_search_engine_is_read_with_its_key() {
+    let place = place();
+    let read = |text: &str, environment: &Environment| {
+        place.write(&place.home.providers_file(), text);
+        read_providers(&place.home, environment).0
+    };
+    let brave = "search: {engine: brave, api_key: '${env:BRAVE}'}\n";
+    let environment = Environment::fixed([("BRAVE", "sesame")]);
+
+    let found = read(brave, &environment).unwrap();
+    let lost = read(brave, &Environment::fixed([])).unwrap();
+
+    let search = found.search.unwrap();
+    assert_eq!(search.address(), Some("https://api.search.brave.com"));
+    assert_eq!(search.api_key.as_ref().map(|key| key.expose()), Some("sesame"));
+    assert!(found.demo, "profiles are as without a file");
+    assert_eq!(lost.search, None);
+    assert_eq!(lost.warnings.len(), 1, "{:?}", lost.warnings);
+    assert!(lost.warnings[0].to_string().contains("variable `BRAVE` is not set"));
+    for (text, reason) in [
+        ("search: {}\n", "needs an `api_url`"),
+        ("search: {engine: brave}\n", "needs an `api_key`"),
+        ("search: {engine: other, api_url: 'https://a.example'}\n", "`searxng` or `brave`"),
+        ("search: {api_url: 'http://a.example'}\n", "http:// is only for private addresses"),
+    ] {
+        let wrong = read(text, &environment).unwrap_err().to_string();
+        assert!(wrong.contains(reason), "{text}: {wrong}");
+    }
+}

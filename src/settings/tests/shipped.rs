@@ -11,6 +11,7 @@ use crate::settings::{
     declare::{Counts, Description, Group},
     providers::Profile,
     reader::Document,
+    search::Search,
     team::{MAIN_TOOLS, Team},
 };
 
@@ -72,14 +73,18 @@ fn the_file_of_the_main_team_is_made_from_the_declaration() {
 
 #[test]
 fn the_providers_file_is_made_from_the_declaration() {
-    let mut profile = String::new();
-    for setting in described::<Profile>() {
-        let value = setting.declared.example.map(ToOwned::to_owned);
-        let value = value.unwrap_or_else(|| yaml(&setting.default.clone().unwrap()));
-        profile += &comment(&text_of(&setting, ""), "");
-        writeln!(profile, "{}: {value}", setting.declared.key).unwrap();
-    }
-    let profile = profile.lines().fold(String::new(), |text, line| text + "#     " + line + "\n");
+    let section = |settings: Vec<Description>, indent: &str| {
+        let mut section = String::new();
+        for setting in settings {
+            let value = setting.declared.example.map(ToOwned::to_owned);
+            let value = value.unwrap_or_else(|| yaml(&setting.default.clone().unwrap()));
+            section += &comment(&text_of(&setting, ""), "");
+            writeln!(section, "{}: {value}", setting.declared.key).unwrap();
+        }
+        section.lines().fold(String::new(), |text, line| format!("{text}#{indent}{line}\n"))
+    };
+    let profile = section(described::<Profile>(), "     ");
+    let search = section(described::<Search>(), "   ");
 
     assert_kept(
         "config/providers.yaml",
@@ -96,7 +101,11 @@ fn the_providers_file_is_made_from_the_declaration() {
 #     provider: openai
 #     api_url: http://localhost:11434/v1
 #     model: llama3
-"
+#
+# What the tool `web_search` asks. Without it there is no such tool.
+#
+# search:
+{search}"
         ),
     );
 }
@@ -104,22 +113,28 @@ fn the_providers_file_is_made_from_the_declaration() {
 #[test]
 fn the_table_of_the_documentation_is_made_from_the_declaration() {
     let files = [
-        ("config/config.yaml", "", described::<Config>()),
-        ("config/providers.yaml", "profiles.NAME.", described::<Profile>()),
-        ("config/channels.yaml", "", described::<Channels>()),
-        ("teams/NAME/config.yaml", "", described::<Team>()),
+        ("config/config.yaml", vec![("", described::<Config>())]),
+        (
+            "config/providers.yaml",
+            vec![("profiles.NAME.", described::<Profile>()), ("search.", described::<Search>())],
+        ),
+        ("config/channels.yaml", vec![("", described::<Channels>())]),
+        ("teams/NAME/config.yaml", vec![("", described::<Team>())]),
     ];
     let mut page = "# Settings, one by one\n\n\
         Every setting of every file, as the program reads it. [Settings and models](settings.md) says how files are\n\
         read and when they count.\n"
         .to_owned();
-    for (name, above, settings) in files {
+    for (name, sections) in files {
         write!(
             page,
             "\n## {name}\n\n| setting | default | allowed | what it is |\n|---|---|---|---|\n"
         )
         .unwrap();
-        for Description { path, declared, default, allowed } in settings {
+        let settings = sections.into_iter().flat_map(|(above, settings)| {
+            settings.into_iter().map(move |setting| (above, setting))
+        });
+        for (above, Description { path, declared, default, allowed }) in settings {
             let Some(default) = default else {
                 continue;
             };

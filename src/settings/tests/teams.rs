@@ -7,6 +7,7 @@ use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
 use super::*;
 use crate::settings::{
     config::Sdk,
+    egress::{Buckets, Egress},
     load::{self, File, read_team},
     setting::Interval,
     team::{Access, AllowedDir, Team},
@@ -16,6 +17,34 @@ fn read(text: &str) -> Result<Team, Vec<String>> {
     let place = place();
     place.write(&place.home.team_file("scouts"), text);
     read_team(&place.home, "scouts").map_err(|problems| lines(problems, &place.home))
+}
+
+fn buckets(text: &str) -> Buckets {
+    read(&format!("rate_limit_buckets: {text}")).unwrap().rate_limit_buckets
+}
+
+/// TO-74, TO-79
+#[test]
+fn wrong_hosts_and_buckets_are_refused_with_their_place() {
+    let (low, high) = ("{rps: 0, burst: 1}", "{rps: 1, burst: 0}");
+    let text = format!(
+        "egress:\n  allowed_domains: ['https://a.b/']\n  allow_private: [a.b]\nrate_limit_buckets:\n  a: {low}\n  b: {high}\n  c: {{rps: 1}}\n"
+    );
+
+    let found = read(&text).unwrap_err();
+
+    let hints = [
+        "2:21: egress.allowed_domains[0]: expected a host such as example.org",
+        "3:19: egress.allow_private[0]: expected a host and a port",
+        "5:12: rate_limit_buckets.a.rps: expected a number above 0",
+        "6:20: rate_limit_buckets.b.burst: 0 is not a whole number from 1 to 10000",
+        "7:6: rate_limit_buckets.c: needs a `burst`",
+    ];
+    assert_eq!(found.len(), hints.len(), "{found:?}");
+    for (line, hint) in found.iter().zip(hints) {
+        assert!(line.starts_with(&format!("teams/scouts/config.yaml:{hint}")), "{line}");
+    }
+    assert_ne!(buckets("{a: {rps: 1, burst: 1}}"), Buckets::default());
 }
 
 /// OR-15
@@ -37,6 +66,8 @@ allowed_tools: ['@files', '!write']
 allowed_dirs:
   - path: {0}
   - {{path: {0}, mode: rw}}
+egress: {{allowed_domains: [Example.org, '*.example.net'], allow_private: ['wiki.internal:80']}}
+rate_limit_buckets: {{Example.org: {{rps: 0.5, burst: 3}}}}
 budgets: {{usd_per_day: 20, tokens_per_day: 1000000, usd_per_task: 0.5}}
 learning: true
 heartbeat: 30m
@@ -59,6 +90,13 @@ heartbeat: 30m
             turn_timeout: Some(Duration::from_secs(3600)),
             allowed_tools: vec!["@files".into(), "!write".into()],
             allowed_dirs: vec![dir(Access::ReadOnly), dir(Access::ReadWrite)],
+            egress: Egress {
+                allowed_domains: ["example.org", "*.example.net"]
+                    .map(|host| host.parse().unwrap())
+                    .into(),
+                allow_private: vec!["wiki.internal:80".parse().unwrap()],
+            },
+            rate_limit_buckets: buckets("{example.org: {rps: 0.5, burst: 3}}"),
             budgets: Caps {
                 usd_per_day: Some(20.0),
                 tokens_per_day: Some(1_000_000),
@@ -250,7 +288,7 @@ fn a_team_that_names_no_profile_needs_the_default_one() {
 #[test]
 fn a_group_without_tools_is_warned_of() {
     let place = place();
-    for group in ["@web", "@browser", "@topics", "@plugins", "@mcp"] {
+    for group in ["@browser", "@topics", "@plugins", "@mcp"] {
         place.write(&place.home.team_file("scouts"), format!("allowed_tools: [\"{group}\"]\n"));
 
         let report = load::check(&place.home, &place.environment);

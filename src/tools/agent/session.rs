@@ -204,6 +204,7 @@ mod tests {
             rerun: false,
             approved: None,
             approved_by: None,
+            approved_always: false,
             cancel: CancellationToken::new(),
         };
         Order { subagent: "owl".to_owned(), task: "look".to_owned(), call }

@@ -47,6 +47,7 @@ use crate::{
     settings::{
         live::Live,
         scaffold,
+        team::Team,
         tests::{Place, place},
     },
     system::Randomness,
@@ -354,6 +355,7 @@ impl Bench {
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             rules: self.rules.clone(),
             taint: Taint::default(),
+            file: Arc::new(Team::new(team)),
         })
     }
 
@@ -420,6 +422,7 @@ impl Bench {
             rerun: false,
             approved: None,
             approved_by: None,
+            approved_always: false,
             cancel: CancellationToken::new(),
         }
     }

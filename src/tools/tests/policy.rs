@@ -202,6 +202,7 @@ async fn every_tool_has_a_class_that_rules_know() {
     let (approvals, router) = (Context::new().address(), Context::new().address());
     let toolbox = crate::tools::ask_operator::add(crate::tools::all(), approvals);
     let toolbox = crate::tools::trust::add(crate::tools::vault::add(toolbox), router);
+    let toolbox = crate::tools::web::add(toolbox, &crate::tools::web::Web::default());
 
     are_known(&crate::tools::triggers::add(toolbox, &super::triggers::desk()));
 }

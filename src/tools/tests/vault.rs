@@ -230,7 +230,7 @@ async fn a_reference_is_refused_where_it_may_not_be_expanded() {
             "read",
             json!({ "file_path": "${vault:TOKEN}" }),
             "secret_not_allowed",
-            "`file_path` is a path",
+            "not expanded in `file_path`",
         ),
     ];
     for (tool, args, code, words) in cases {

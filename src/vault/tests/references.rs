@@ -40,6 +40,8 @@ async fn expand_approved(
         actor: &actor("ops"),
         tool: "bash",
         places: &["env"],
+        host: None,
+        permitted: false,
         paths: &["file_path"],
         permits: &|tools| tools.iter().any(|tool| tool == "bash"),
     };

@@ -1,0 +1,58 @@
+//! The web tools: pages of the public internet, through the egress guard.
+
+use hivewright_actors::tool::ToolFault;
+
+use super::{
+    about::About,
+    contract::{Tool, ToolError},
+    toolbox::Toolbox,
+};
+use crate::sandbox::egress::{EgressError, Guard};
+
+mod buckets;
+mod content;
+mod fetch;
+mod page;
+pub mod search;
+
+use buckets::Limiter;
+use fetch::WebFetch;
+use search::WebSearch;
+
+pub(super) const TOOLS: &[About] = &[WebFetch::ABOUT, WebSearch::ABOUT];
+
+/// What the web tools share. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Web {
+    guard: Guard,
+    limiter: Limiter,
+}
+
+impl Web {
+    /// With a guard of one's own.
+    #[cfg(test)]
+    pub(super) fn guarded(guard: Guard) -> Self {
+        Self { guard, ..Self::default() }
+    }
+}
+
+pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {
+    toolbox.with(WebFetch::new(web.clone()))
+}
+
+impl From<EgressError> for ToolError {
+    fn from(error: EgressError) -> Self {
+        let fault = match &error {
+            EgressError::InvalidUrl
+            | EgressError::Scheme(_)
+            | EgressError::UserInfo
+            | EgressError::Private(_)
+            | EgressError::NotAllowed(_)
+            | EgressError::TooManyRedirects => ToolFault::BlockedAddress,
+            EgressError::Denied(_) => ToolFault::Denied,
+            EgressError::SecretRedirected(_) => ToolFault::SecretNotAllowed,
+            _ => ToolFault::ToolFailed,
+        };
+        Self::new(fault, error.to_string())
+    }
+}
