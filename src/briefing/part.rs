@@ -32,7 +32,7 @@ use crate::{
         registry,
         toolbox::Made,
         use_skill::UseSkill,
-        web::search::WebSearch,
+        web::{repository::SearchSkillRepository, search::WebSearch},
         wire::wire_name,
     },
 };
@@ -171,6 +171,9 @@ impl Inner {
         let search = kit.models.providers.search.as_ref();
         let search = search.and_then(|search| WebSearch::new(self.web.clone(), search));
         made.extend(search.map(|search| Made::new(WebSearch::ABOUT.name, search)));
+        let skills = kit.models.providers.skill_repository.as_deref();
+        let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
+        made.extend(skills.map(|skills| Made::new(SearchSkillRepository::ABOUT.name, skills)));
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
         }

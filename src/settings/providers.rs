@@ -133,6 +133,8 @@ pub struct Providers {
     pub warnings: Vec<Problem>,
     /// What `web_search` asks. Without one there is no such tool.
     pub search: Option<Search>,
+    /// Where `search_skill_repository` asks. Without it there is no such tool.
+    pub skill_repository: Option<String>,
     /// Nothing was configured, so the offline demo answers.
     pub demo: bool,
 }
@@ -222,17 +224,20 @@ pub(crate) fn read(
 ) -> (Result<Providers, Problems>, Vec<PathBuf>) {
     let found = document.read(text, |root| {
         let profiles = root.maybe("profiles", |field| read_profiles(&field));
-        (profiles, root.maybe("search", |field| Some(read_search(&field))))
+        let search = root.maybe("search", |field| Some(read_search(&field)));
+        (profiles, search, root.maybe("skill_repository", |field| field.parse(network::api_url)))
     });
     let files = document.referenced();
-    let found = document.finish(found).map(|((profiles, search), mut warnings)| {
-        let search = search.and_then(|search| search.map_err(|lost| warnings.push(lost)).ok());
-        Providers {
-            warnings,
-            search,
-            ..profiles.unwrap_or_else(|| Providers::from_environment(environment))
-        }
-    });
+    let found =
+        document.finish(found).map(|((profiles, search, skill_repository), mut warnings)| {
+            let search = search.and_then(|search| search.map_err(|lost| warnings.push(lost)).ok());
+            Providers {
+                warnings,
+                search,
+                skill_repository,
+                ..profiles.unwrap_or_else(|| Providers::from_environment(environment))
+            }
+        });
     (found, files)
 }
 

@@ -205,8 +205,10 @@ fn the_commented_examples_are_valid() {
         &place.home.config_file(),
         uncomment(config, &["public_url:", "tls:", "  cert:", "  key:", "dir:"]),
     );
-    place
-        .write(&place.home.providers_file(), uncomment(providers, &["profiles:", "search:", "  "]));
+    place.write(
+        &place.home.providers_file(),
+        uncomment(providers, &["profiles:", "search:", "skill_repository:", "  "]),
+    );
     let environment = Environment::fixed([("ANTHROPIC_API_KEY", "k")]);
 
     let (config, _) = load::load_config(&place.home, &environment).unwrap();

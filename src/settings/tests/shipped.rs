@@ -105,7 +105,11 @@ fn the_providers_file_is_made_from_the_declaration() {
 # What the tool `web_search` asks. Without it there is no such tool.
 #
 # search:
-{search}"
+{search}#
+# What the tool `search_skill_repository` asks. Without it there is no such tool.
+#
+# skill_repository: https://api.skills.sh/v1/search
+"
         ),
     );
 }

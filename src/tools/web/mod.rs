@@ -13,13 +13,16 @@ mod buckets;
 mod content;
 mod fetch;
 mod page;
+pub mod repository;
 pub mod search;
 
 use buckets::Limiter;
 use fetch::WebFetch;
+use repository::SearchSkillRepository;
 use search::WebSearch;
 
-pub(super) const TOOLS: &[About] = &[WebFetch::ABOUT, WebSearch::ABOUT];
+pub(super) const TOOLS: &[About] =
+    &[WebFetch::ABOUT, WebSearch::ABOUT, SearchSkillRepository::ABOUT];
 
 /// What the web tools share. Cheap to clone.
 #[derive(Clone, Default)]
