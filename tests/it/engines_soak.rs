@@ -2,12 +2,12 @@
 //! stopped at random moments.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
@@ -23,6 +23,8 @@ use crate::{
 
 /// Who talks to each engine at once.
 const CLIENTS: usize = 2;
+/// So many processes are killed in so much time.
+const KILLS: (usize, Duration) = (4, Duration::from_secs(30));
 
 /// A small generator, so that a run can be told from another by its seed alone.
 struct Dice(u64);
@@ -103,6 +105,8 @@ async fn soak(mut service: Service, salt: u64, turns: usize, pace: u64) -> Figur
     let mut seen = HashSet::new();
     // A task has three attempts, of which a killed service takes one: what was cut off twice is left alone.
     let (mut cut_once, mut cut_twice) = (BTreeSet::new(), BTreeSet::new());
+    // An agent is started anew four times in a step, and then its task waits for longer than a test does.
+    let mut kills = VecDeque::from([Instant::now() - KILLS.1; KILLS.0]);
     while known.count_ended() < turns {
         tokio::time::sleep(Duration::from_millis(dice.below(pace))).await;
         let now = descendants(service.pid());
@@ -118,7 +122,11 @@ async fn soak(mut service: Service, salt: u64, turns: usize, pace: u64) -> Figur
                 tell.send_replace((service.url(), service.token()));
             }
             1..=2 => figures.stopped_turns += usize::from(stop_one(&service, &mut dice).await),
-            3..=6 => figures.killed_processes += usize::from(kill_one(&now, &mut dice)),
+            3..=6 if kills[0].elapsed() >= KILLS.1 && kill_one(&now, &mut dice) => {
+                kills.pop_front();
+                kills.push_back(Instant::now());
+                figures.killed_processes += 1;
+            }
             _ => {}
         }
         seen.extend(now);
@@ -162,7 +170,7 @@ async fn turns_under_kills_and_stops_each_have_one_end_on_every_engine() {
             .with_file("run/teams/main/effects/log", "")
             .started()
             .await;
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         // A turn of our own loop takes no more than a moment.
         let pace = if sdk == "native" { 150 } else { 1_500 };
         let figures = soak(service, salt as u64, turns, pace).await;
@@ -172,7 +180,10 @@ async fn turns_under_kills_and_stops_each_have_one_end_on_every_engine() {
     join_all(run).await;
 }
 
-/// The teams of the walk: each has the name of its engine.
+/// Walks, unless `HIVEWRIGHT_ROUNDS` says so.
+const WALKS: usize = 2;
+
+/// The order that begins a walk. Each team has the name of its engine, asks the operator, asks the team above, and reports.
 fn order(walk: usize) -> String {
     let calls = AGENTS.map(|sdk| {
         let question = json!({ "question": format!("q-{walk}-{sdk}") });
@@ -213,7 +224,7 @@ async fn work_walks_between_engines_and_comes_back_once() {
     let channel = client.channel.clone().expect("a channel");
     let mut dice = Dice::new(9);
     let mut topics = BTreeMap::new();
-    for walk in 0..rounds(2) {
+    for walk in 0..rounds(WALKS) {
         client.say(&format!("m-{walk}"), &order(walk)).await;
         let ack = client.until(|frame| frame["type"] == "ack").await;
         topics.insert(walk, ack["topic_id"].clone());
@@ -242,39 +253,23 @@ async fn work_walks_between_engines_and_comes_back_once() {
     let mut again = service.connect().await;
     again.resume(&channel, 0).await;
     let mut told: Vec<(Value, String)> = Vec::new();
-    let wanted = rounds(2) * AGENTS.len();
-    let results = |told: &Vec<(Value, String)>| {
-        told.iter().filter(|(_, words)| words.starts_with("r-")).count()
-    };
-    while results(&told) < wanted {
+    while told.len() < rounds(WALKS) * AGENTS.len() * 3 {
         let frame = again.frame().await;
-        if frame["type"] == "notification" {
+        if frame["type"] == "notification" && frame["kind"] == "task" {
             let words = frame["content"].as_str().unwrap_or_default().to_owned();
             told.push((frame["topic_id"].clone(), words));
         }
     }
-    let rows = tasks(&service).await;
-    for walk in 0..rounds(2) {
+    for (walk, topic) in &topics {
         for sdk in AGENTS {
-            let result = format!("r-{walk}-{sdk}");
-            let times: Vec<_> = told.iter().filter(|(_, words)| *words == result).collect();
-            assert_eq!(times.len(), 1, "{result}: {told:#?}");
-            assert_eq!(times[0].0, topics[&walk], "{result} is told where it was asked for");
-            let count = |words: &str| {
-                let has = |row: &&Value| row.to_string().contains(words);
-                rows.iter().filter(has).count()
-            };
-            let up = format!("#reply up-{walk}-{sdk}");
-            println!("{result}: {} tasks speak of its escalation", count(&up));
-            let bodies = rows
-                .iter()
-                .filter(|row| row["body"].as_str().is_some_and(|body| body.contains(&up)));
-            println!(
-                "{:?}",
-                bodies
-                    .map(|row| (row["team"].clone(), row["type"].clone(), row["body"].clone()))
-                    .collect::<Vec<_>>()
-            );
+            let result = format!("[{sdk}] r-{walk}-{sdk}");
+            let above = format!("\nup-{walk}-{sdk}\n");
+            let answer = format!("\"text\":\"aq-{walk}-{sdk}\"");
+            for words in [result, above, answer] {
+                let times = told.iter().filter(|(_, said)| said.contains(&words));
+                let topics: Vec<&Value> = times.map(|(topic, _)| topic).collect();
+                assert_eq!(topics, [topic], "where {words:?} is told: {told:#?}");
+            }
         }
     }
     until("no process is left", async || descendants(service.pid()).is_empty()).await;

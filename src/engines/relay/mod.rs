@@ -320,7 +320,7 @@ impl Refusal {
         Self { status, words: words.into() }
     }
 
-    /// An error that clients of both vendors can read. Only what is not their own fault is worth another try.
+    /// An error that clients of both vendors can read. What was worth another try has been tried.
     fn into_response(self) -> Response<Body> {
         let kind = match self.status.as_u16() {
             401 => "authentication_error",
@@ -333,8 +333,7 @@ impl Refusal {
         };
         let error = json!({ "type": kind, "message": self.words, "param": null, "code": null });
         let mut response = json_response(self.status, &json!({ "type": "error", "error": error }));
-        let retry = if self.status.is_client_error() { "false" } else { "true" };
-        response.headers_mut().insert("x-should-retry", HeaderValue::from_static(retry));
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         response
     }
 }

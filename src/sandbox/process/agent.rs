@@ -261,8 +261,9 @@ async fn receive(control: &UnixStream) -> Result<tokio::net::TcpListener, Sandbo
     }
     let line = bytes[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
     match serde_json::from_slice(line) {
+        // All layers were there when the service started, so another try may do better.
         Ok(Report::Refused(Missing { layer, reason })) => {
-            Err(SandboxError::Unavailable { layer, reason })
+            Err(io::Error::other(format!("sandbox layer `{layer}`: {reason}")).into())
         }
         _ => Err(io::Error::other("the launcher fell silent").into()),
     }
