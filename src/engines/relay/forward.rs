@@ -93,7 +93,7 @@ impl Forward<'_> {
         tries: u32,
     ) -> Result<Response<Body>, Refusal> {
         let failure = self.link.failure(fault, tries);
-        let words = self.clean(&failure.message);
+        let words = clean(&self.link.profile, &failure.message);
         let is_final = matches!(fault.remedy, Remedy::Retry(_) | Remedy::Fallback);
         if self.route != Route::CountTokens {
             tracing::warn!(
@@ -107,7 +107,7 @@ impl Forward<'_> {
         }
         match failed {
             Failed::Rejected(rejection) => {
-                let body = self.clean(&String::from_utf8_lossy(&rejection.body));
+                let body = clean(&self.link.profile, &String::from_utf8_lossy(&rejection.body));
                 let status = StatusCode::from_u16(rejection.status).ok();
                 let is_error =
                     |status: &StatusCode| status.is_client_error() || status.is_server_error();
@@ -122,12 +122,6 @@ impl Forward<'_> {
             }
             Failed::Fault(_) => Err(Refusal::new(StatusCode::BAD_GATEWAY, words)),
         }
-    }
-
-    /// Without the key, which the provider may have repeated.
-    fn clean(&self, words: &str) -> String {
-        let key = self.link.profile.api_key.iter().map(|key| key.expose());
-        Scrubber::new(key).scrub_known(words).into_owned()
     }
 
     async fn attempt(&self, permit: Option<Permit>) -> Result<Response<Body>, Failed> {
@@ -252,7 +246,8 @@ impl Answer {
         let answered = self.meter.as_ref().is_some_and(Meter::has_heard);
         let fault = Fault { answered, ..fault };
         let failure = self.link.failure(&fault, 1);
-        let words = failure.message.clone();
+        let words = clean(&self.link.profile, &failure.message);
+        let failure = EngineFailure { message: words.clone(), ..failure };
         tracing::warn!(
             profile = self.link.profile.name,
             words,
@@ -269,6 +264,12 @@ impl Answer {
             None => Err(io::Error::other(words)),
         }
     }
+}
+
+/// Words without the key, which the provider may have repeated.
+fn clean(profile: &Profile, words: &str) -> String {
+    let key = profile.api_key.iter().map(|key| key.expose());
+    Scrubber::new(key).scrub_known(words).into_owned()
 }
 
 /// The last event of a stream that broke. Some agents wait for ever if there is none.

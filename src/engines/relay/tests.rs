@@ -497,7 +497,7 @@ async fn an_error_in_the_middle_of_an_answer_is_told_as_its_status() {
     let overloaded =
         json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
     let refused = json!({ "type": "response.failed", "response": {
-        "error": { "code": "invalid_api_key", "message": "no" } } });
+        "error": { "code": "invalid_api_key", "message": format!("not {KEY}") } } });
     let limited = json!({ "error": { "code": "rate_limit_exceeded", "message": "slow down" } });
     for (provider, path, said, code, may_help) in [
         (Provider::Anthropic, "/v1/messages", overloaded, Code::Overloaded, true),
@@ -507,9 +507,10 @@ async fn an_error_in_the_middle_of_an_answer_is_told_as_its_status() {
         let upstream = Upstream::start(vec![OK, say(event(&said)), Do::End]).await;
         let mut agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
 
-        agent.post(path, &ask()).await.text().await.unwrap();
+        let answer = agent.post(path, &ask()).await.text().await.unwrap();
 
         let heard = agent.heard();
+        assert!(!answer.contains(KEY) && !format!("{heard:?}").contains(KEY), "{answer}");
         match &heard[..] {
             [Told::Broke(failure)] if may_help => assert_eq!(failure.code, code),
             [Told::Failed(failure)] if !may_help => assert_eq!(failure.code, code),
