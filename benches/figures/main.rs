@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agents;
 mod baseline;
 mod chat;
 mod delegate;
@@ -58,13 +59,14 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 14] = [
+    let sections: [(&str, Section); 15] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
         ("fairness", fairness::measure),
         ("overhead", overhead::measure),
         ("first_word", first_word::measure),
+        ("agents", agents::measure),
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),

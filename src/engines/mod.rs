@@ -94,7 +94,8 @@ impl Engines {
 
     /// The same, with command-line agents that run in this sandbox. `bridge` is this program.
     pub fn with_agents(self, sandbox: Arc<Sandbox>, bridge: PathBuf) -> Self {
-        let harness = Arc::new(Harness::new(sandbox, self.http.clone(), bridge));
+        let retry = Arc::clone(&self.retry);
+        let harness = Arc::new(Harness::new(sandbox, self.http.clone(), retry, bridge));
         Self { harness: Some(harness), ..self }
     }
 
@@ -119,7 +120,7 @@ impl Engines {
         sdk: Sdk,
         settings: &config::Engines,
         profiles: &HashMap<String, Arc<Profile>>,
-        choice: &Profile,
+        chosen: &Profile,
         native: Arc<dyn Engine>,
     ) -> Result<Arc<dyn Engine>, String> {
         let program: Arc<dyn Program> = match sdk {
@@ -127,7 +128,7 @@ impl Engines {
             Sdk::Claude => Arc::new(claude::Claude),
             Sdk::Codex => Arc::new(codex::Codex { mode: settings.codex.mode }),
             Sdk::Pi => {
-                let api = match choice.provider {
+                let api = match chosen.provider {
                     Provider::OpenAi => pi::Api::OpenAi,
                     Provider::Anthropic | Provider::Offline => pi::Api::Anthropic,
                 };
@@ -139,16 +140,16 @@ impl Engines {
             }
         };
         let harness = self.harness.clone().ok_or("command-line agents cannot run here")?;
-        let chain = chain(profiles, &choice.name).unwrap_or_default();
-        let masks = keys(&chain);
-        let scrubbers = Arc::new(Scrubbers::new(self.vault.clone(), masks));
+        let choice =
+            ModelChoice { profile: chosen.name.clone(), model: Some(chosen.model.clone()) };
+        let links = self.links(profiles, &choice, None).map_err(|error| error.to_string())?;
+        let scrubbers = Arc::new(Scrubbers::new(self.vault.clone(), keys(&links)));
         Ok(Arc::new(AgentEngine {
             installed: self.installations.find(sdk, settings)?,
             harness,
             program,
             sdk,
-            model: choice.model.clone(),
-            chain,
+            links: links.into(),
             scrubbers,
             native,
         }))
@@ -210,26 +211,34 @@ impl Engines {
         choice: &ModelChoice,
         max_output_tokens: Option<u32>,
     ) -> Result<NativeEngine, UnknownProfile> {
+        let links = self.links(profiles, choice, max_output_tokens)?;
+        let scrubbers = Scrubbers::new(self.vault.clone(), keys(&links));
+        Ok(NativeEngine::new(self.http.clone(), Arc::clone(&self.retry), links, scrubbers))
+    }
+
+    /// The chosen profile and its fallbacks, with the models that they are asked for.
+    fn links(
+        &self,
+        profiles: &HashMap<String, Arc<Profile>>,
+        choice: &ModelChoice,
+        max_output_tokens: Option<u32>,
+    ) -> Result<Vec<Link>, UnknownProfile> {
         let chain = chain(profiles, &choice.profile).ok_or_else(|| {
             let mut known: Vec<String> = profiles.keys().cloned().collect();
             known.sort();
             UnknownProfile { name: choice.profile.clone(), known }
         })?;
-        let scrubbers = Scrubbers::new(self.vault.clone(), keys(&chain));
-        let links = chain
-            .iter()
-            .enumerate()
-            .map(|(position, profile)| Link {
-                model: match &choice.model {
-                    Some(model) if position == 0 => model.clone(),
-                    _ => profile.model.clone(),
-                },
-                max_output_tokens: max_output_tokens.unwrap_or(profile.max_output_tokens),
-                state: self.state(profile),
-                profile: Arc::clone(profile),
-            })
-            .collect();
-        Ok(NativeEngine::new(self.http.clone(), Arc::clone(&self.retry), links, scrubbers))
+        let links = chain.iter().enumerate();
+        let links = links.map(|(position, profile)| Link {
+            model: match &choice.model {
+                Some(model) if position == 0 => model.clone(),
+                _ => profile.model.clone(),
+            },
+            max_output_tokens: max_output_tokens.unwrap_or(profile.max_output_tokens),
+            state: self.state(profile),
+            profile: Arc::clone(profile),
+        });
+        Ok(links.collect())
     }
 
     fn state(&self, profile: &Profile) -> Arc<ProfileState> {
@@ -245,8 +254,8 @@ impl Engines {
 }
 
 /// The keys of profiles: what nobody is shown.
-fn keys(chain: &[Arc<Profile>]) -> Vec<Mask> {
-    let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
+fn keys(links: &[Link]) -> Vec<Mask> {
+    let keys = links.iter().filter_map(|link| link.profile.api_key.as_ref());
     keys.map(|key| Mask::hidden(key.expose())).collect()
 }
 

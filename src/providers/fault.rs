@@ -39,6 +39,12 @@ impl Fault {
         Self::new(Code::Network, Remedy::Retry(None), message)
     }
 
+    /// No sign of life for so long.
+    pub(crate) fn stalled(limit: Duration) -> Self {
+        let message = format!("nothing came for {} s", limit.as_secs_f64());
+        Self::new(Code::Stalled, Remedy::Retry(None), message)
+    }
+
     pub(crate) fn unreadable(error: &serde_json::Error) -> Self {
         Self::network(format!("the answer cannot be read: {error}"))
     }

@@ -17,7 +17,7 @@ use super::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a connection is read behind the last event of its answer.
 const LINGER: Duration = Duration::from_millis(50);
-const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+pub(crate) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 const LONGEST_ERROR: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.
 const LONGEST_SAYING: usize = 500;
@@ -29,9 +29,12 @@ pub(super) async fn exchange(
     reader: &mut dyn Reader,
     listener: &mut Listener<'_>,
 ) -> Result<Answer, Fault> {
-    let limits =
-        Limits { pause: ask.profile.response_timeout, end: Instant::now() + REQUEST_TIMEOUT };
-    let response = send(http, outgoing, &limits).await?;
+    let limits = Limits::new(ask.profile.response_timeout);
+    let mut request = http.post(outgoing.url).body(outgoing.body);
+    for (name, value) in outgoing.headers {
+        request = request.header(name, value);
+    }
+    let response = send(request, &limits).await?;
     let mut said = false;
     let mut listen = |event| {
         said = true;
@@ -40,7 +43,7 @@ pub(super) async fn exchange(
     let result = if response.status().is_success() {
         read(response, &limits, reader, &mut listen).await
     } else {
-        Err(rejection(response, &limits).await)
+        Err(Rejection::read(response, &limits).await.fault())
     };
     result.map_err(|fault| Fault {
         answered: said || reader.reported() != Usage::default(),
@@ -48,24 +51,22 @@ pub(super) async fn exchange(
     })
 }
 
-struct Limits {
+/// How long a request may take.
+pub(crate) struct Limits {
     /// The longest wait for the next sign of life.
     pause: Duration,
     end: Instant,
 }
 
 impl Limits {
-    async fn hold<T>(&self, work: impl Future<Output = T>) -> Result<T, Fault> {
-        let stalled = |limit: Duration| {
-            Fault::new(
-                Code::Stalled,
-                Remedy::Retry(None),
-                format!("nothing came for {} s", limit.as_secs_f64()),
-            )
-        };
+    pub(crate) fn new(pause: Duration) -> Self {
+        Self { pause, end: Instant::now() + REQUEST_TIMEOUT }
+    }
+
+    pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Result<T, Fault> {
         match timeout_at(self.end, timeout(self.pause, work)).await {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(_)) => Err(stalled(self.pause)),
+            Ok(Err(_)) => Err(Fault::stalled(self.pause)),
             Err(_) => Err(Fault::new(
                 Code::Stalled,
                 Remedy::Retry(None),
@@ -75,23 +76,16 @@ impl Limits {
     }
 }
 
-async fn send(
-    http: &reqwest::Client,
-    outgoing: Outgoing,
+pub(crate) async fn send(
+    request: reqwest::RequestBuilder,
     limits: &Limits,
 ) -> Result<Response, Fault> {
-    let mut request = http.post(outgoing.url).body(outgoing.body);
-    for (name, value) in outgoing.headers {
-        request = request.header(name, value);
-    }
-    let request = request.build().map_err(|error| {
-        Fault::new(
-            Code::ProviderError,
-            Remedy::None,
-            format!("the request cannot be made, check address and key: {}", because(&error)),
-        )
-    })?;
-    limits.hold(http.execute(request)).await?.map_err(|error| {
+    limits.hold(request.send()).await?.map_err(|error| {
+        if error.is_builder() {
+            let message =
+                format!("the request cannot be made, check address and key: {}", because(&error));
+            return Fault::new(Code::ProviderError, Remedy::None, message);
+        }
         let what = if error.is_connect() { "no connection" } else { "the connection broke" };
         Fault::network(format!("{what}: {}", because(&error)))
     })
@@ -107,9 +101,7 @@ async fn read(
     let mut whole: Option<Vec<u8>> = None;
     let mut size = 0;
     while !reader.is_complete() {
-        let piece = limits.hold(response.chunk()).await?.map_err(|error| {
-            Fault::network(format!("the answer broke off: {}", because(&error)))
-        })?;
+        let piece = limits.hold(response.chunk()).await?.map_err(|error| broke_off(&error))?;
         let Some(piece) = piece else { break };
         // No line of an event stream begins with a brace.
         if size == 0 && piece.trim_ascii_start().starts_with(b"{") {
@@ -150,18 +142,37 @@ async fn drain(mut response: Response) {
     let _ = timeout(LINGER, rest).await;
 }
 
-async fn rejection(mut response: Response, limits: &Limits) -> Fault {
-    let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
-    let mut body = Vec::new();
-    // What was said is only for the message: if it does not come, the status has to do.
-    while let Ok(Ok(Some(piece))) = limits.hold(response.chunk()).await {
-        body.extend_from_slice(&piece);
-        if body.len() > LONGEST_ERROR {
-            break;
+/// The answer came to an end before it was whole.
+pub(crate) fn broke_off(error: &reqwest::Error) -> Fault {
+    Fault::network(format!("the answer broke off: {}", because(error)))
+}
+
+/// A response with an error status.
+pub(crate) struct Rejection {
+    pub(crate) status: u16,
+    retry_after: Option<Duration>,
+    /// As the server wrote it: it may repeat the key that it does not like.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Rejection {
+    pub(crate) async fn read(mut response: Response, limits: &Limits) -> Self {
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
+        let mut body = Vec::new();
+        // What was said is only for the message: if it does not come, the status has to do.
+        while let Ok(Ok(Some(piece))) = limits.hold(response.chunk()).await {
+            body.extend_from_slice(&piece);
+            if body.len() > LONGEST_ERROR {
+                break;
+            }
         }
+        Self { status, retry_after, body }
     }
-    Fault::status(status, &saying(&body), retry_after)
+
+    pub(crate) fn fault(&self) -> Fault {
+        Fault::status(self.status, &saying(&self.body), self.retry_after)
+    }
 }
 
 /// The pause that the server asks for. Dates are not read: neither vendor sends them.
@@ -196,7 +207,7 @@ pub(super) fn error_text(json: &Value) -> Option<String> {
 }
 
 /// An error with its causes, without the address: that may hold a credential.
-pub(crate) fn because(error: &reqwest::Error) -> String {
+fn because(error: &reqwest::Error) -> String {
     let mut causes = Vec::new();
     let mut next = std::error::Error::source(error);
     while let Some(cause) = next {

@@ -251,6 +251,19 @@ pub(crate) async fn ask(
     }
 }
 
+/// The fault that an event of a stream tells of, in any of the formats of a provider.
+pub(crate) fn error_event(provider: Provider, event: &serde_json::Value) -> Option<Fault> {
+    let places = [&event["response"]["error"], &event["error"]];
+    let is_error = |place: &&serde_json::Value| place.is_object() || place.is_string();
+    let error = places.into_iter().find(is_error);
+    // The responses API has an event whose fields are those of the error.
+    let error = error.or_else(|| (event["type"] == "error").then_some(event))?;
+    Some(match provider {
+        Provider::Anthropic => anthropic::reader::failure(error),
+        Provider::OpenAi | Provider::Offline => openai::reader::failure(error),
+    })
+}
+
 /// The address of an endpoint, for a base that may or may not name the version.
 fn endpoint(base: &str, path: &str) -> String {
     let base = base.trim_end_matches('/');

@@ -49,13 +49,21 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Each message was acknowledged and answered, once. Tells how many there were.
     pub(crate) fn check(&self) -> usize {
-        for (id, content) in &self.said {
+        for end in self.ends() {
+            assert_eq!(end["type"], "response", "{end}");
+        }
+        self.said.len()
+    }
+
+    /// The ends of all messages. Each was acknowledged once and has one.
+    pub(crate) fn ends(&self) -> Vec<&Value> {
+        let end = |(id, content): (&String, &String)| {
             let ends = self.ends.get(id).map_or(&[][..], Vec::as_slice);
             assert_eq!(ends.len(), 1, "ends of {id} ({content}): {ends:?}");
             assert_eq!(self.acks.get(id), Some(&1), "acks of {id}: {:#?}", self.heard.get(id));
-            assert_eq!(ends[0]["type"], "response", "{id}: {}", ends[0]);
-        }
-        self.said.len()
+            &ends[0]
+        };
+        self.said.iter().map(end).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// All of them and the ways to speak to them: the `sdk` of a team, and what the settings say. Ours is the first.
-const ENGINES: [(&str, &str); 7] = [
+pub(crate) const ENGINES: [(&str, &str); 7] = [
     ("native", ""),
     ("claude", ""),
     ("codex", ""),
@@ -26,7 +26,7 @@ const ENGINES: [(&str, &str); 7] = [
     ("acp", ""),
 ];
 /// The agents, each as it is spoken to if nothing else is said.
-const AGENTS: [&str; 4] = ["claude", "codex", "pi", "acp"];
+pub(crate) const AGENTS: [&str; 4] = ["claude", "codex", "pi", "acp"];
 /// The agent that is spoken to by the Agent Client Protocol.
 const ACP: &str = "claude-agent-acp";
 
@@ -44,7 +44,7 @@ pub(crate) fn agents() -> Option<PathBuf> {
 }
 
 /// A home whose main team runs on an engine, with the demo as its model.
-fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
+pub(crate) fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
     let engines = AGENTS.map(|name| {
         if name == "acp" {
             return format!("  acp: {{command: [{}]}}\n", agents.join(ACP).display());
@@ -62,20 +62,24 @@ fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
         .with_file("run/teams/main/config.yaml", &team(sdk))
 }
 
-fn team(sdk: &str) -> String {
+pub(crate) fn team(sdk: &str) -> String {
     format!("{WORKS_ITSELF}sdk: {sdk}\n")
 }
 
-/// The profile of a fake model, which speaks the format of Anthropic.
-fn provider(model: &FakeModel) -> String {
+/// The profile of a fake model, in a format that the agent speaks. Pi speaks two, in each of its modes one.
+pub(crate) fn provider(model: &FakeModel, sdk: &str, settings: &str) -> String {
+    let provider = match (sdk, settings) {
+        ("codex", _) | ("pi", "pi: {mode: json}") => "openai",
+        _ => "anthropic",
+    };
     format!(
-        "profiles:\n  default:\n    provider: anthropic\n    api_url: {}\n    api_key: {KEY}\n    model: m\n",
+        "profiles:\n  default:\n    provider: {provider}\n    api_url: {}\n    api_key: {KEY}\n    model: m\n",
         model.url()
     )
 }
 
 /// The newest conversation, as people and programs are told it: roles and kinds of blocks.
-async fn shape(service: &Service) -> Vec<String> {
+pub(crate) async fn shape(service: &Service) -> Vec<String> {
     let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
     let id = sessions["data"][0]["id"].as_str().expect("a session").to_owned();
     let path = format!("/api/v1/sessions/{id}/history?view=full&limit=200");
@@ -155,8 +159,10 @@ async fn a_conversation_goes_on_when_its_engine_changes() {
         }
     });
     let home = home(&agents, "native", "");
-    let mut service =
-        home.with_file("data/config/providers.yaml", &provider(&model)).started().await;
+    let mut service = home
+        .with_file("data/config/providers.yaml", &provider(&model, "claude", ""))
+        .started()
+        .await;
     let mut client = service.connect().await;
     let first = client.ask("Tell me a number").await;
     let [topic, channel] =
@@ -211,7 +217,7 @@ async fn a_call_that_waits_for_a_person_is_made_once() {
 }
 
 /// The processes below one, with the moments when they began.
-fn descendants(of: u32) -> HashSet<(u32, String)> {
+pub(crate) fn descendants(of: u32) -> HashSet<(u32, String)> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc").expect("processes").flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -235,7 +241,7 @@ fn descendants(of: u32) -> HashSet<(u32, String)> {
     found
 }
 
-fn is_there((pid, began): &(u32, String)) -> bool {
+pub(crate) fn is_there((pid, began): &(u32, String)) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     rest.split(' ').nth(19) == Some(began) && !rest.starts_with('Z')
@@ -341,7 +347,8 @@ const WAITS: &str = "until [ -e go ]; do sleep 0.05; done";
 /// Calls a command that waits, and says whether it has heard of roses.
 fn gardener(body: &Value) -> Reply {
     let text = body.to_string();
-    match (text.contains("Roses too."), text.contains("tool_result")) {
+    let called = ["tool_result", "function_call_output", "tool_call_id", "you called bash"];
+    match (text.contains("Roses too."), called.iter().any(|sign| text.contains(sign))) {
         (true, _) => Reply::text("Roses too."),
         (false, true) => Reply::text("Tulips."),
         (false, false) => Reply::call("mcp__hivewright__bash", json!({ "command": WAITS })),
@@ -355,21 +362,16 @@ async fn words_that_join_a_turn_are_heard_in_it() {
     for (sdk, settings) in &ENGINES[1..] {
         let model = FakeModel::start();
         model.answer_with(gardener);
-        let mut home = home(&agents, sdk, settings);
-        // Codex speaks a format that the fake model does not: the demo answers it.
-        if *sdk != "codex" {
-            home = home.with_file("data/config/providers.yaml", &provider(&model));
-        }
+        let home = home(&agents, sdk, settings);
+        home.write("data/config/providers.yaml", &provider(&model, sdk, settings));
         home.write("run/teams/main/config.yaml", &format!("{}queue_mode: steer\n", team(sdk)));
         let service = home.started().await;
         let mut client = service.connect().await;
-        let call = json!({ "command": WAITS });
-        let script = format!("#call bash {call}\n#then\n#reply Tulips.");
-        client.send(json!({"content": script, "message_id": "m1"})).await;
+        client.say("m1", "Tulips?").await;
         let running = client.until(|frame| frame["kind"] == "tool_call").await;
         let topic = running["topic_id"].as_str().expect("a topic");
 
-        client.say_in(topic, "m2", "#reply Roses too.").await;
+        client.say_in(topic, "m2", "Roses too.").await;
         client.until(|frame| frame["type"] == "ack" && frame["message_id"] == "m2").await;
         service.write("run/teams/main/go", "");
         let ends = [client.terminal().await, client.terminal().await];

@@ -1,4 +1,4 @@
-//! A model server for tests: speaks both vendors' wire formats on a socket of its own.
+//! A model server for tests: speaks the vendors' wire formats on a socket of its own.
 //!
 //! ```ignore
 //! let model = FakeModel::start();
@@ -41,6 +41,8 @@ pub(crate) enum Reply {
     SlowFirstByte(Duration, String),
     /// Says a text and closes the connection in the middle of it.
     CutMidway(String),
+    /// Says whole blocks and closes the connection before the end of the answer.
+    CutBehind(Vec<Part>),
     /// Says a text and then nothing more.
     Stall(String),
     /// Says a text to its last event, and leaves the connection open behind it.
@@ -110,7 +112,7 @@ impl Reply {
 /// A request that the server got.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
-    /// `/v1/messages` or `/v1/chat/completions`.
+    /// `/v1/messages`, `/v1/chat/completions` or `/v1/responses`.
     pub(crate) path: String,
     /// The other end of its connection.
     pub(crate) peer: Option<SocketAddr>,
@@ -157,6 +159,7 @@ impl FakeModel {
                         .app_data(web::PayloadConfig::new(64 * 1024 * 1024))
                         .route("/v1/messages", web::post().to(messages))
                         .route("/v1/chat/completions", web::post().to(completions))
+                        .route("/v1/responses", web::post().to(responses))
                 })
                 .workers(1)
                 .shutdown_timeout(0)
@@ -237,12 +240,23 @@ pub(crate) enum Vendor {
     OpenAi,
 }
 
+/// A wire format, by its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    /// `/v1/messages`
+    Messages,
+    /// `/v1/chat/completions`
+    Chat,
+    /// `/v1/responses`
+    Responses,
+}
+
 async fn messages(
     request: HttpRequest,
     body: web::Bytes,
     state: web::Data<Mutex<State>>,
 ) -> HttpResponse {
-    respond(Vendor::Anthropic, &request, &body, &state).await
+    respond(Wire::Messages, &request, &body, &state).await
 }
 
 async fn completions(
@@ -250,11 +264,19 @@ async fn completions(
     body: web::Bytes,
     state: web::Data<Mutex<State>>,
 ) -> HttpResponse {
-    respond(Vendor::OpenAi, &request, &body, &state).await
+    respond(Wire::Chat, &request, &body, &state).await
+}
+
+async fn responses(
+    request: HttpRequest,
+    body: web::Bytes,
+    state: web::Data<Mutex<State>>,
+) -> HttpResponse {
+    respond(Wire::Responses, &request, &body, &state).await
 }
 
 async fn respond(
-    vendor: Vendor,
+    wire: Wire,
     request: &HttpRequest,
     body: &web::Bytes,
     state: &Mutex<State>,
@@ -279,7 +301,7 @@ async fn respond(
             Tokens::ALWAYS
         };
         let key = state.key.as_deref().unwrap_or(KEY);
-        let refusal = objection(vendor, &received, key);
+        let refusal = objection(wire, &received, key);
         state.received.push(received);
         let reply = match refusal {
             Some((status, message)) => Reply::status(status, message),
@@ -296,7 +318,7 @@ async fn respond(
         };
         (reply, read)
     };
-    play(vendor, reply, read).await
+    play(wire, reply, read).await
 }
 
 /// How many bytes two requests begin with alike.
@@ -305,20 +327,23 @@ pub(crate) fn shared(one: &[u8], other: &[u8]) -> usize {
 }
 
 /// What the vendor would not accept.
-fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'static str)> {
-    let authentic = match vendor {
-        Vendor::Anthropic => received.header("x-api-key") == Some(key),
-        Vendor::OpenAi => received.header("authorization") == Some(&format!("Bearer {key}")),
+fn objection(wire: Wire, received: &Received, key: &str) -> Option<(u16, &'static str)> {
+    let authentic = match wire {
+        Wire::Messages => received.header("x-api-key") == Some(key),
+        Wire::Chat | Wire::Responses => {
+            received.header("authorization") == Some(&format!("Bearer {key}"))
+        }
     };
+    let said = if wire == Wire::Responses { "input" } else { "messages" };
     let complete = received.body["model"].is_string()
-        && received.body["messages"].as_array().is_some_and(|list| !list.is_empty())
+        && received.body[said].as_array().is_some_and(|list| !list.is_empty())
         && received.header("content-type") == Some("application/json")
-        && match vendor {
-            Vendor::Anthropic => {
+        && match wire {
+            Wire::Messages => {
                 received.header("anthropic-version") == Some("2023-06-01")
                     && received.body["max_tokens"].is_u64()
             }
-            Vendor::OpenAi => true,
+            Wire::Chat | Wire::Responses => true,
         };
     match (authentic, complete) {
         (false, _) => Some((401, "invalid x-api-key or bearer token")),
@@ -327,25 +352,31 @@ fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'s
     }
 }
 
-async fn play(vendor: Vendor, reply: Reply, read: Tokens) -> HttpResponse {
+async fn play(wire: Wire, reply: Reply, read: Tokens) -> HttpResponse {
     let whole = |chunks: Vec<String>| sse(chunks, End::Close);
     match reply {
-        Reply::Blocks(parts) => whole(wire::answer(vendor, &parts, None, read)),
-        Reply::Whole(text) => HttpResponse::Ok().json(wire::whole(vendor, &text)),
+        Reply::Blocks(parts) => whole(wire::answer(wire, &parts, None, read)),
+        Reply::Whole(text) => HttpResponse::Ok().json(wire::whole(wire, &text)),
         Reply::Status(status, headers, message) => {
             let mut response = HttpResponse::build(StatusCode::from_u16(status).unwrap());
             for header in headers {
                 response.insert_header(header);
             }
-            response.json(wire::error(vendor, "invalid_request_error", &message))
+            response.json(wire::error(wire, "invalid_request_error", &message))
         }
         Reply::SlowFirstByte(pause, text) => {
             actix_web::rt::time::sleep(pause).await;
-            whole(wire::answer(vendor, &[Part::Text(text)], None, read))
+            whole(wire::answer(wire, &[Part::Text(text)], None, read))
         }
-        Reply::CutMidway(text) => sse(wire::beginning(vendor, &text), End::Cut),
-        Reply::Stall(text) => sse(wire::beginning(vendor, &text), End::Stall),
-        Reply::Open(text) => sse(wire::answer(vendor, &[Part::Text(text)], None, read), End::Stall),
+        Reply::CutMidway(text) => sse(wire::beginning(wire, &text), End::Cut),
+        Reply::CutBehind(parts) => {
+            let mut chunks = wire::answer(wire, &parts, None, read);
+            let said = chunks.len() - wire::ends(wire);
+            chunks.truncate(said);
+            sse(chunks, End::Cut)
+        }
+        Reply::Stall(text) => sse(wire::beginning(wire, &text), End::Stall),
+        Reply::Open(text) => sse(wire::answer(wire, &[Part::Text(text)], None, read), End::Stall),
         Reply::Endless => {
             let comment = web::Bytes::from(format!(": {}\n", "-".repeat(64 * 1024)));
             HttpResponse::Ok()
@@ -354,33 +385,35 @@ async fn play(vendor: Vendor, reply: Reply, read: Tokens) -> HttpResponse {
         }
         Reply::MalformedSse => whole(vec!["event: message_start\ndata: {\"type\": \n\n".into()]),
         Reply::ErrorEvent(kind, message) => {
-            let mut chunks = wire::beginning(vendor, "Hel");
-            chunks.push(wire::error_event(vendor, kind, &message));
+            let mut chunks = wire::beginning(wire, "Hel");
+            chunks.push(wire::error_event(wire, kind, &message));
             whole(chunks)
         }
         Reply::Refusal => {
-            let reason = match vendor {
-                Vendor::Anthropic => "refusal",
-                Vendor::OpenAi => "content_filter",
+            let reason = match wire {
+                Wire::Messages => "refusal",
+                Wire::Chat | Wire::Responses => "content_filter",
             };
-            whole(wire::answer(vendor, &[], Some(reason), read))
+            whole(wire::answer(wire, &[], Some(reason), read))
         }
         Reply::Pause(text) => {
-            whole(wire::answer(vendor, &[Part::Text(text)], Some("pause_turn"), read))
+            whole(wire::answer(wire, &[Part::Text(text)], Some("pause_turn"), read))
         }
         Reply::OutputFull(text) => {
-            let reason = match vendor {
-                Vendor::Anthropic => "max_tokens",
-                Vendor::OpenAi => "length",
+            let reason = match wire {
+                Wire::Messages => "max_tokens",
+                Wire::Chat => "length",
+                Wire::Responses => "max_output_tokens",
             };
-            whole(wire::answer(vendor, &[Part::Text(text)], Some(reason), read))
+            whole(wire::answer(wire, &[Part::Text(text)], Some(reason), read))
         }
         Reply::WindowFull(text) => {
-            let reason = match vendor {
-                Vendor::Anthropic => "model_context_window_exceeded",
-                Vendor::OpenAi => "length",
+            let reason = match wire {
+                Wire::Messages => "model_context_window_exceeded",
+                Wire::Chat => "length",
+                Wire::Responses => "max_output_tokens",
             };
-            whole(wire::answer(vendor, &[Part::Text(text)], Some(reason), read))
+            whole(wire::answer(wire, &[Part::Text(text)], Some(reason), read))
         }
     }
 }

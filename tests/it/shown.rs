@@ -54,6 +54,11 @@ impl Known {
         }
     }
 
+    /// How many messages have an end.
+    pub(crate) fn count_ended(&self) -> usize {
+        self.0.lock().unwrap().ended.len()
+    }
+
     /// The messages that have no end yet.
     pub(crate) fn open(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().open.clone()

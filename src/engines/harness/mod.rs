@@ -18,20 +18,23 @@ use hivewright_actors::{
     task::Code,
     usage::Usage,
 };
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     installed::Installed,
+    native::{Link, retry::RetryPolicy},
     relay::{self, Pass},
     voice::Voice,
 };
 use crate::{
+    providers::fault::Remedy,
     sandbox::process::{
         Sandbox, SandboxError,
         agent::{AgentJob, FILES, HOME, PORT, SOCKET, WORK},
         plan::AgentProgram,
     },
-    settings::{config::Sdk, providers::Profile},
+    settings::config::Sdk,
     vault::scrubbers::Scrubbers,
 };
 
@@ -42,7 +45,7 @@ mod running;
 pub mod wake;
 
 use program::{Order, Program};
-use running::Running;
+use running::{ModelCalls, Running, Stopped};
 
 /// An agent whose turn is over has this long to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -51,6 +54,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Harness {
     sandbox: Arc<Sandbox>,
     http: reqwest::Client,
+    retry: Arc<RetryPolicy>,
     /// This program, which is also the bridge to our tools.
     bridge: PathBuf,
     /// Agents between two steps.
@@ -58,8 +62,13 @@ pub struct Harness {
 }
 
 impl Harness {
-    pub fn new(sandbox: Arc<Sandbox>, http: reqwest::Client, bridge: PathBuf) -> Self {
-        Self { sandbox, http, bridge, resting: Mutex::default() }
+    pub fn new(
+        sandbox: Arc<Sandbox>,
+        http: reqwest::Client,
+        retry: Arc<RetryPolicy>,
+        bridge: PathBuf,
+    ) -> Self {
+        Self { sandbox, http, retry, bridge, resting: Mutex::default() }
     }
 }
 
@@ -70,9 +79,8 @@ pub struct AgentEngine {
     pub program: Arc<dyn Program>,
     pub installed: Installed,
     pub sdk: Sdk,
-    pub model: String,
     /// The profile that its model calls are paid from, and its fallbacks.
-    pub chain: Vec<Arc<Profile>>,
+    pub(super) links: Arc<[Link]>,
     pub scrubbers: Arc<Scrubbers>,
     /// Answers what is asked outside of a conversation.
     pub native: Arc<dyn Engine>,
@@ -104,37 +112,71 @@ impl AgentEngine {
         let scrubber = self.scrubbers.of(&request.team);
         let rests = lock(&self.harness.resting).remove(&request.turn);
         // A conversation that was made smaller is another one: it is told from the beginning.
-        let rests = rests.filter(|running| running.knows(&request));
-        let mut running = match rests {
-            Some(mut running) => {
-                running.go_on(&request);
-                running
-            }
-            None => self.start(&request).await?,
-        };
-        let mut voice = Voice::new(events.clone(), &scrubber);
-        let stepped = running.step(&mut voice, &request, &scrubber).await;
-        voice.end();
-        let usage = running.take_usage();
-        let profile = self.chain.first().map(|profile| profile.name.clone()).unwrap_or_default();
-        let model = self.model.clone();
-        match stepped {
-            Ok(reply) => {
-                self.harness.rest(request.turn, running, request.cancel);
-                Ok(reply.paid(profile, model, usage))
-            }
-            Err(mut failure) => {
-                failure.message = scrubber.scrub(&failure.message).into_owned();
-                if usage != Usage::default() {
-                    events(EngineEvent::Spent(Paid { profile, model, usage }));
+        let mut rests = rests.filter(|running| running.knows(&request));
+        let mut voice = Voice::new(events, &scrubber);
+        let mut retries = 0;
+        loop {
+            let stopped = match self.started(rests.take(), &request).await {
+                Err(stopped) => stopped,
+                Ok(mut running) => {
+                    let stepped = running.step(&mut voice, &request, &scrubber).await;
+                    let usage = running.take_usage();
+                    let (profile, model) = self.paid_from();
+                    match stepped {
+                        Ok(reply) => {
+                            voice.end();
+                            self.harness.rest(request.turn, running, request.cancel);
+                            return Ok(reply.paid(profile, model, usage));
+                        }
+                        Err(stopped) => {
+                            tokio::spawn(running.end());
+                            if usage != Usage::default() {
+                                voice.say(EngineEvent::Spent(Paid { profile, model, usage }));
+                            }
+                            stopped
+                        }
+                    }
                 }
-                tokio::spawn(running.end());
-                Err(failure)
-            }
+            };
+            let (failure, remedy) = match stopped {
+                Stopped::Broke(failure) => (failure, Remedy::Retry(None)),
+                Stopped::Failed(failure) => (failure, Remedy::None),
+            };
+            let message = scrubber.scrub(&failure.message).into_owned();
+            let Some(pause) = self.harness.retry.again(retries, remedy) else {
+                voice.end();
+                return Err(EngineFailure { message, ..failure });
+            };
+            // Another process is told all that was done, and asks again.
+            retries += 1;
+            voice.reset();
+            voice.say(EngineEvent::Retry(message));
+            tokio::time::sleep(pause).await;
         }
     }
 
-    async fn start(&self, request: &StepRequest) -> Result<Running, EngineFailure> {
+    /// An agent that is at this step: the one that rests, or a new one.
+    async fn started(
+        &self,
+        rests: Option<Running>,
+        request: &StepRequest,
+    ) -> Result<Running, Stopped> {
+        match rests {
+            Some(mut running) => {
+                running.go_on(request);
+                Ok(running)
+            }
+            None => self.start(request).await,
+        }
+    }
+
+    /// The profile and the model of the turn.
+    fn paid_from(&self) -> (String, String) {
+        let first = self.links.first();
+        first.map(|link| (link.profile.name.clone(), link.model.clone())).unwrap_or_default()
+    }
+
+    async fn start(&self, request: &StepRequest) -> Result<Running, Stopped> {
         let order = self.order(request)?;
         let launch = self.program.launch(&order);
         let Installed { binary, mut shown, path, .. } = self.installed.clone();
@@ -147,10 +189,13 @@ impl AgentEngine {
         let agent = self.harness.sandbox.start(job).await.map_err(unstarted)?;
         let spent: Arc<Mutex<Usage>> = Arc::default();
         let counted = spent.clone();
+        let (told, heard) = mpsc::unbounded_channel();
         let pass = Pass {
             token: order.token.clone(),
-            model: self.model.clone(),
-            chain: self.chain.clone(),
+            team: request.team.clone(),
+            links: Arc::clone(&self.links),
+            retry: Arc::clone(&self.harness.retry),
+            told,
             spent: Arc::new(move |paid| {
                 *lock(&counted) += paid.usage;
             }),
@@ -159,7 +204,8 @@ impl AgentEngine {
         let http = self.harness.http.clone();
         let relay = |listener, ends| relay::serve(listener, pass, http, ends);
         let dialogue = self.program.dialogue(&order);
-        let running = Running::new(agent, dialogue, request, &order.token, spent, relay);
+        let calls = ModelCalls { spent, told: heard };
+        let running = Running::new(agent, dialogue, request, &order.token, calls, relay);
         tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
         Ok(running)
     }
@@ -169,7 +215,7 @@ impl AgentEngine {
         let parts = [&*system.shared, &system.team, &system.turn];
         let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
         Ok(Order {
-            model: self.model.clone(),
+            model: self.paid_from().1,
             thinking: request.thinking,
             system: parts.collect::<Vec<_>>().join("\n\n"),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
@@ -212,10 +258,10 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unstarted(error: SandboxError) -> EngineFailure {
-    let code = match &error {
-        SandboxError::Unavailable { .. } => Code::ConfigError,
-        _ => Code::Crash,
-    };
-    EngineFailure::new(code, format!("the agent cannot be started: {error}"))
+fn unstarted(error: SandboxError) -> Stopped {
+    let failure = |code| EngineFailure::new(code, format!("the agent cannot be started: {error}"));
+    match &error {
+        SandboxError::Unavailable { .. } => Stopped::Failed(failure(Code::ConfigError)),
+        _ => Stopped::Broke(failure(Code::Crash)),
+    }
 }

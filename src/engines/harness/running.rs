@@ -14,7 +14,7 @@ use hivewright_actors::{
     usage::Usage,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncWriteExt, BufReader},
     net::{
         TcpListener,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -35,7 +35,10 @@ use super::{
     wake,
 };
 use crate::{
-    engines::voice::{Voice, clean_blocks},
+    engines::{
+        relay::Told,
+        voice::{Voice, clean_blocks},
+    },
     sandbox::process::agent::{Agent, Life},
     scrub::Scrubber,
 };
@@ -44,7 +47,7 @@ use crate::{
 const TOLD: Duration = Duration::from_secs(2);
 /// An agent that does not read what it is told has failed.
 const WRITTEN: Duration = Duration::from_secs(10);
-/// So much of a line of its error output is kept.
+/// So much of a line that is meant for people is kept.
 const REMARK: usize = 400;
 
 /// A step that ended: what the model wrote, not yet paid for.
@@ -58,6 +61,26 @@ impl Stepped {
         let Self { blocks, stop_reason } = self;
         StepReply { blocks, usage, stop_reason, truncated: false, profile, model }
     }
+}
+
+/// Why a step did not end.
+pub(super) enum Stopped {
+    /// The answer of the model broke, or the process ended. Another one may do better.
+    Broke(EngineFailure),
+    Failed(EngineFailure),
+}
+
+impl From<EngineFailure> for Stopped {
+    fn from(failure: EngineFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What is heard of the model calls of an agent.
+pub(super) struct ModelCalls {
+    /// What they have cost, as far as nobody was told.
+    pub(super) spent: Arc<Mutex<Usage>>,
+    pub(super) told: mpsc::UnboundedReceiver<Told>,
 }
 
 /// An agent at work. Dropping it kills the process.
@@ -80,8 +103,10 @@ pub(super) struct Running {
     done: Option<Result<(), EngineFailure>>,
     /// How many messages of the turn it knows.
     seen: usize,
-    spent: Arc<Mutex<Usage>>,
-    /// The last line of its error output.
+    model_calls: ModelCalls,
+    /// What the model API has against its last request.
+    rejected: Option<EngineFailure>,
+    /// The last line that was meant for people.
     remark: Arc<Mutex<String>>,
     life: Life,
     _serving: JoinSet<()>,
@@ -196,7 +221,7 @@ impl Running {
         dialogue: Box<dyn Dialogue>,
         request: &StepRequest,
         token: &str,
-        spent: Arc<Mutex<Usage>>,
+        model_calls: ModelCalls,
         relay: impl FnOnce(TcpListener, CancellationToken) -> F,
     ) -> Self {
         let Agent { streams, errors, relay: listener, bridge, life } = agent;
@@ -223,7 +248,8 @@ impl Running {
             open: Vec::new(),
             done: None,
             seen: request.messages.len(),
-            spent,
+            model_calls,
+            rejected: None,
             remark,
             life,
             _serving: serving,
@@ -275,7 +301,7 @@ impl Running {
         voice: &mut Voice,
         request: &StepRequest,
         scrubber: &Scrubber,
-    ) -> Result<Stepped, EngineFailure> {
+    ) -> Result<Stepped, Stopped> {
         loop {
             self.write().await?;
             // What came together is one step, also if it is over by then.
@@ -286,7 +312,7 @@ impl Running {
             if due.is_none()
                 && let Some(done) = self.done.take()
             {
-                done?;
+                done.map_err(|failure| self.rejected.take().unwrap_or(failure))?;
                 let MessageSoFar { blocks, stop_reason, .. } = std::mem::take(&mut self.message);
                 let stop_reason = stop_reason.unwrap_or_else(|| "end_turn".to_owned());
                 return Ok(Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason });
@@ -294,6 +320,8 @@ impl Running {
             let pause = tokio::time::sleep_until(due.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
+                // Before the agent says that it failed, in words of its own.
+                Some(told) = self.model_calls.told.recv() => self.heed(told, voice, scrubber)?,
                 line = self.lines.next() => match line {
                     Ok(Some(line)) => self.hear(line, voice),
                     Ok(None) => return Err(self.broke_off(None).await),
@@ -303,6 +331,20 @@ impl Running {
                 () = pause, if due.is_some() => {}
             }
         }
+    }
+
+    /// Takes what became of a request to the model.
+    fn heed(&mut self, told: Told, voice: &mut Voice, scrubber: &Scrubber) -> Result<(), Stopped> {
+        match told {
+            Told::Retry(why) => {
+                voice.say(EngineEvent::Retry(scrubber.scrub(&why).into_owned()));
+            }
+            Told::Answered => self.rejected = None,
+            Told::Rejected(failure) => self.rejected = Some(failure),
+            Told::Failed(failure) => return Err(Stopped::Failed(failure)),
+            Told::Broke(failure) => return Err(Stopped::Broke(failure)),
+        }
+        Ok(())
     }
 
     /// The agent makes a call: one that was run already, or a new one.
@@ -352,7 +394,8 @@ impl Running {
                 });
             }
             Line::Other(line) => {
-                tracing::debug!(line, "an agent printed something that is no JSON")
+                tracing::debug!(line, "an agent printed something that is no JSON");
+                *lock(&self.remark) = line;
             }
             Line::TooLong => tracing::warn!("a line of an agent was too long and is passed over"),
         }
@@ -446,20 +489,25 @@ impl Running {
     }
 
     /// Its output has ended before it was done.
-    async fn broke_off(&mut self, error: Option<std::io::Error>) -> EngineFailure {
+    async fn broke_off(&mut self, error: Option<std::io::Error>) -> Stopped {
+        if let Some(rejected) = self.rejected.take() {
+            return Stopped::Failed(rejected);
+        }
         let mut failure = self.dialogue.ended();
         let reason = tokio::time::timeout(GRACE, self.life.ended()).await.unwrap_or_default();
         let remark = lock(&self.remark).clone();
         let remark = Some(remark).filter(|remark| !remark.is_empty());
+        // It ended before it had read all that it was told: that is no reason.
+        let error = error.filter(|error| error.kind() != std::io::ErrorKind::ConnectionReset);
         for detail in [error.map(|error| error.to_string()), reason, remark].into_iter().flatten() {
             failure.message = format!("{}: {detail}", failure.message);
         }
-        failure
+        Stopped::Broke(failure)
     }
 
     /// What its model calls have cost since this was last asked.
     pub(super) fn take_usage(&self) -> Usage {
-        std::mem::take(&mut *lock(&self.spent))
+        std::mem::take(&mut *lock(&self.model_calls.spent))
     }
 
     /// Ends it with all it started.
@@ -472,21 +520,15 @@ impl Running {
 
 /// Keeps the last line of the error output.
 async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
-    let mut lines = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match lines.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let text: String =
-                    String::from_utf8_lossy(&line).trim().chars().take(REMARK).collect();
-                if !text.is_empty() {
-                    tracing::debug!(remark = text, "an agent writes to its error output");
-                    *lock(&last) = text;
-                }
-            }
-        }
+    let mut lines = Lines::new(BufReader::new(errors));
+    while let Ok(Some(line)) = lines.next().await {
+        let text = match line {
+            Line::Other(text) => text.trim().to_owned(),
+            Line::Json(json) => json.to_string().chars().take(REMARK).collect(),
+            Line::TooLong => continue,
+        };
+        tracing::debug!(remark = text, "an agent writes to its error output");
+        *lock(&last) = text;
     }
 }
 

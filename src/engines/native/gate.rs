@@ -12,7 +12,7 @@ use super::line::{Line, Ticket, Turn};
 
 /// Lets requests pass by the rules of a [`Line`].
 #[derive(Debug)]
-pub(super) struct Gate(Mutex<Inner>);
+pub(in crate::engines) struct Gate(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -36,7 +36,7 @@ impl Gate {
     }
 
     /// Waits for this team's turn. Dropping the future gives up the place.
-    pub(super) async fn enter(self: &Arc<Self>, team: &TeamName) -> Permit {
+    pub(in crate::engines) async fn enter(self: &Arc<Self>, team: &TeamName) -> Permit {
         let bell = Arc::new(Notify::new());
         let waiting = {
             let mut inner = self.lock();
@@ -79,7 +79,7 @@ impl Drop for Waiting<'_> {
 
 /// A place. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(super) struct Permit(Arc<Gate>);
+pub(in crate::engines) struct Permit(Arc<Gate>);
 
 impl Drop for Permit {
     fn drop(&mut self) {

@@ -23,7 +23,7 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
-mod gate;
+pub(super) mod gate;
 mod line;
 pub mod retry;
 pub(super) mod state;
@@ -40,6 +40,26 @@ pub(super) struct Link {
     pub(super) model: String,
     pub(super) max_output_tokens: u32,
     pub(super) state: Arc<ProfileState>,
+}
+
+impl Link {
+    /// What a fault is to the turn, after so many tries. Not yet scrubbed.
+    pub(super) fn failure(&self, fault: &Fault, tries: u32) -> EngineFailure {
+        EngineFailure {
+            code: fault.code,
+            message: self.describe(fault, tries),
+            retry_after: fault.retry_after(),
+            answered: fault.answered,
+        }
+    }
+
+    pub(super) fn describe(&self, fault: &Fault, tries: u32) -> String {
+        let (name, message) = (&self.profile.name, &fault.message);
+        match tries {
+            1 => format!("profile `{name}`: {message}"),
+            _ => format!("profile `{name}`, tried {tries} times: {message}"),
+        }
+    }
 }
 
 /// Asks the first profile of its chain, and the others if that fails.
@@ -119,12 +139,9 @@ impl Step<'_> {
             match self.try_profile(link).await {
                 Ok(answer) => return Ok(self.reply(link, answer)),
                 Err((fault, tries)) => {
-                    failures.push(EngineFailure {
-                        code: fault.code,
-                        message: self.describe(link, &fault, tries),
-                        retry_after: fault.retry_after(),
-                        answered: fault.answered,
-                    });
+                    let failure = link.failure(&fault, tries);
+                    let message = self.scrubber.scrub(&failure.message).into_owned();
+                    failures.push(EngineFailure { message, ..failure });
                     if fault.remedy == Remedy::None {
                         break;
                     }
@@ -150,20 +167,22 @@ impl Step<'_> {
                     link.state.leave_out(field);
                     None
                 }
-                Remedy::Retry(asked) if retries < self.engine.retry.retries => {
-                    retries += 1;
-                    Some(self.engine.retry.pause(retries - 1, asked))
-                }
                 // It was left out already, so leaving it out does not help.
                 Remedy::LeaveOut(_) => {
                     let remedy = Remedy::None;
                     return Err((Fault { remedy, ..fault }, retries + 1));
                 }
-                _ => return Err((fault, retries + 1)),
+                remedy => match self.engine.retry.again(retries, remedy) {
+                    Some(pause) => {
+                        retries += 1;
+                        Some(pause)
+                    }
+                    None => return Err((fault, retries + 1)),
+                },
             };
             self.voice.reset();
-            let notice = self.describe(link, &fault, 1);
-            self.voice.say(EngineEvent::Retry(notice));
+            let notice = link.describe(&fault, 1);
+            self.voice.say(EngineEvent::Retry(self.scrubber.scrub(&notice).into_owned()));
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
@@ -241,16 +260,6 @@ impl Step<'_> {
             profile: link.profile.name.clone(),
             model: link.model.clone(),
         }
-    }
-
-    fn describe(&self, link: &Link, fault: &Fault, tries: u32) -> String {
-        let Fault { message, .. } = fault;
-        let name = &link.profile.name;
-        let message = match tries {
-            1 => format!("profile `{name}`: {message}"),
-            _ => format!("profile `{name}`, tried {tries} times: {message}"),
-        };
-        self.scrubber.scrub(&message).into_owned()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hivewright_actors::ids::Entropy;
 
-use crate::system::Randomness;
+use crate::{providers::fault::Remedy, system::Randomness};
 
 /// When a request is made again.
 #[derive(Clone)]
@@ -22,9 +22,17 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The pause before another try, after so many that were made again already; none if there is no other.
+    pub(in crate::engines) fn again(&self, retries: u32, remedy: Remedy) -> Option<Duration> {
+        match remedy {
+            Remedy::Retry(asked) if retries < self.retries => Some(self.pause(retries, asked)),
+            _ => None,
+        }
+    }
+
     /// The pause before retry number `retry`, counted from 0: as long as the server asked for, else
     /// anything up to the doubled base, so that those who failed together don't return together.
-    pub(super) fn pause(&self, retry: u32, asked: Option<Duration>) -> Duration {
+    fn pause(&self, retry: u32, asked: Option<Duration>) -> Duration {
         if let Some(asked) = asked {
             return asked.min(self.retry_after_cap);
         }

@@ -13,7 +13,7 @@ use super::{gate::Gate, line::Line};
 #[derive(Debug)]
 pub(crate) struct ProfileState {
     made_for: Settings,
-    pub(super) gate: Arc<Gate>,
+    pub(in crate::engines) gate: Arc<Gate>,
     left_out: Mutex<LeftOut>,
 }
 

@@ -1,20 +1,27 @@
 //! Forwarding: a request goes on to the provider with the real key, and the answer comes back as it is said.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use futures_util::stream;
+use hivewright_actors::{engine::EngineFailure, task::Code};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
     Response, StatusCode,
     body::{Bytes, Frame},
-    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
-use tokio::time::timeout;
+use serde_json::json;
+use tokio::{sync::mpsc, time::timeout};
 
-use super::{Asked, Body, Refusal, Relay, Route, meter::Meter};
+use super::{Asked, Body, Refusal, Relay, Route, Told, Wire, meter::Meter};
 use crate::{
-    providers::{Access, access, http::because},
+    engines::native::{Link, gate::Permit},
+    providers::{
+        Access, access,
+        fault::{Fault, Remedy},
+        http::{self, LONGEST_ANSWER, Limits, Rejection},
+    },
     scrub::Scrubber,
     settings::providers::Profile,
 };
@@ -26,99 +33,153 @@ const REQUEST_HEADERS: [&str; 4] =
 const WHOLE_ANSWER: Duration = Duration::from_secs(600);
 /// How long a connection is read behind the last event of its answer.
 const LINGER: Duration = Duration::from_millis(50);
-const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
-const LONGEST_ERROR: usize = 64 * 1024;
 
-pub(super) async fn forward(
-    relay: &Relay,
-    profile: &Arc<Profile>,
-    route: Route,
-    asked: Asked,
-    head: &Parts,
-    body: Bytes,
-) -> Result<Response<Body>, Refusal> {
-    let size = body.len();
-    let pause = if asked.stream == Some(true) { profile.response_timeout } else { WHOLE_ANSWER };
-    let request = request(relay, profile, route, head, body)?;
-    let failed = |what: &str| {
-        tracing::warn!(profile = profile.name, what, "the model relay got no answer");
-        Refusal::new(StatusCode::BAD_GATEWAY, format!("profile `{}`: {what}", profile.name))
-    };
-    let response = timeout(pause, relay.http.execute(request))
-        .await
-        .map_err(|_| failed(&format!("nothing came for {} s", pause.as_secs_f64())))?
-        .map_err(|error| {
-            let what = if error.is_connect() { "no connection" } else { "the connection broke" };
-            failed(&format!("{what}: {}", because(&error)))
-        })?;
-    let status = response.status();
-    if status.is_redirection() || status.is_informational() {
-        return Err(failed(&format!("it answers with status {status}, which is not followed")));
-    }
-    let headers = response.headers();
-    let headers = [CONTENT_TYPE, RETRY_AFTER].map(|name| Some((headers.get(&name)?.clone(), name)));
-    let body = if status.is_success() {
-        let meter = matches!(route, Route::Ask(_))
-            .then(|| Meter::new(size, profile.context_window, relay.bill(profile, asked.model)));
-        Answer { response, meter, size: 0, pause }.into_body()
-    } else {
-        error_body(response, profile, pause).await
-    };
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    for (value, name) in headers.into_iter().flatten() {
-        answer.headers_mut().insert(name, value);
-    }
-    Ok(answer)
+/// A request on its way to the provider.
+pub(super) struct Forward<'a> {
+    pub(super) relay: &'a Relay,
+    pub(super) link: &'a Link,
+    pub(super) route: Route,
+    pub(super) asked: Asked,
+    pub(super) head: &'a Parts,
+    pub(super) body: Bytes,
 }
 
-fn request(
-    relay: &Relay,
-    profile: &Profile,
-    route: Route,
-    head: &Parts,
-    body: Bytes,
-) -> Result<reqwest::Request, Refusal> {
-    let Access { mut url, credential } = access(profile, route.path()).map_err(|fault| {
-        let words = format!("profile `{}`: {}", profile.name, fault.message);
-        Refusal::new(StatusCode::UNAUTHORIZED, words)
-    })?;
-    if head.uri.query() == Some("beta=true") {
-        url.push_str("?beta=true");
-    }
-    let mut request = relay.http.post(url).body(body);
-    for name in REQUEST_HEADERS {
-        if let Some(value) = head.headers.get(name) {
-            request = request.header(name, value);
-        }
-    }
-    if let Some((name, key)) = credential {
-        let mut key = HeaderValue::try_from(key).map_err(|_| {
-            let words = format!("profile `{}`: its key does not fit a header", profile.name);
-            Refusal::new(StatusCode::UNAUTHORIZED, words)
-        })?;
-        key.set_sensitive(true);
-        request = request.header(name, key);
-    }
-    request.build().map_err(|error| {
-        let words = format!("profile `{}`: check its address: {}", profile.name, because(&error));
-        Refusal::new(StatusCode::BAD_GATEWAY, words)
-    })
+/// Why a try did not bring an answer.
+enum Failed {
+    Fault(Fault),
+    Rejected(Rejection),
 }
 
-/// An error of the provider, which may repeat the key that it does not like.
-async fn error_body(mut response: reqwest::Response, profile: &Profile, pause: Duration) -> Body {
-    let mut body = Vec::new();
-    // If not all of it comes, the status has to do.
-    while let Ok(Ok(Some(piece))) = timeout(pause, response.chunk()).await {
-        body.extend_from_slice(&piece);
-        if body.len() > LONGEST_ERROR {
-            break;
+impl Failed {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Fault(fault) => fault.clone(),
+            Self::Rejected(rejection) => rejection.fault(),
         }
     }
-    let scrubber = Scrubber::new(profile.api_key.iter().map(|key| key.expose()));
-    let words = scrubber.scrub_known(&String::from_utf8_lossy(&body)).into_owned();
-    Full::new(Bytes::from(words)).map_err(|never| match never {}).boxed_unsync()
+}
+
+impl Forward<'_> {
+    /// Sends it until it is answered or its retries are used up.
+    pub(super) async fn send(self) -> Result<Response<Body>, Refusal> {
+        let mut retries = 0;
+        loop {
+            let permit = self.relay.enter(self.link, self.route).await;
+            let failed = match self.attempt(permit).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
+            };
+            let fault = failed.fault();
+            // What is counted is not asked: the agent can do without.
+            if self.route == Route::CountTokens {
+                return self.refused(failed, &fault, 1);
+            }
+            let Some(pause) = self.relay.pass.retry.again(retries, fault.remedy) else {
+                return self.refused(failed, &fault, retries + 1);
+            };
+            retries += 1;
+            self.relay.tell(Told::Retry(self.link.describe(&fault, 1)));
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// What the agent hears of a request that failed, and before it the turn.
+    ///
+    /// A request that is refused for what it is says something to the agent, which may make another.
+    fn refused(
+        &self,
+        failed: Failed,
+        fault: &Fault,
+        tries: u32,
+    ) -> Result<Response<Body>, Refusal> {
+        let failure = self.link.failure(fault, tries);
+        let words = clean(&self.link.profile, &failure.message);
+        let is_final = matches!(fault.remedy, Remedy::Retry(_) | Remedy::Fallback);
+        if self.route != Route::CountTokens {
+            tracing::warn!(
+                profile = self.link.profile.name,
+                words,
+                "the model relay got no answer"
+            );
+            let failure = EngineFailure { message: words.clone(), ..failure };
+            let told = if is_final { Told::Failed(failure) } else { Told::Rejected(failure) };
+            self.relay.tell(told);
+        }
+        match failed {
+            Failed::Rejected(rejection) => {
+                let body = clean(&self.link.profile, &String::from_utf8_lossy(&rejection.body));
+                let status = StatusCode::from_u16(rejection.status).ok();
+                let is_error =
+                    |status: &StatusCode| status.is_client_error() || status.is_server_error();
+                let Some(status) = status.filter(is_error) else {
+                    return Err(Refusal::new(StatusCode::BAD_GATEWAY, words));
+                };
+                let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
+                let mut response = super::response(status, "application/json", body.boxed_unsync());
+                let retry = HeaderValue::from_static("false");
+                response.headers_mut().insert("x-should-retry", retry);
+                Ok(response)
+            }
+            Failed::Fault(_) => Err(Refusal::new(StatusCode::BAD_GATEWAY, words)),
+        }
+    }
+
+    async fn attempt(&self, permit: Option<Permit>) -> Result<Response<Body>, Failed> {
+        let profile = &self.link.profile;
+        let streams = self.asked.stream == Some(true);
+        let pause = if streams { profile.response_timeout } else { WHOLE_ANSWER };
+        let limits = Limits::new(pause);
+        let request = self.request(profile).map_err(Failed::Fault)?;
+        let response = http::send(request, &limits).await.map_err(Failed::Fault)?;
+        if !response.status().is_success() {
+            return Err(Failed::Rejected(Rejection::read(response, &limits).await));
+        }
+        let content_type = response.headers().get(CONTENT_TYPE).cloned();
+        let wire = match self.route {
+            Route::Ask(wire) => Some(wire),
+            Route::Models | Route::CountTokens => None,
+        };
+        let body = Answer {
+            meter: wire.map(|_| {
+                let bill = self.relay.bill(profile, self.asked.model.clone());
+                Meter::new(self.body.len(), profile, bill)
+            }),
+            response,
+            size: 0,
+            pause,
+            wire: wire.filter(|_| streams),
+            link: self.link.clone(),
+            told: self.relay.pass.told.clone(),
+            _permit: permit,
+        };
+        let mut answer = Response::new(body.into_body());
+        if let Some(content_type) = content_type {
+            answer.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
+        Ok(answer)
+    }
+
+    fn request(&self, profile: &Profile) -> Result<reqwest::RequestBuilder, Fault> {
+        let Access { mut url, credential } = access(profile, self.route.path())?;
+        if self.head.uri.query() == Some("beta=true") {
+            url.push_str("?beta=true");
+        }
+        let mut request = self.relay.http.post(url).body(self.body.clone());
+        for name in REQUEST_HEADERS {
+            if let Some(value) = self.head.headers.get(name) {
+                request = request.header(name, value);
+            }
+        }
+        if let Some((name, key)) = credential {
+            let mut key = HeaderValue::try_from(key).map_err(|_| {
+                let words = "its key does not fit a header";
+                Fault::new(Code::ProviderAuth, Remedy::Fallback, words)
+            })?;
+            key.set_sensitive(true);
+            request = request.header(name, key);
+        }
+        Ok(request)
+    }
 }
 
 /// An answer on its way. Dropping it closes the connection to the provider, and tells what it has cost so far.
@@ -127,6 +188,12 @@ struct Answer {
     meter: Option<Meter>,
     size: usize,
     pause: Duration,
+    /// The format of the answer, if it is a stream.
+    wire: Option<Wire>,
+    link: Link,
+    told: mpsc::UnboundedSender<Told>,
+    /// The place of the request, until the answer is over.
+    _permit: Option<Permit>,
 }
 
 impl Answer {
@@ -136,29 +203,87 @@ impl Answer {
             let mut answer = answer?;
             match answer.next().await {
                 Ok(piece) => piece.map(|piece| (Ok(Frame::data(piece)), Some(answer))),
-                Err(what) => Some((Err(io::Error::other(what)), None)),
+                Err(fault) => Some((answer.broke(fault).map(Frame::data), None)),
             }
         });
         StreamBody::new(pieces).boxed_unsync()
     }
 
-    async fn next(&mut self) -> Result<Option<Bytes>, &'static str> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let complete = self.meter.as_ref().is_some_and(Meter::is_complete);
         let pause = if complete { LINGER } else { self.pause };
         let piece = match timeout(pause, self.response.chunk()).await {
             Ok(Ok(Some(piece))) => piece,
-            Ok(Ok(None)) => return Ok(None),
             _ if complete => return Ok(None),
-            Ok(Err(_)) => return Err("the answer broke off"),
-            Err(_) => return Err("nothing came for too long"),
+            Ok(Ok(None)) if self.meter.as_ref().is_some_and(Meter::is_midway) => {
+                return Err(Fault::network("the answer ended in the middle"));
+            }
+            Ok(Ok(None)) => {
+                let _ = self.told.send(Told::Answered);
+                return Ok(None);
+            }
+            Ok(Err(error)) => return Err(http::broke_off(&error)),
+            Err(_) => return Err(Fault::stalled(pause)),
         };
         self.size += piece.len();
         if self.size > LONGEST_ANSWER {
-            return Err("the answer is too large");
+            return Err(Fault::too_large("the answer", LONGEST_ANSWER));
         }
         if let Some(meter) = &mut self.meter {
             meter.read(&piece);
+            if let Some(fault) = meter.take_fault() {
+                return Err(fault);
+            }
+            if meter.is_complete() {
+                let _ = self.told.send(Told::Answered);
+            }
         }
         Ok(Some(piece))
     }
+
+    /// Tells the turn, and what the agent reads last.
+    fn broke(self, fault: Fault) -> io::Result<Bytes> {
+        let answered = self.meter.as_ref().is_some_and(Meter::has_heard);
+        let fault = Fault { answered, ..fault };
+        let failure = self.link.failure(&fault, 1);
+        let words = clean(&self.link.profile, &failure.message);
+        let failure = EngineFailure { message: words.clone(), ..failure };
+        tracing::warn!(
+            profile = self.link.profile.name,
+            words,
+            "an answer to the model relay broke"
+        );
+        let told =
+            if matches!(fault.remedy, Remedy::Retry(_)) { Told::Broke } else { Told::Failed };
+        let (sender, wire) = (self.told.clone(), self.wire);
+        // What it has cost is told first.
+        drop(self);
+        let _ = sender.send(told(failure));
+        match wire {
+            Some(wire) => Ok(Bytes::from(error_event(wire, &words))),
+            None => Err(io::Error::other(words)),
+        }
+    }
+}
+
+/// Words without the key, which the provider may have repeated.
+fn clean(profile: &Profile, words: &str) -> String {
+    let key = profile.api_key.iter().map(|key| key.expose());
+    Scrubber::new(key).scrub_known(words).into_owned()
+}
+
+/// The last event of a stream that broke. Some agents wait for ever if there is none.
+fn error_event(wire: Wire, words: &str) -> String {
+    let error = json!({ "type": "api_error", "code": "server_error", "message": words });
+    let event = match wire {
+        Wire::Messages => json!({ "type": "error", "error": error }),
+        Wire::Responses => {
+            let response = json!({ "id": "resp_broken", "object": "response", "status": "failed", "error": error });
+            json!({ "type": "response.failed", "response": response })
+        }
+        Wire::Chat => json!({ "error": error }),
+    };
+    let name = event["type"].as_str().map(|name| format!("event: {name}\n"));
+    // It may have broken within an event.
+    format!("\n\n{}data: {event}\n\n", name.unwrap_or_default())
 }

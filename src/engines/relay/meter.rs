@@ -4,8 +4,9 @@ use hivewright_actors::usage::Usage;
 use serde_json::Value;
 
 use crate::{
-    providers::{sse, tokens::Tokens},
+    providers::{error_event, fault::Fault, sse, tokens::Tokens},
     scrub::json,
+    settings::providers::{Profile, Provider},
 };
 
 /// Characters of a token, for what nobody has counted.
@@ -21,28 +22,35 @@ pub(super) struct Meter {
     /// The answer so far, if it is no stream.
     whole: Option<Vec<u8>>,
     begun: bool,
+    /// An end of the answer was told, if not of the stream: some servers leave out the last event.
+    stopped: bool,
     reported: Option<Usage>,
     /// Characters of the answer.
     said: u64,
     complete: bool,
+    provider: Provider,
+    fault: Option<Fault>,
     tell: Option<Box<dyn FnOnce(Usage) + Send>>,
 }
 
 impl Meter {
-    /// A meter of the answer to so many bytes, by a model that reads at most `window` tokens.
+    /// A meter of a profile's answer to so many bytes.
     pub(super) fn new(
         request: usize,
-        window: u32,
+        profile: &Profile,
         tell: impl FnOnce(Usage) + Send + 'static,
     ) -> Self {
         Self {
-            asked: (request as u64 / TOKEN).min(window.into()),
+            asked: (request as u64 / TOKEN).min(profile.context_window.into()),
             parser: sse::Parser::default(),
             whole: None,
             begun: false,
+            stopped: false,
             reported: None,
             said: 0,
             complete: false,
+            provider: profile.provider,
+            fault: None,
             tell: Some(Box::new(tell)),
         }
     }
@@ -65,9 +73,24 @@ impl Meter {
         }
     }
 
+    /// A stream that ended here would have ended in the middle.
+    pub(super) fn is_midway(&self) -> bool {
+        self.whole.is_none() && !self.complete && !self.stopped
+    }
+
+    /// Something of the answer has come.
+    pub(super) fn has_heard(&self) -> bool {
+        self.said > 0 || self.reported.is_some()
+    }
+
     /// The last event of a stream has come.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// What went wrong, if the answer said so.
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
     }
 
     fn hear(&mut self, event: &sse::Event) {
@@ -76,6 +99,8 @@ impl Meter {
             return;
         }
         let Ok(json) = serde_json::from_str::<Value>(&event.data) else { return };
+        self.fault = self.fault.take().or_else(|| error_event(self.provider, &json));
+        self.stopped |= json.pointer("/choices/0/finish_reason").is_some_and(Value::is_string);
         self.count(&json);
         let delta = json.pointer("/choices/0/delta").or(json.get("delta"));
         self.said += delta.map_or(0, spoken);

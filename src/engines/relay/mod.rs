@@ -1,9 +1,17 @@
 //! Model relay: the one address that a command-line agent reaches. There the token of its turn stands for the key of
 //! the provider, which no agent gets to see.
+//!
+//! What becomes of a failed request is decided here and not by the agent: it waits its turn, is made again and is told
+//! to the turn as one of our own loop.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use hivewright_actors::{engine::Paid, usage::Usage};
+use hivewright_actors::{
+    engine::{EngineFailure, Paid},
+    ids::TeamName,
+    task::Code,
+    usage::Usage,
+};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -19,6 +27,7 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -29,7 +38,7 @@ mod offline;
 #[cfg(test)]
 mod tests;
 
-use super::native::price;
+use super::native::{Link, gate::Permit, price, retry::RetryPolicy};
 use crate::settings::providers::{Profile, Provider};
 
 const LARGEST_REQUEST: usize = 32 * 1024 * 1024;
@@ -42,14 +51,32 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Pass {
     /// What it has instead of a key: 256 bits in hex.
     pub token: String,
-    /// The model of the turn, at the first profile. The others are asked for their own.
-    pub model: String,
-    /// The profile of the turn and its fallbacks.
-    pub chain: Vec<Arc<Profile>>,
+    /// Whose turn it is: it has its place in the line of a profile.
+    pub team: TeamName,
+    /// The profile of the turn and its fallbacks, with the models that may be asked for.
+    pub(super) links: Arc<[Link]>,
+    pub retry: Arc<RetryPolicy>,
     /// Told once for each request that cost something.
     pub spent: Arc<dyn Fn(Paid) + Send + Sync>,
     /// Asked before each request. The error says why not, in words for the model.
     pub may_spend: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Hears what becomes of requests, before the agent does.
+    pub told: mpsc::UnboundedSender<Told>,
+}
+
+/// What became of a request of the agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// It is made again, for this reason.
+    Retry(String),
+    /// It was answered.
+    Answered,
+    /// It was refused for what it is. The agent hears that too, and may ask for something else.
+    Rejected(EngineFailure),
+    /// There is no answer, and trying again has not helped or will not.
+    Failed(EngineFailure),
+    /// The answer broke in the middle. Who asks again may get a whole one.
+    Broke(EngineFailure),
 }
 
 /// Serves an agent until its turn ends. Then its connections are closed, and all that was spent has been told.
@@ -176,13 +203,29 @@ impl Relay {
         let asked: Asked = serde_json::from_slice(&body).map_err(|error| {
             Refusal::new(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"))
         })?;
-        let profile = self.profile(&asked.model, route)?;
+        let link = self.link(&asked.model, route).inspect_err(|refusal| {
+            let failure = EngineFailure::new(Code::ConfigError, &*refusal.words);
+            self.tell(Told::Rejected(failure));
+        })?;
         (self.pass.may_spend)()
             .map_err(|reason| Refusal::new(StatusCode::TOO_MANY_REQUESTS, reason))?;
-        if profile.provider == Provider::Offline {
-            return offline::answer(self, profile, route, asked, &body);
+        if link.profile.provider == Provider::Offline {
+            return offline::answer(self, link, route, asked, &body).await;
         }
-        forward::forward(self, profile, route, asked, &head, body).await
+        forward::Forward { relay: self, link, route, asked, head: &head, body }.send().await
+    }
+
+    fn tell(&self, told: Told) {
+        // A turn that is over hears nothing any more.
+        let _ = self.pass.told.send(told);
+    }
+
+    /// Waits for the turn of this team, as each of its own model calls does. Counting tokens is no model call.
+    async fn enter(&self, link: &Link, route: Route) -> Option<Permit> {
+        match route {
+            Route::Ask(_) => Some(link.state.gate.enter(&self.pass.team).await),
+            Route::Models | Route::CountTokens => None,
+        }
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -192,22 +235,14 @@ impl Relay {
         given.ct_eq(self.pass.token.as_bytes()).into()
     }
 
-    /// The profiles with the models they may be asked for.
-    fn links(&self) -> impl Iterator<Item = (&str, &Arc<Profile>)> {
-        self.pass.chain.iter().enumerate().map(|(position, profile)| match position {
-            0 => (&*self.pass.model, profile),
-            _ => (&*profile.model, profile),
-        })
-    }
-
     /// The first profile with this model that can be asked here.
-    fn profile(&self, model: &str, route: Route) -> Result<&Arc<Profile>, Refusal> {
-        let mut named = self.links().filter(|link| link.0 == model).map(|link| link.1).peekable();
-        let Some(first) = named.peek().copied() else {
+    fn link(&self, model: &str, route: Route) -> Result<&Link, Refusal> {
+        let mut named = self.pass.links.iter().filter(|link| link.model == model).peekable();
+        let Some(first) = named.peek().map(|link| &link.profile) else {
             let words = format!("this turn may not ask the model `{model}`");
             return Err(Refusal::new(StatusCode::FORBIDDEN, words));
         };
-        named.find(|profile| route.fits(profile.provider)).ok_or_else(|| {
+        named.find(|link| route.fits(link.profile.provider)).ok_or_else(|| {
             let words = format!(
                 "profile `{}` is of the provider `{}`, which does not speak `/v1/{}`",
                 first.name,
@@ -220,7 +255,7 @@ impl Relay {
 
     /// The models of the turn, with what both vendors say of one.
     fn models(&self) -> Value {
-        let models = self.links().map(|(model, profile)| {
+        let models = self.pass.links.iter().map(|Link { model, profile, .. }| {
             json!({
                 "id": model,
                 "type": "model",
@@ -285,7 +320,7 @@ impl Refusal {
         Self { status, words: words.into() }
     }
 
-    /// An error that clients of both vendors can read. Only what is not their own fault is worth another try.
+    /// An error that clients of both vendors can read. What was worth another try has been tried.
     fn into_response(self) -> Response<Body> {
         let kind = match self.status.as_u16() {
             401 => "authentication_error",
@@ -298,8 +333,7 @@ impl Refusal {
         };
         let error = json!({ "type": kind, "message": self.words, "param": null, "code": null });
         let mut response = json_response(self.status, &json!({ "type": "error", "error": error }));
-        let retry = if self.status.is_client_error() { "false" } else { "true" };
-        response.headers_mut().insert("x-should-retry", HeaderValue::from_static(retry));
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         response
     }
 }

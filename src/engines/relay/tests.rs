@@ -11,6 +11,7 @@ use tokio::{
 
 use super::*;
 use crate::{
+    engines::native::state::ProfileState,
     providers::client,
     settings::{providers::Pricing, secret::Secret},
 };
@@ -111,31 +112,59 @@ struct Agent {
     paid: Arc<Mutex<Vec<Paid>>>,
     ends: CancellationToken,
     served: BoxFuture<'static, ()>,
+    told: mpsc::UnboundedReceiver<Told>,
+}
+
+/// The profiles of a turn whose model is `m`.
+fn links(chain: Vec<Profile>) -> Arc<[Link]> {
+    let links = chain.into_iter().enumerate().map(|(place, profile)| Link {
+        model: if place == 0 { "m".to_owned() } else { profile.model.clone() },
+        max_output_tokens: profile.max_output_tokens,
+        state: Arc::new(ProfileState::new(&profile)),
+        profile: Arc::new(profile),
+    });
+    links.collect()
 }
 
 impl Agent {
     async fn with(chain: Vec<Profile>) -> Self {
-        Self::within(chain, || Ok(())).await
+        Self::of("main", links(chain), 0).await
+    }
+
+    /// An agent of a team, whose requests are made again so often.
+    async fn of(team: &str, links: Arc<[Link]>, retries: u32) -> Self {
+        Self::within(team, links, retries, || Ok(())).await
     }
 
     async fn within(
-        chain: Vec<Profile>,
+        team: &str,
+        links: Arc<[Link]>,
+        retries: u32,
         may_spend: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (paid, ends) = (Arc::<Mutex<Vec<Paid>>>::default(), CancellationToken::new());
         let spent = Arc::clone(&paid);
+        let (tell, told) = mpsc::unbounded_channel();
+        let base = Duration::ZERO;
         let pass = Pass {
             token: TOKEN.to_owned(),
-            model: "m".to_owned(),
-            chain: chain.into_iter().map(Arc::new).collect(),
+            team: team.into(),
+            links,
+            retry: Arc::new(RetryPolicy { retries, base, ..RetryPolicy::default() }),
+            told: tell,
             spent: Arc::new(move |paid| spent.lock().unwrap().push(paid)),
             may_spend: Arc::new(may_spend),
         };
         let http = client::build().unwrap();
         let served = tokio::spawn(serve(listener, pass, http.clone(), ends.clone()));
-        Self { url, http, paid, ends, served: Box::pin(async { served.await.unwrap() }) }
+        Self { url, http, paid, ends, told, served: Box::pin(async { served.await.unwrap() }) }
+    }
+
+    /// What the turn was told of its requests so far.
+    fn heard(&mut self) -> Vec<Told> {
+        std::iter::from_fn(|| self.told.try_recv().ok()).collect()
     }
 
     fn request(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
@@ -262,7 +291,8 @@ async fn a_request_of_more_than_32_mebibytes_is_refused() {
 async fn without_a_budget_nothing_is_asked() {
     let upstream = Upstream::start(vec![OK, Do::End]).await;
     let chain = vec![profile(Provider::Anthropic, &upstream.url)];
-    let agent = Agent::within(chain, || Err("the budget of the day is used up".into())).await;
+    let used_up = || Err("the budget of the day is used up".into());
+    let agent = Agent::within("main", links(chain), 0, used_up).await;
 
     let answer = agent.post("/v1/messages", &ask()).await;
 
@@ -298,18 +328,20 @@ async fn the_provider_gets_the_key_and_what_matters() {
 
 /// EN-100, EN-128
 #[actix::test]
-async fn an_error_of_the_provider_is_passed_on_without_the_key() {
+async fn a_key_that_is_not_taken_ends_the_turn_and_is_not_shown() {
     let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/problem\r\nretry-after: 7\r\nset-cookie: a=b";
     let error = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
     let upstream = Upstream::start(vec![Do::Head(head), say(error), Do::End]).await;
-    let agent = Agent::with(vec![profile(Provider::OpenAi, &upstream.url)]).await;
+    let mut agent = Agent::with(vec![profile(Provider::OpenAi, &upstream.url)]).await;
 
     let answer = agent.post("/v1/responses", &ask()).await;
 
     let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
     assert_eq!(answer.status().as_u16(), 401);
-    assert_eq!(header("content-type"), Some("application/problem"));
-    assert_eq!((header("retry-after"), header("set-cookie")), (Some("7"), None));
+    assert_eq!((header("x-should-retry"), header("set-cookie")), (Some("false"), None));
+    let words = "profile `default`: the provider does not take the key (401): bad key [REDACTED]";
+    let failure = EngineFailure::new(Code::ProviderAuth, words);
+    assert_eq!(agent.heard(), [Told::Failed(failure)]);
     assert_eq!(answer.text().await.unwrap(), r#"{"error":{"message":"bad key [REDACTED]"}}"#);
     assert_eq!(agent.usage(), []);
 }
@@ -327,7 +359,7 @@ async fn a_redirect_is_not_followed_and_a_dead_provider_is_told_in_words() {
 
     let (status, said) = words(redirected).await;
     assert_eq!((status, other.requests().len()), (502, 0));
-    assert!(said.contains("307") && said.contains("not followed"), "{said}");
+    assert!(said.contains("(307)"), "{said}");
     let (status, said) = words(dead).await;
     assert_eq!(status, 502);
     assert!(said.starts_with("profile `default`: no connection: "), "{said}");
@@ -420,7 +452,7 @@ async fn a_count_of_tokens_is_not_billed() {
 
 /// EN-100, EN-124
 #[actix::test]
-async fn a_cut_answer_is_cut_for_the_agent_too_and_counted_as_far_as_it_came() {
+async fn a_cut_answer_ends_with_an_error_and_is_counted_as_far_as_it_came() {
     let chat = json!({ "choices": [{ "delta": { "role": "assistant", "content": "12345" } }] });
     let responses = json!({ "type": "response.output_text.delta", "delta": "12345" });
     let messages = event(&message_start()) + &event(&text_delta("12345"));
@@ -439,16 +471,125 @@ async fn a_cut_answer_is_cut_for_the_agent_too_and_counted_as_far_as_it_came() {
         (Provider::OpenAi, "/v1/responses", event(&responses), estimated),
         (Provider::OpenAi, "/v1/chat/completions", event(&chat), estimated),
     ] {
-        let upstream = Upstream::start(vec![OK, say(said)]).await;
-        let agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
+        for ends in [vec![], vec![Do::End]] {
+            let script = [vec![OK, say(said.clone())], ends].concat();
+            let upstream = Upstream::start(script).await;
+            let mut agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
 
-        let answer = agent.post(path, &ask()).await;
-        let status = answer.status().as_u16();
+            let answer = agent.post(path, &ask()).await.text().await.unwrap();
 
-        assert_eq!(status, 200);
-        assert!(answer.text().await.is_err());
-        assert_eq!(agent.told().await, [usage], "{path}");
+            let last = answer.lines().rfind(|line| line.starts_with("data: ")).unwrap();
+            let last: Value = serde_json::from_str(&last["data: ".len()..]).unwrap();
+            let error = last.pointer("/response/error").unwrap_or(&last["error"]);
+            let words = error["message"].as_str().unwrap();
+            assert!(words.starts_with("profile `default`: the answer "), "{path}: {last}");
+            let broke =
+                EngineFailure { answered: true, ..EngineFailure::new(Code::Network, words) };
+            assert_eq!(agent.heard(), [Told::Broke(broke)], "{path}");
+            assert_eq!(agent.usage(), [usage], "{path}");
+        }
     }
+}
+
+/// EN-11: what a provider says in the middle of an answer counts as the status that it could not have any more.
+#[actix::test]
+async fn an_error_in_the_middle_of_an_answer_is_told_as_its_status() {
+    let overloaded =
+        json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
+    let refused = json!({ "type": "response.failed", "response": {
+        "error": { "code": "invalid_api_key", "message": format!("not {KEY}") } } });
+    let limited = json!({ "error": { "code": "rate_limit_exceeded", "message": "slow down" } });
+    for (provider, path, said, code, may_help) in [
+        (Provider::Anthropic, "/v1/messages", overloaded, Code::Overloaded, true),
+        (Provider::OpenAi, "/v1/responses", refused, Code::ProviderAuth, false),
+        (Provider::OpenAi, "/v1/chat/completions", limited, Code::RateLimited, true),
+    ] {
+        let upstream = Upstream::start(vec![OK, say(event(&said)), Do::End]).await;
+        let mut agent = Agent::with(vec![profile(provider, &upstream.url)]).await;
+
+        let answer = agent.post(path, &ask()).await.text().await.unwrap();
+
+        let heard = agent.heard();
+        assert!(!answer.contains(KEY) && !format!("{heard:?}").contains(KEY), "{answer}");
+        match &heard[..] {
+            [Told::Broke(failure)] if may_help => assert_eq!(failure.code, code),
+            [Told::Failed(failure)] if !may_help => assert_eq!(failure.code, code),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
+/// EN-99, SE-124: as our own loop does it, with the same words and the same end.
+#[actix::test]
+async fn a_request_is_made_again_before_the_turn_is_told() {
+    let head = "HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: 20";
+    let error = r#"{"error":{"message":"slow down"}}"#;
+    let upstream = Upstream::start(vec![Do::Head(head), say(error), Do::End]).await;
+    let chain = vec![profile(Provider::Anthropic, &upstream.url)];
+    let mut agent = Agent::of("main", links(chain), 2).await;
+
+    let answer = agent.post("/v1/messages", &ask()).await;
+
+    let words = "the provider wants fewer requests (429): slow down";
+    let again = Told::Retry(format!("profile `default`: {words}"));
+    let failure = EngineFailure {
+        retry_after: Some(Duration::from_millis(20)),
+        ..EngineFailure::new(
+            Code::RateLimited,
+            format!("profile `default`, tried 3 times: {words}"),
+        )
+    };
+    assert_eq!((answer.status().as_u16(), upstream.requests().len()), (429, 3));
+    assert_eq!(agent.heard(), [again.clone(), again, Told::Failed(failure)]);
+}
+
+/// EN-100: what is wrong with a request is for the agent to hear, and for the turn if the agent gives up.
+#[actix::test]
+async fn a_request_that_is_refused_for_what_it_is_is_passed_on() {
+    let error = r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#;
+    let upstream =
+        Upstream::start(vec![Do::Head("HTTP/1.1 400 Bad Request"), say(error), Do::End]).await;
+    let chain = vec![profile(Provider::Anthropic, &upstream.url)];
+    let mut agent = Agent::of("main", links(chain), 2).await;
+
+    let answer = agent.post("/v1/messages", &ask()).await;
+
+    assert_eq!(answer.status().as_u16(), 400);
+    assert_eq!(answer.text().await.unwrap(), error);
+    let heard = agent.heard();
+    assert!(
+        matches!(&heard[..], [Told::Rejected(failure)] if failure.code == Code::ContextOverflow),
+        "{heard:?}"
+    );
+}
+
+/// SE-110, EN-100: the limits of a profile hold for what agents ask too, and teams take turns.
+#[actix::test]
+async fn a_request_waits_for_its_place_in_the_line_of_the_profile() {
+    let go_on = Arc::new(Notify::new());
+    let end = event(&json!({ "type": "message_stop" }));
+    let script = vec![OK, say(event(&message_start())), Do::Wait(go_on.clone()), say(end), Do::End];
+    let upstream = Upstream::start(script).await;
+    let profile = Profile { max_concurrency: 1, ..profile(Provider::Anthropic, &upstream.url) };
+    let links = links(vec![profile]);
+    let (one, other) =
+        (Agent::of("a", Arc::clone(&links), 0).await, Agent::of("b", links, 0).await);
+
+    let mut first = one.post("/v1/messages", &ask()).await;
+    first.chunk().await.unwrap();
+    let body = ask();
+    let second = other.post("/v1/messages", &body);
+    tokio::pin!(second);
+    let waits = tokio::time::timeout(Duration::from_millis(100), &mut second).await.is_err();
+    let asked = upstream.requests().len();
+    go_on.notify_one();
+    while first.chunk().await.unwrap().is_some() {}
+    let second = second.await;
+    go_on.notify_one();
+
+    assert!(waits);
+    assert_eq!((asked, upstream.requests().len()), (1, 2));
+    assert!(second.text().await.unwrap().contains("message_stop"));
 }
 
 /// EN-100
@@ -508,7 +649,8 @@ async fn a_provider_that_falls_silent_is_given_up() {
     let silent = agent(&silent.url).await.post("/v1/messages", &ask()).await;
 
     assert_eq!(words(late).await, (502, "profile `default`: nothing came for 0.1 s".into()));
-    assert!(silent.text().await.is_err());
+    let said = silent.text().await.unwrap();
+    assert!(said.contains("profile `default`: nothing came for 0.1 s"), "{said}");
 }
 
 const SCRIPT: &str = "#think hm\n#say I look\n#call whoami {\"x\": 1}\n#reply You are {result}.";

@@ -259,7 +259,7 @@ fn finished(part: Part) -> Block {
 }
 
 /// An error event stands for the status that the response could not have any more.
-fn failure(error: &Value) -> Fault {
+pub(in crate::providers) fn failure(error: &Value) -> Fault {
     let status = match error["type"].as_str().unwrap_or_default() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,

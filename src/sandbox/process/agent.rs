@@ -101,7 +101,7 @@ impl Drop for Life {
 }
 
 impl Life {
-    /// Waits until nothing of it is left. Says why, if that was not its own doing.
+    /// Waits until nothing of it is left. Says why, if all was not well.
     pub async fn ended(&mut self) -> Option<String> {
         let mut said = Vec::new();
         // What can be read no more says nothing; without a status there is nothing left to wait for.
@@ -116,6 +116,12 @@ impl Life {
                 }
                 Report::Ended(Ended::OverMemory) => Some("it held too much memory".to_owned()),
                 Report::Ended(Ended::OverProcesses) => Some("it had too many processes".to_owned()),
+                Report::Ended(Ended::Exited(code @ 1..=128)) => {
+                    Some(format!("it ended with code {code}"))
+                }
+                Report::Ended(Ended::Exited(code @ 129..)) => {
+                    Some(format!("it was ended by signal {}", code - 128))
+                }
                 Report::Ended(_) | Report::Listening => None,
             }
         })
@@ -255,8 +261,9 @@ async fn receive(control: &UnixStream) -> Result<tokio::net::TcpListener, Sandbo
     }
     let line = bytes[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
     match serde_json::from_slice(line) {
+        // All layers were there when the service started, so another try may do better.
         Ok(Report::Refused(Missing { layer, reason })) => {
-            Err(SandboxError::Unavailable { layer, reason })
+            Err(io::Error::other(format!("sandbox layer `{layer}`: {reason}")).into())
         }
         _ => Err(io::Error::other("the launcher fell silent").into()),
     }

@@ -1,8 +1,8 @@
-//! The two wire formats, written down from the vendors' documents and not from our readers.
+//! The wire formats, written down from the vendors' documents and not from our readers.
 
 use serde_json::{Value, json};
 
-use super::{Part, Vendor};
+use super::{Part, Wire};
 
 /// The figures that every complete answer reports.
 const INPUT: u64 = 11;
@@ -22,13 +22,13 @@ impl Tokens {
 
 /// A complete streamed answer.
 pub(super) fn answer(
-    vendor: Vendor,
+    wire: Wire,
     parts: &[Part],
     reason: Option<&str>,
     input: Tokens,
 ) -> Vec<String> {
-    match vendor {
-        Vendor::Anthropic => {
+    match wire {
+        Wire::Messages => {
             let calls = parts.iter().any(|part| matches!(part, Part::Call(..)));
             let reason = reason.unwrap_or(if calls { "tool_use" } else { "end_turn" });
             let mut events = vec![message_start(input)];
@@ -41,9 +41,9 @@ pub(super) fn answer(
                 "usage": {"output_tokens": OUTPUT},
             }));
             events.push(json!({"type": "message_stop"}));
-            events.iter().map(anthropic_event).collect()
+            events.iter().map(named_event).collect()
         }
-        Vendor::OpenAi => {
+        Wire::Chat => {
             let calls = parts.iter().any(|part| matches!(part, Part::Call(..)));
             let reason = reason.unwrap_or(if calls { "tool_calls" } else { "stop" });
             let mut chunks = vec![openai_chunk(json!({"role": "assistant", "content": ""}), None)];
@@ -58,41 +58,79 @@ pub(super) fn answer(
                 "prompt_tokens_details": {"cached_tokens": input.cached},
             });
             chunks.push(usage);
-            let mut wire: Vec<String> =
+            let mut lines: Vec<String> =
                 chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-            wire.push("data: [DONE]\n\n".to_owned());
-            wire
+            lines.push("data: [DONE]\n\n".to_owned());
+            lines
+        }
+        Wire::Responses => {
+            let mut events = vec![response_event("response.created", "in_progress", json!([]))];
+            events.extend(parts.iter().enumerate().flat_map(|(at, part)| response_item(at, part)));
+            let items: Vec<Value> =
+                parts.iter().enumerate().map(|(at, part)| whole_item(at, part)).collect();
+            let mut end = match reason {
+                None => response_event("response.completed", "completed", json!(items)),
+                Some(reason) => {
+                    let mut end = response_event("response.incomplete", "incomplete", json!(items));
+                    end["response"]["incomplete_details"] = json!({ "reason": reason });
+                    end
+                }
+            };
+            end["response"]["usage"] = json!({
+                "input_tokens": input.read,
+                "input_tokens_details": {"cached_tokens": input.cached},
+                "output_tokens": OUTPUT,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": input.read + OUTPUT,
+            });
+            events.push(end);
+            events.iter().map(named_event).collect()
         }
     }
 }
 
+/// How many events at the end of an answer say that it is over.
+pub(super) fn ends(wire: Wire) -> usize {
+    match wire {
+        Wire::Messages => 2,
+        Wire::Chat => 3,
+        Wire::Responses => 1,
+    }
+}
+
 /// The beginning of an answer, up to a text.
-pub(super) fn beginning(vendor: Vendor, text: &str) -> Vec<String> {
+pub(super) fn beginning(wire: Wire, text: &str) -> Vec<String> {
     let parts = [Part::Text(text.to_owned())];
-    match vendor {
-        Vendor::Anthropic => {
+    match wire {
+        Wire::Messages => {
             let mut events = vec![message_start(Tokens::ALWAYS)];
             events.extend(anthropic_block(0, &parts[0]));
             events.pop();
-            events.iter().map(anthropic_event).collect()
+            events.iter().map(named_event).collect()
         }
-        Vendor::OpenAi => {
+        Wire::Chat => {
             openai_parts(&parts).iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+        }
+        Wire::Responses => {
+            let mut events = vec![response_event("response.created", "in_progress", json!([]))];
+            events.extend(response_item(0, &parts[0]));
+            events.pop();
+            events.iter().map(named_event).collect()
         }
     }
 }
 
 /// An answer in one body.
-pub(super) fn whole(vendor: Vendor, text: &str) -> Value {
-    match vendor {
-        Vendor::Anthropic => json!({
+pub(super) fn whole(wire: Wire, text: &str) -> Value {
+    match wire {
+        Wire::Messages => json!({
             "type": "message",
             "role": "assistant",
             "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn",
             "usage": {"input_tokens": INPUT, "output_tokens": OUTPUT},
         }),
-        Vendor::OpenAi => json!({
+        Wire::Chat => json!({
             "object": "chat.completion",
             "choices": [{
                 "index": 0,
@@ -101,33 +139,44 @@ pub(super) fn whole(vendor: Vendor, text: &str) -> Value {
             }],
             "usage": {"prompt_tokens": INPUT, "completion_tokens": OUTPUT},
         }),
+        Wire::Responses => {
+            let items = json!([whole_item(0, &Part::Text(text.to_owned()))]);
+            let mut body = response_event("", "completed", items)["response"].take();
+            body["usage"] = json!({"input_tokens": INPUT, "output_tokens": OUTPUT});
+            body
+        }
     }
 }
 
 /// An error body.
-pub(super) fn error(vendor: Vendor, kind: &str, message: &str) -> Value {
-    match vendor {
-        Vendor::Anthropic => json!({
+pub(super) fn error(wire: Wire, kind: &str, message: &str) -> Value {
+    match wire {
+        Wire::Messages => json!({
             "type": "error",
             "error": {"type": kind, "message": message},
             "request_id": "req_1",
         }),
-        Vendor::OpenAi => json!({
+        Wire::Chat | Wire::Responses => json!({
             "error": {"message": message, "type": kind, "param": null, "code": null},
         }),
     }
 }
 
 /// An error in a stream that has begun.
-pub(super) fn error_event(vendor: Vendor, kind: &str, message: &str) -> String {
-    let body = error(vendor, kind, message);
-    match vendor {
-        Vendor::Anthropic => anthropic_event(&body),
-        Vendor::OpenAi => format!("data: {body}\n\n"),
+pub(super) fn error_event(wire: Wire, kind: &str, message: &str) -> String {
+    let body = error(wire, kind, message);
+    match wire {
+        Wire::Messages => named_event(&body),
+        Wire::Chat => format!("data: {body}\n\n"),
+        Wire::Responses => {
+            let mut event = response_event("response.failed", "failed", json!([]));
+            event["response"]["error"] = json!({"code": kind, "message": message});
+            named_event(&event)
+        }
     }
 }
 
-fn anthropic_event(event: &Value) -> String {
+fn named_event(event: &Value) -> String {
     let name = event["type"].as_str().unwrap_or_default();
     format!("event: {name}\ndata: {event}\n\n")
 }
@@ -178,6 +227,77 @@ fn anthropic_block(index: usize, part: &Part) -> Vec<Value> {
             .map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
     );
     events.push(json!({"type": "content_block_stop", "index": index}));
+    events
+}
+
+fn response_event(kind: &str, status: &str, output: Value) -> Value {
+    json!({
+        "type": kind,
+        "sequence_number": 0,
+        "response": {
+            "id": "resp_1", "object": "response", "created_at": 0, "model": "m", "status": status,
+            "output": output, "error": null, "incomplete_details": null, "usage": null,
+        },
+    })
+}
+
+/// An item as it is when it is whole.
+fn whole_item(at: usize, part: &Part) -> Value {
+    match part {
+        Part::Text(text) => json!({
+            "type": "message", "id": format!("msg_{at}"), "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+        }),
+        Part::Thinking(text) => json!({
+            "type": "reasoning", "id": format!("rs_{at}"),
+            "summary": [{"type": "summary_text", "text": text}],
+        }),
+        // A name with a namespace is told in two parts.
+        Part::Call(id, tool, args) => {
+            let (namespace, name) = tool.rsplit_once("__").unwrap_or(("", tool));
+            let mut item = json!({
+                "type": "function_call", "id": format!("fc_{at}"), "call_id": id, "name": name,
+                "arguments": args, "status": "completed",
+            });
+            if !namespace.is_empty() {
+                item["namespace"] = namespace.into();
+            }
+            item
+        }
+    }
+}
+
+fn response_item(at: usize, part: &Part) -> Vec<Value> {
+    let whole = whole_item(at, part);
+    let mut begun = whole.clone();
+    let (kind, text) = match part {
+        Part::Text(text) => {
+            begun["content"] = json!([]);
+            ("response.output_text.delta", text)
+        }
+        Part::Thinking(text) => {
+            begun["summary"] = json!([]);
+            ("response.reasoning_summary_text.delta", text)
+        }
+        Part::Call(_, _, args) => {
+            begun["arguments"] = "".into();
+            ("response.function_call_arguments.delta", args)
+        }
+    };
+    let event = |kind: &str| json!({"type": kind, "output_index": at, "item_id": whole["id"]});
+    let mut events = vec![event("response.output_item.added")];
+    events[0]["item"] = begun;
+    events.extend(words(text).map(|word| {
+        let mut delta = event(kind);
+        delta["delta"] = word.into();
+        // Where in the item it stands.
+        delta["content_index"] = 0.into();
+        delta["summary_index"] = 0.into();
+        delta
+    }));
+    let mut done = event("response.output_item.done");
+    done["item"] = whole.clone();
+    events.push(done);
     events
 }
 

@@ -20,9 +20,9 @@ mod chat;
 mod messages;
 mod responses;
 
-use super::{Asked, Body, Refusal, Relay, Route, Wire, json_response, response};
+use super::{Asked, Body, Refusal, Relay, Route, Told, Wire, json_response, response};
 use crate::{
-    engines::harness::wake,
+    engines::{harness::wake, native::Link},
     providers::{self, Answer, Ask, LeftOut},
     settings::providers::Profile,
 };
@@ -30,9 +30,9 @@ use crate::{
 /// What agents put around what they add to a conversation on their own: that is not for the demo to obey.
 const ADDED: [&str; 3] = ["<system-reminder>", "<environment_context>", "<turn_aborted>"];
 
-pub(super) fn answer(
+pub(super) async fn answer(
     relay: &Relay,
-    profile: &Arc<Profile>,
+    link: &Link,
     route: Route,
     asked: Asked,
     body: &[u8],
@@ -59,7 +59,14 @@ pub(super) fn answer(
         open: false,
     };
     let mut telling = Telling { format, spoken, tools, number: 0 };
-    let events = play(relay, profile, asked.model, step as u32 + 1, messages, &telling.tools);
+    let permit = relay.enter(link, route).await;
+    relay.tell(Told::Answered);
+    let events = play(relay, &link.profile, asked.model, step as u32 + 1, messages, &telling.tools);
+    // The place is free when the answer is over.
+    let events = events.map(move |event| {
+        let _ = &permit;
+        event
+    });
     if asked.stream == Some(true) {
         let begin = telling.format.begin(&telling.spoken);
         let begin = telling.frames(begin);

@@ -307,7 +307,7 @@ fn asked_chars(ask: &Ask<'_>) -> usize {
 }
 
 /// An error in the stream stands for the status that the response could not have any more.
-fn failure(error: &Value) -> Fault {
+pub(in crate::providers) fn failure(error: &Value) -> Fault {
     let word = |key: &str| error[key].as_str().unwrap_or_default();
     let number = error["code"].as_u64().or_else(|| word("code").parse().ok());
     let status = match (number, word("code"), word("type")) {
