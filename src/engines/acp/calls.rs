@@ -3,6 +3,8 @@
 //! The protocol does not say when a message of the model ends. What tells is that the agent counts what the message
 //! has cost, or begins with a call.
 
+use std::collections::HashSet;
+
 use agent_client_protocol_schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
     SelectedPermissionOutcome, ToolCall as Announced, ToolCallStatus, ToolCallUpdate, ToolKind,
@@ -22,11 +24,13 @@ pub(super) struct Calls {
     tools: Vec<String>,
     /// Calls of ours that have not begun.
     held: Vec<ToolCall>,
+    /// All calls of ours, by what the agent calls them.
+    ours: HashSet<String>,
 }
 
 impl Calls {
     pub(super) fn new(tools: &[String]) -> Self {
-        Self { tools: tools.to_vec(), held: Vec::new() }
+        Self { tools: tools.to_vec(), held: Vec::new(), ours: HashSet::new() }
     }
 
     /// The agent tells of a call. `raw` is the same with what newer versions of the protocol say of it.
@@ -38,7 +42,8 @@ impl Calls {
                 "the agent uses a tool of its own ({kind}), in its box"
             ))];
         };
-        let args = Args::Json(call.raw_input.unwrap_or_else(|| json!({})));
+        let args = Args::Json(call.raw_input.map_or_else(|| json!({}), arguments));
+        self.ours.insert(id.clone());
         self.held.push(ToolCall { id: id.into(), name, args });
         if call.status == ToolCallStatus::InProgress { self.message_ended() } else { Vec::new() }
     }
@@ -49,7 +54,7 @@ impl Calls {
             return Vec::new();
         };
         if let Some(input) = update.fields.raw_input {
-            self.held[place].args = Args::Json(input);
+            self.held[place].args = Args::Json(arguments(input));
         }
         match update.fields.status {
             Some(ToolCallStatus::InProgress) => self.message_ended(),
@@ -78,8 +83,8 @@ impl Calls {
         raw: &Value,
     ) -> (RequestPermissionOutcome, Option<Act>) {
         let kind_of_call = request.tool_call.fields.kind.unwrap_or_default();
-        let is_held = |call: &ToolCall| call.id.as_str() == &*request.tool_call.tool_call_id.0;
-        let is_ours = self.held.iter().any(is_held) || self.plain_name(raw, kind_of_call).is_some();
+        let id = request.tool_call.tool_call_id.to_string();
+        let is_ours = self.ours.contains(&id) || self.plain_name(raw, kind_of_call).is_some();
         let choose = |wanted| choice(&request.options, wanted);
         if is_ours {
             let outcome = choose(PermissionOptionKind::AllowOnce);
@@ -112,6 +117,15 @@ impl Calls {
             self.tools.iter().find(|tool| *tool == plain)
         });
         tool.cloned()
+    }
+}
+
+/// The arguments in what an agent shows of a call: some put the name of the server and of the tool beside them.
+fn arguments(mut input: Value) -> Value {
+    if input["server"] == SERVER && input["arguments"].is_object() {
+        input["arguments"].take()
+    } else {
+        input
     }
 }
 
