@@ -44,8 +44,12 @@ impl Calls {
         };
         let args = Args::Json(call.raw_input.map_or_else(|| json!({}), arguments));
         self.ours.insert(id.clone());
-        self.held.push(ToolCall { id: id.into(), name, args });
-        if call.status == ToolCallStatus::InProgress { self.message_ended() } else { Vec::new() }
+        let told = ToolCall { id: id.into(), name, args };
+        if call.status == ToolCallStatus::InProgress {
+            return tell([told]);
+        }
+        self.held.push(told);
+        Vec::new()
     }
 
     pub(super) fn updated(&mut self, update: ToolCallUpdate) -> Vec<Act> {
@@ -57,7 +61,8 @@ impl Calls {
             self.held[place].args = Args::Json(arguments(input));
         }
         match update.fields.status {
-            Some(ToolCallStatus::InProgress) => self.message_ended(),
+            // Others of its message may not be complete.
+            Some(ToolCallStatus::InProgress) => tell([self.held.remove(place)]),
             // It was made before its message was known to end, or never.
             Some(ToolCallStatus::Completed | ToolCallStatus::Failed) => {
                 self.held.remove(place);
@@ -69,17 +74,13 @@ impl Calls {
 
     /// The message is complete: its calls are told of, if it has any.
     pub(super) fn message_ended(&mut self) -> Vec<Act> {
-        if self.held.is_empty() {
-            return Vec::new();
-        }
-        let calls = self.held.drain(..).map(|call| Act::Block(Block::Call(call)));
-        calls.chain([Act::MessageEnd(Some("tool_use".to_owned()))]).collect()
+        if self.held.is_empty() { Vec::new() } else { tell(self.held.drain(..)) }
     }
 
     /// The answer to whether it may make a call: for our tools yes, this time. They are judged when they are called.
     pub(super) fn permit(
-        &mut self,
-        request: RequestPermissionRequest,
+        &self,
+        request: &RequestPermissionRequest,
         raw: &Value,
     ) -> (RequestPermissionOutcome, Option<Act>) {
         let kind_of_call = request.tool_call.fields.kind.unwrap_or_default();
@@ -87,9 +88,7 @@ impl Calls {
         let is_ours = self.ours.contains(&id) || self.plain_name(raw, kind_of_call).is_some();
         let choose = |wanted| choice(&request.options, wanted);
         if is_ours {
-            let outcome = choose(PermissionOptionKind::AllowOnce);
-            self.updated(request.tool_call);
-            return (outcome, None);
+            return (choose(PermissionOptionKind::AllowOnce), None);
         }
         let kind = kind(kind_of_call);
         let note = format!("the agent wanted to use a tool of its own ({kind}), and was refused");
@@ -118,6 +117,12 @@ impl Calls {
         });
         tool.cloned()
     }
+}
+
+/// Tells of calls that are complete.
+fn tell(calls: impl IntoIterator<Item = ToolCall>) -> Vec<Act> {
+    let calls = calls.into_iter().map(|call| Act::Block(Block::Call(call)));
+    calls.chain([Act::MessageEnd(Some("tool_use".to_owned()))]).collect()
 }
 
 /// The arguments in what an agent shows of a call: some put the name of the server and of the tool beside them.
