@@ -3,6 +3,8 @@
 //! The protocol does not say when a message of the model ends. What tells is that the agent counts what the message
 //! has cost, or begins with a call.
 
+use std::collections::HashSet;
+
 use agent_client_protocol_schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
     SelectedPermissionOutcome, ToolCall as Announced, ToolCallStatus, ToolCallUpdate, ToolKind,
@@ -22,11 +24,13 @@ pub(super) struct Calls {
     tools: Vec<String>,
     /// Calls of ours that have not begun.
     held: Vec<ToolCall>,
+    /// All calls of ours, by what the agent calls them.
+    ours: HashSet<String>,
 }
 
 impl Calls {
     pub(super) fn new(tools: &[String]) -> Self {
-        Self { tools: tools.to_vec(), held: Vec::new() }
+        Self { tools: tools.to_vec(), held: Vec::new(), ours: HashSet::new() }
     }
 
     /// The agent tells of a call. `raw` is the same with what newer versions of the protocol say of it.
@@ -38,9 +42,14 @@ impl Calls {
                 "the agent uses a tool of its own ({kind}), in its box"
             ))];
         };
-        let args = Args::Json(call.raw_input.unwrap_or_else(|| json!({})));
-        self.held.push(ToolCall { id: id.into(), name, args });
-        if call.status == ToolCallStatus::InProgress { self.message_ended() } else { Vec::new() }
+        let args = Args::Json(call.raw_input.map_or_else(|| json!({}), arguments));
+        self.ours.insert(id.clone());
+        let told = ToolCall { id: id.into(), name, args };
+        if call.status == ToolCallStatus::InProgress {
+            return tell([told]);
+        }
+        self.held.push(told);
+        Vec::new()
     }
 
     pub(super) fn updated(&mut self, update: ToolCallUpdate) -> Vec<Act> {
@@ -49,10 +58,11 @@ impl Calls {
             return Vec::new();
         };
         if let Some(input) = update.fields.raw_input {
-            self.held[place].args = Args::Json(input);
+            self.held[place].args = Args::Json(arguments(input));
         }
         match update.fields.status {
-            Some(ToolCallStatus::InProgress) => self.message_ended(),
+            // Others of its message may not be complete.
+            Some(ToolCallStatus::InProgress) => tell([self.held.remove(place)]),
             // It was made before its message was known to end, or never.
             Some(ToolCallStatus::Completed | ToolCallStatus::Failed) => {
                 self.held.remove(place);
@@ -64,27 +74,21 @@ impl Calls {
 
     /// The message is complete: its calls are told of, if it has any.
     pub(super) fn message_ended(&mut self) -> Vec<Act> {
-        if self.held.is_empty() {
-            return Vec::new();
-        }
-        let calls = self.held.drain(..).map(|call| Act::Block(Block::Call(call)));
-        calls.chain([Act::MessageEnd(Some("tool_use".to_owned()))]).collect()
+        if self.held.is_empty() { Vec::new() } else { tell(self.held.drain(..)) }
     }
 
     /// The answer to whether it may make a call: for our tools yes, this time. They are judged when they are called.
     pub(super) fn permit(
-        &mut self,
-        request: RequestPermissionRequest,
+        &self,
+        request: &RequestPermissionRequest,
         raw: &Value,
     ) -> (RequestPermissionOutcome, Option<Act>) {
         let kind_of_call = request.tool_call.fields.kind.unwrap_or_default();
-        let is_held = |call: &ToolCall| call.id.as_str() == &*request.tool_call.tool_call_id.0;
-        let is_ours = self.held.iter().any(is_held) || self.plain_name(raw, kind_of_call).is_some();
+        let id = request.tool_call.tool_call_id.to_string();
+        let is_ours = self.ours.contains(&id) || self.plain_name(raw, kind_of_call).is_some();
         let choose = |wanted| choice(&request.options, wanted);
         if is_ours {
-            let outcome = choose(PermissionOptionKind::AllowOnce);
-            self.updated(request.tool_call);
-            return (outcome, None);
+            return (choose(PermissionOptionKind::AllowOnce), None);
         }
         let kind = kind(kind_of_call);
         let note = format!("the agent wanted to use a tool of its own ({kind}), and was refused");
@@ -112,6 +116,21 @@ impl Calls {
             self.tools.iter().find(|tool| *tool == plain)
         });
         tool.cloned()
+    }
+}
+
+/// Tells of calls that are complete.
+fn tell(calls: impl IntoIterator<Item = ToolCall>) -> Vec<Act> {
+    let calls = calls.into_iter().map(|call| Act::Block(Block::Call(call)));
+    calls.chain([Act::MessageEnd(Some("tool_use".to_owned()))]).collect()
+}
+
+/// The arguments in what an agent shows of a call: some put the name of the server and of the tool beside them.
+fn arguments(mut input: Value) -> Value {
+    if input["server"] == SERVER && input["arguments"].is_object() {
+        input["arguments"].take()
+    } else {
+        input
     }
 }
 

@@ -248,7 +248,7 @@ impl Dialogue {
         let answer = if method == CLIENT_METHOD_NAMES.session_request_permission {
             parsed::<RequestPermissionRequest>(params).map_err(|_| Error::invalid_params()).map(
                 |request| {
-                    let (outcome, note) = self.calls.permit(request, &params["toolCall"]);
+                    let (outcome, note) = self.calls.permit(&request, &params["toolCall"]);
                     acts.extend(note);
                     json(&RequestPermissionResponse::new(outcome))
                 },

@@ -81,11 +81,7 @@ fn play(stream: &str) -> Vec<String> {
 
 macro_rules! recorded {
     ($name:literal) => {
-        include_str!(concat!(
-            "../../../tests/fixtures/engines/acp-claude-agent-0.99.1.",
-            $name,
-            ".jsonl"
-        ))
+        include_str!(concat!("../../../tests/fixtures/engines/acp-", $name, ".jsonl"))
     };
 }
 
@@ -115,7 +111,7 @@ fn permission(tool_call: Value) -> Value {
 fn a_turn_with_tools_is_words_calls_and_words() {
     let allowed = r#"> {"optionId":"allow-once","outcome":"selected"}"#;
 
-    let acts = play(recorded!("calls"));
+    let acts = play(recorded!("claude-agent-0.99.1.calls"));
 
     assert_eq!(
         acts,
@@ -143,9 +139,41 @@ fn a_turn_with_tools_is_words_calls_and_words() {
     );
 }
 
+/// The adapter of Codex tells of a call when it begins with it, and asks in words that do not name the tool.
+#[test]
+fn an_agent_with_other_words_for_calls_is_understood() {
+    let allowed = r#"> {"optionId":"approved","outcome":"selected"}"#;
+
+    let acts = play(recorded!("codex-0.16.0.calls"));
+
+    let call = |id: &str| format!(r#"block call {id} read {{"file_path":"a"}}"#);
+    let (first, second) = (call("call_1"), call("call_2"));
+    assert_eq!(
+        acts[1..],
+        [
+            r#"text "I look.""#,
+            // It puts a warning of its own before the model's first words.
+            acts[2].as_str(),
+            &first,
+            "end tool_use",
+            allowed,
+            r#"text "I look.""#,
+            r#"block text "I look.""#,
+            &second,
+            "end tool_use",
+            allowed,
+            r#"text "It says 4711""#,
+            r#"block text "It says 4711""#,
+            "end end_turn",
+            "done",
+        ]
+    );
+    assert!(acts[2].starts_with("block text") && acts[2].ends_with("I look.\""), "{}", acts[2]);
+}
+
 #[test]
 fn a_tool_of_the_agent_is_noted() {
-    let acts = play(recorded!("own-tools"));
+    let acts = play(recorded!("claude-agent-0.99.1.own-tools"));
 
     assert_eq!(acts[0], "note the agent uses a tool of its own (execute), in its box");
 }
@@ -153,7 +181,7 @@ fn a_tool_of_the_agent_is_noted() {
 /// The agent says in the model's voice what the provider refused: that is no answer.
 #[test]
 fn an_error_is_a_failure_and_not_the_words_of_the_model() {
-    let acts = play(recorded!("rate-limit"));
+    let acts = play(recorded!("claude-agent-0.99.1.rate-limit"));
 
     assert_eq!(
         acts,
