@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(
             read(html),
             "Title: The news\n\n# Today\n\nRain & sun,\nsays the office[1].\n\n- one\n- two there[2]\n  1. inner\n\n\
-             City | Degrees\nBonn | 7\n\nlet a = 1;\n  let b = 2;\n\n[image: A map]no again[1]\nEnd\n\n\
+             City | Degrees\nBonn | 7\n\nlet a = 1;\n  let b = 2;\n\n[image: A map] no again[1]\n\nEnd\n\n\
              Links:\n[1] https://example.org/a/b?x=1&y=2\n[2] https://other.example/"
         );
     }
