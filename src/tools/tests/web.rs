@@ -468,6 +468,23 @@ async fn a_secret_goes_to_no_other_host() {
     assert_eq!(outcomes, ["secret_host_denied"; 3]);
 }
 
+/// SC-39: a call that was let through to be refused does not run once its host is named.
+#[actix::test]
+async fn a_host_that_is_named_meanwhile_does_not_spare_the_question() {
+    let host = Host::saying("200 OK", "got it").await;
+    let desk = Desk::new(&[&host], &[]).await;
+    let args = with_secret(host.url("/"));
+    let looked = asking(&desk.tools, args.clone(), Label::Untrusted);
+    let (scope, by) = (doubles::team("team"), doubles::operator());
+
+    desk.vault.vault.add_host(&scope, "TOKEN", "127.0.0.1", &by).await.unwrap();
+    let ran = desk.run(args.clone(), CallContext { label: Label::Untrusted, ..context() }).await;
+
+    assert_eq!((looked, ran.fault), (None, Some(ToolFault::Conflict)));
+    assert_eq!(host.requests(), Vec::<String>::new());
+    assert!(asking(&desk.tools, args, Label::Untrusted).is_some());
+}
+
 /// MV-46, TO-22: an allowance for the tool is none for its secrets.
 #[actix::test]
 async fn a_rule_that_allows_the_tool_says_nothing_of_secrets() {
