@@ -186,9 +186,10 @@ impl TeamTools {
         let subject = Subject::of(&cx.caller.cause, cx.label);
         let case = Case { sight: &sight, args: &args, subject: &subject, grant };
         let (verdict, _) = case.verdict(&cx.caller.team)?;
+        let permitted = self.was_permitted(call, &args, cx, made, verdict)?;
         let destination = sight.host().map(|host| Destination {
             host: host.to_owned(),
-            permitted: cx.label.is_trusted() && self.was_permitted(call, &args, cx, made, verdict),
+            permitted: permitted && cx.label.is_trusted(),
         });
         let opening = Opening::of(sight, &args, subject, grant);
         let (tool, limit) = (Arc::clone(&made.tool), checked.limit);
@@ -197,7 +198,7 @@ impl TeamTools {
 }
 
 impl TeamTools {
-    /// A person let exactly this call run, now or in advance.
+    /// Whether a person let exactly this call run, now or in advance.
     fn was_permitted(
         &self,
         call: &ToolCall,
@@ -205,12 +206,18 @@ impl TeamTools {
         cx: &CallContext,
         made: &Made,
         verdict: Verdict,
-    ) -> bool {
-        let Verdict::Ask(mut asking) = verdict else { return false };
+    ) -> Result<bool, ToolError> {
+        let Verdict::Ask(mut asking) = verdict else { return Ok(false) };
         asking.schema = made.tool.form();
         // The same call uses a grant once.
-        cx.approved.is_some()
-            || self.team.granted(call, args, &cx.caller, cx.label, &asking).is_some()
+        let permitted = cx.approved.is_some()
+            || self.team.granted(call, args, &cx.caller, cx.label, &asking).is_some();
+        // Nobody was asked about a secret for a host that its entry did not name then.
+        if !permitted && !cx.label.is_trusted() && !asking.secrets.is_empty() {
+            let message = "where its secrets may be sent changed meanwhile; call it again";
+            return Err(ToolError::new(ToolFault::Conflict, message));
+        }
+        Ok(permitted)
     }
 }
 

@@ -149,7 +149,7 @@ async fn a_secret_goes_to_a_new_host_only_if_a_person_lets_it() {
     }
     let shown = service.run(&["vault", "show", "TOKEN", "--team", "main", "--json"], "").await;
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
-    assert_eq!(shown["hosts"], json!(["127.0.0.1"]), "{shown}");
+    assert_eq!(shown["data"]["hosts"], json!(["127.0.0.1"]), "{shown}");
 }
 
 /// TO-16: whoever stops a turn stops its connection.

@@ -23,12 +23,10 @@ use crate::settings::{
 
 mod address;
 pub mod body;
-#[cfg(test)]
-pub(crate) mod doubles;
 pub mod request;
 pub mod resolve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use resolve::{Resolver, SystemResolver};
 

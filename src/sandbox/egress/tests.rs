@@ -3,10 +3,13 @@
 use reqwest::{Method, header::HeaderMap};
 
 use super::{
-    doubles::{Act, Answers, Host, redirect, response},
     request::{Request, Terms},
     *,
 };
+
+pub(crate) mod doubles;
+
+use doubles::{Act, Answers, Host, redirect, response};
 
 fn egress(domains: &[&str], pairs: &[&str]) -> Egress {
     Egress {

@@ -270,7 +270,7 @@ fn a_search_engine_is_read_with_its_key() {
     for (text, reason) in [
         ("search: {}\n", "needs an `api_url`"),
         ("search: {engine: brave}\n", "needs an `api_key`"),
-        ("search: {engine: other, api_url: 'https://a.example'}\n", "`searxng` or `brave`"),
+        ("search: {engine: other, api_url: 'https://a.example'}\n", "brave"),
         ("search: {api_url: 'http://a.example'}\n", "http:// is only for private addresses"),
     ] {
         let wrong = read(text, &environment).unwrap_err().to_string();

@@ -37,7 +37,7 @@ fn wrong_hosts_and_buckets_are_refused_with_their_place() {
         "2:21: egress.allowed_domains[0]: expected a host such as example.org",
         "3:19: egress.allow_private[0]: expected a host and a port",
         "5:12: rate_limit_buckets.a.rps: expected a number above 0",
-        "6:20: rate_limit_buckets.b.burst: 0 is not a whole number from 1 to 10000",
+        "6:22: rate_limit_buckets.b.burst: 0 is not a whole number from 1 to 10000",
         "7:6: rate_limit_buckets.c: needs a `burst`",
     ];
     assert_eq!(found.len(), hints.len(), "{found:?}");

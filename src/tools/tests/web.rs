@@ -10,7 +10,7 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    sandbox::egress::doubles::{Act, Host, redirect, response},
+    sandbox::egress::tests::doubles::{Act, Host, redirect, response},
     settings::{
         load::read_team,
         search::{Engine, Search},
@@ -308,18 +308,18 @@ async fn a_body_is_read_up_to_its_bound() {
     }
 }
 
-/// TO-76, TO-77, SC-22: a host that does not answer, does not end or dies.
+fn half() -> Act {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nhalf";
+    Act::Send(head.as_bytes().to_vec())
+}
+
+/// TO-76, TO-77: a host that does not answer, does not end or dies.
 #[actix::test]
-async fn a_host_that_fails_is_an_error_and_no_socket_stays() {
-    let mut host = Host::start(|request| {
-        let head =
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nhalf"
-                .to_vec();
-        match request.split(' ').nth(1).unwrap() {
-            "/silent" => vec![Act::Wait],
-            "/slow" => vec![Act::Send(head), Act::Wait],
-            _ => vec![Act::Send(head)],
-        }
+async fn a_host_that_fails_is_an_error() {
+    let host = Host::start(|request| match request.split(' ').nth(1).unwrap() {
+        "/silent" => vec![Act::Wait],
+        "/slow" => vec![half(), Act::Wait],
+        _ => vec![half()],
     })
     .await;
     let bench = bench(&[&host]);
@@ -334,25 +334,26 @@ async fn a_host_that_fails_is_an_error_and_no_socket_stays() {
     }
     assert_eq!(dies.fault, Some(ToolFault::ToolFailed));
     assert!(dies.content.starts_with("the answer broke off after 4 bytes: "), "{}", dies.content);
-    tokio::time::timeout(PATIENCE, host.until_left()).await.unwrap();
 }
 
 /// TO-16: a turn that is stopped ends its calls, and their connections with them.
 #[actix::test]
 async fn a_call_that_is_cancelled_closes_its_connection() {
-    let mut host = Host::start(|_| vec![Act::Wait]).await;
-    let bench = bench(&[&host]);
-    let cx = context();
-    let cancel = cx.cancel.clone();
-    let running =
-        actix::spawn(bench.tools.run(call("web_fetch", json!({"url": host.url("/")})), cx));
-    tokio::time::timeout(PATIENCE, host.until_asked()).await.unwrap();
+    for acts in [vec![Act::Wait], vec![half(), Act::Wait]] {
+        let mut host = Host::start(move |_| acts.clone()).await;
+        let bench = bench(&[&host]);
+        let cx = context();
+        let cancel = cx.cancel.clone();
+        let call = call("web_fetch", json!({"url": host.url("/")}));
+        let running = actix::spawn(bench.tools.run(call, cx));
+        tokio::time::timeout(PATIENCE, host.until_asked()).await.unwrap();
 
-    cancel.cancel();
-    let reply = running.await.unwrap();
+        cancel.cancel();
+        let reply = running.await.unwrap();
 
-    assert_eq!(reply.fault, Some(ToolFault::Cancelled));
-    tokio::time::timeout(PATIENCE, host.until_left()).await.unwrap();
+        assert_eq!(reply.fault, Some(ToolFault::Cancelled));
+        tokio::time::timeout(PATIENCE, host.until_left()).await.unwrap();
+    }
 }
 
 /// TO-79
@@ -465,6 +466,23 @@ async fn a_secret_goes_to_no_other_host() {
         .map(|row| row.outcome)
         .collect();
     assert_eq!(outcomes, ["secret_host_denied"; 3]);
+}
+
+/// SC-39: a call that was let through to be refused does not run once its host is named.
+#[actix::test]
+async fn a_host_that_is_named_meanwhile_does_not_spare_the_question() {
+    let host = Host::saying("200 OK", "got it").await;
+    let desk = Desk::new(&[&host], &[]).await;
+    let args = with_secret(host.url("/"));
+    let looked = asking(&desk.tools, args.clone(), Label::Untrusted);
+    let (scope, by) = (doubles::team("team"), doubles::operator());
+
+    desk.vault.vault.add_host(&scope, "TOKEN", "127.0.0.1", &by).await.unwrap();
+    let ran = desk.run(args.clone(), CallContext { label: Label::Untrusted, ..context() }).await;
+
+    assert_eq!((looked, ran.fault), (None, Some(ToolFault::Conflict)));
+    assert_eq!(host.requests(), Vec::<String>::new());
+    assert!(asking(&desk.tools, args, Label::Untrusted).is_some());
 }
 
 /// MV-46, TO-22: an allowance for the tool is none for its secrets.

@@ -24,7 +24,7 @@ impl Content {
             .or_else(|| is_html.then(|| declared(bytes)).flatten());
         let is_known = is_text(media);
         // Without a word of the server, text is what reads as UTF-8; with one, it still has no zeros.
-        if !is_known && (!media.is_empty() || std::str::from_utf8(bytes).is_err()) {
+        if !is_known && (!media.is_empty() || !reads_as_utf8(bytes)) {
             return Self::Binary;
         }
         if bytes.contains(&0) && encoding.is_none_or(|encoding| encoding.is_ascii_compatible()) {
@@ -33,6 +33,11 @@ impl Content {
         let (text, ..) = encoding.unwrap_or(UTF_8).decode(bytes);
         if is_html { Self::Html(text.into_owned()) } else { Self::Text(text.into_owned()) }
     }
+}
+
+/// The last letter may have been cut.
+fn reads_as_utf8(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
 }
 
 fn is_text(media: &str) -> bool {
@@ -89,13 +94,14 @@ mod tests {
     /// TO-77
     #[test]
     fn text_is_read_in_the_letters_it_is_written_in() {
-        let table: [(Option<&str>, &[u8], Content); 8] = [
+        let table: [(Option<&str>, &[u8], Content); 9] = [
             (Some("text/plain; charset=ISO-8859-1"), b"caf\xe9", text("café")),
             (Some("text/plain; charset=\"Shift_JIS\""), b"\x93\xfa\x96{", text("日本")),
             (Some("text/plain"), "é".as_bytes(), text("é")),
             (Some("application/problem+json"), b"{}", text("{}")),
             (Some("text/plain; charset=utf-16le"), b"h\0i\0", text("hi")),
             (None, "é".as_bytes(), text("é")),
+            (None, b"cut \xc3", text("cut \u{fffd}")),
             (
                 Some("text/html"),
                 b"<meta charset=windows-1251>\xcf",

@@ -31,14 +31,6 @@ pub struct Web {
     limiter: Limiter,
 }
 
-impl Web {
-    /// With a guard of one's own.
-    #[cfg(test)]
-    pub(super) fn guarded(guard: Guard) -> Self {
-        Self { guard, ..Self::default() }
-    }
-}
-
 pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {
     toolbox.with(WebFetch::new(web.clone()))
 }

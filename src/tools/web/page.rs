@@ -46,6 +46,8 @@ const PARAGRAPHS: [&str; 14] =
     ["blockquote", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol", "p", "pre", "table", "ul"];
 /// Links beyond these are counted, not listed.
 const MOST_LINKS: usize = 200;
+/// Longer ones are counted too, in bytes: a few of them would be longer than the page.
+const LONGEST_LINK: usize = 2_000;
 /// Lists are indented no deeper.
 const DEEPEST: usize = 8;
 
@@ -137,8 +139,10 @@ impl Reader {
         match &*name {
             "title" => self.in_title = self.title.is_empty(),
             "base" => {
-                let href = attribute(tag, "href").and_then(|href| self.base.join(&href).ok());
-                self.base = href.unwrap_or_else(|| self.base.clone());
+                let href = attribute(tag, "href");
+                if let Some(base) = href.and_then(|href| self.resolve(&href)) {
+                    self.base = base;
+                }
             }
             "br" => self.break_line(1),
             "hr" => self.put("---"),
@@ -250,10 +254,21 @@ impl Reader {
     fn begin_link(&mut self, href: Option<&str>) {
         self.end_link();
         let leads = |url: &Url| matches!(url.scheme(), "http" | "https" | "mailto");
+        let is_long = href.is_some_and(|href| href.len() > LONGEST_LINK);
+        self.unlisted += usize::from(is_long);
         // A link to a place of the same page leads nowhere else.
         let href = href.map(str::trim).filter(|href| !href.is_empty() && !href.starts_with('#'));
-        let url = href.and_then(|href| self.base.join(href).ok()).filter(leads);
+        let url = href.and_then(|href| self.resolve(href)).filter(leads);
         self.link = url.map(|url| (url.into(), self.out.len()));
+    }
+
+    /// Where an address of the page leads, unless that is too long to be told.
+    fn resolve(&self, href: &str) -> Option<Url> {
+        let is_short = |text: &str| text.len() <= LONGEST_LINK;
+        let href = Some(href).filter(|href| is_short(href))?;
+        let url =
+            if is_short(self.base.as_str()) { self.base.join(href) } else { Url::parse(href) };
+        url.ok().filter(|url| is_short(url.as_str()))
     }
 
     fn end_link(&mut self) {
@@ -332,7 +347,7 @@ mod tests {
         assert_eq!(
             read(html),
             "Title: The news\n\n# Today\n\nRain & sun,\nsays the office[1].\n\n- one\n- two there[2]\n  1. inner\n\n\
-             City | Degrees\nBonn | 7\n\nlet a = 1;\n  let b = 2;\n\n[image: A map]no again[1]\nEnd\n\n\
+             City | Degrees\nBonn | 7\n\nlet a = 1;\n  let b = 2;\n\n[image: A map] no again[1]\n\nEnd\n\n\
              Links:\n[1] https://example.org/a/b?x=1&y=2\n[2] https://other.example/"
         );
     }
@@ -345,6 +360,23 @@ mod tests {
 
         assert!(found.contains("[200] https://example.org/199"), "{found}");
         assert!(found.ends_with("(300 more links are not listed)"), "{found}");
+    }
+
+    /// A long address is said once at most, however many links begin there.
+    #[test]
+    fn long_addresses_do_not_multiply() {
+        let long = "x".repeat(100_000);
+        let links = "<a href=y>z</a> ".repeat(10_000);
+        let base = format!("<base href=http://a.example/{long}/>{links}");
+        let own: Url = format!("https://example.org/{long}/").parse().unwrap();
+
+        assert!(read(&base).ends_with("\n[1] https://example.org/a/y"));
+        assert_eq!(text(&links, &own).len(), "z ".len() * 10_000 - 1);
+        let one = format!("<a href=/{long}>far</a> <a href=/b>near</a>");
+        assert_eq!(
+            read(&one),
+            "far near[1]\n\nLinks:\n[1] https://example.org/b\n(1 more links are not listed)"
+        );
     }
 
     /// What is nested without end is read like anything else.

@@ -154,7 +154,8 @@ fn results(engine: Engine, found: &Value, count: usize) -> Option<Vec<Value>> {
         },
     };
     let field = |result: &Value, name: &str| {
-        excerpt::line(result[name].as_str().unwrap_or_default(), LONGEST_FIELD)
+        let words = result[name].as_str().unwrap_or_default().split_whitespace();
+        excerpt::line(&words.collect::<Vec<_>>().join(" "), LONGEST_FIELD)
     };
     let results = list.iter().take(count).map(|result| {
         json!({

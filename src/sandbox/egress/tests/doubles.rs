@@ -18,7 +18,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::resolve::Resolver;
+use crate::sandbox::egress::resolve::Resolver;
 
 /// What a host does with a request.
 #[derive(Clone, Debug)]
