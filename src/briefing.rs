@@ -25,6 +25,7 @@ use hivewright_actors::{
 use crate::{
     engines::{Engines, ModelChoice, UnknownProfile},
     logging::Secrets,
+    mcp::{Offers, Servers, server::Server},
     memory::Memory,
     policy::Policies,
     prompt::compose::{Composed, Prompts, Request},
@@ -120,6 +121,7 @@ pub struct Sources {
     pub changes: Changes,
     pub rules: Policies,
     pub taint: Taint,
+    pub servers: Servers,
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
@@ -152,12 +154,13 @@ impl Inner {
         assignment: Assignment,
         memory: Arc<str>,
         earlier: Earlier,
+        offers: Offers,
     ) -> Result<Brief, BriefError> {
         let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
         let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
         let kit = self.kit(&name)?;
-        let part = self.part(&name, &kit, &options, inner)?;
+        let part = self.part(&name, &kit, &options, inner, offers)?;
         self.check_prices(&budget, &part)?;
         // A topic in use is kept in memory, with what was said before something became a secret.
         let names = kit.models.scrubbers.names();
@@ -188,6 +191,7 @@ impl Inner {
         Ok(Brief {
             system: composed.system,
             tools: if reports { report::with_report(tools) } else { tools },
+            label: part.label,
             engine: part.engine.clone(),
             sdk: part.sdk.as_str().to_owned(),
             provider: part.provider.clone(),
@@ -299,6 +303,14 @@ impl Inner {
         let kit = Arc::new(self.make_kit(name, team, models, policy, agents)?);
         lock(&self.kits).insert(name.clone(), kit.clone());
         Ok(kit)
+    }
+
+    /// The MCP servers whose tools a team may have.
+    fn servers(&self, team: &TeamKey, kit: &Kit) -> Vec<Arc<Server>> {
+        let settings = &kit.team.mcp_servers;
+        let mut servers = self.servers.of_team(team, settings, &kit.grant.workspace);
+        servers.retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.key())));
+        servers
     }
 
     /// The models there are now.
@@ -433,6 +445,14 @@ fn unknown(error: impl ToString) -> BriefError {
     BriefError { code: Code::Internal, message: error.to_string() }
 }
 
+/// How far a turn is prepared.
+#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
+enum Prepared {
+    Whole(Brief),
+    /// It needs to know what these offer.
+    Servers(Vec<Arc<Server>>, Assignment, Arc<str>, Earlier),
+}
+
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
@@ -444,8 +464,27 @@ impl Briefing for Turns {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let brief = blocking::run(move || inner.brief(assignment, memory, earlier));
-            brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
+            let looking = Arc::clone(&inner);
+            let prepared = blocking::run(move || {
+                let kit = looking.kit(&team.name)?;
+                let servers = looking.servers(&team, &kit);
+                if servers.is_empty() {
+                    let offers = Offers::default();
+                    return looking.brief(assignment, memory, earlier, offers).map(Prepared::Whole);
+                }
+                Ok(Prepared::Servers(servers, assignment, memory, earlier))
+            });
+            let cut_off = |_| Err(unknown("preparing the turn failed unexpectedly"));
+            match prepared.await.unwrap_or_else(cut_off)? {
+                Prepared::Whole(brief) => Ok(brief),
+                Prepared::Servers(servers, assignment, memory, earlier) => {
+                    let offers = inner.sources.servers.list(&servers).await;
+                    let brief = move || inner.brief(assignment, memory, earlier, offers);
+                    blocking::run(brief).await.unwrap_or_else(|_| {
+                        Err(unknown("preparing the turn failed unexpectedly"))
+                    })
+                }
+            }
         }
         .boxed()
     }

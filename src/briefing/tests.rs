@@ -39,6 +39,7 @@ use crate::{
     policy::Policies,
     prompt::compose::Prompts,
     providers::client,
+    mcp::Servers,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},
@@ -137,6 +138,7 @@ fn place() -> Place {
                 changes: changes.clone(),
                 prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
+                servers: Servers::unused(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
                 demo: Arc::default(),

@@ -91,16 +91,18 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
     Ok(())
 }
 
-/// A team would be given folders of the machine that it does not have, or more rights in them. May block.
-pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
-    let folders =
-        |text: &str| team_of(home, name, text).map(|team| team.allowed_dirs).unwrap_or_default();
-    let before = folders(before);
+/// A team would be given something of the machine that it does not have: folders or more rights in them, or an MCP
+/// server, which is a program or an address. May block.
+pub fn gains_of_machine(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let read = |text: &str| team_of(home, name, text).unwrap_or_default();
+    let (before, after) = (read(before), read(after));
     let has = |dir: &AllowedDir| {
-        let mut known = before.iter();
+        let mut known = before.allowed_dirs.iter();
         known.any(|known| known.path == dir.path && known.access >= dir.access)
     };
-    !folders(after).iter().all(has)
+    let mut servers = after.mcp_servers.0.iter();
+    let has_servers = servers.all(|(name, server)| before.mcp_servers.0.get(name) == Some(server));
+    !(has_servers && after.allowed_dirs.iter().all(has))
 }
 
 /// The team that a text describes, by itself: the profiles it names are not looked for. May block.

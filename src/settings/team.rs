@@ -13,6 +13,7 @@ use super::{
     declare::{Group, settings},
     field::Field,
     home::{Home, resolve},
+    mcp_servers::McpServers,
     problem::{Problem, Problems},
     providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
@@ -56,6 +57,9 @@ settings! {
         /// Folders beside the workspace, to read (`ro`) or also to write (`rw`).
         #[example("\n - path: /srv/documents\n   mode: ro")]
         allowed_dirs: Vec<AllowedDir> = Vec::new(),
+        /// Servers that offer it tools over MCP, by name; docs/mcp.md says what each can have.
+        #[example("\n files:\n   command: /usr/local/bin/mcp-server-filesystem\n   args: [.]\n   workspace: ro")]
+        mcp_servers: McpServers = McpServers::default(),
         /// What this team and all teams below it may spend. Absent: no cap.
         budgets: Caps,
         /// Whether it looks back on its work once a day and learns from it.
@@ -240,7 +244,7 @@ impl Setting for AllowedDir {
 }
 
 /// A folder that holds the settings, the store or the teams, or lies in them, is never given away.
-fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
+pub(super) fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("expected an absolute path".into());
     }

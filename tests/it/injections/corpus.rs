@@ -22,11 +22,15 @@ pub(crate) enum Carrier {
     ToolResult,
     /// The description of a tool.
     Description,
+    /// What an MCP server answers.
+    ServerResult,
+    /// What an MCP server says of a tool.
+    ServerDescription,
 }
 
 impl Carrier {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Webhook,
         Self::File,
         Self::Memory,
@@ -34,6 +38,8 @@ impl Carrier {
         Self::Delegated,
         Self::ToolResult,
         Self::Description,
+        Self::ServerResult,
+        Self::ServerDescription,
     ];
 
     /// As tasks name it.
@@ -46,12 +52,14 @@ impl Carrier {
             Self::Delegated => "delegated",
             Self::ToolResult => "tool-result",
             Self::Description => "description",
+            Self::ServerResult => "server-result",
+            Self::ServerDescription => "server-description",
         }
     }
 
     /// A turn that reads it is marked as untrusted. The other ways lead through the team's own folder.
     pub(crate) fn is_untrusted(self) -> bool {
-        matches!(self, Self::Webhook | Self::Memory | Self::Message | Self::Delegated)
+        !matches!(self, Self::File | Self::ToolResult | Self::Description)
     }
 }
 
