@@ -148,18 +148,25 @@ impl Turns {
 }
 
 impl Inner {
-    /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(
+    /// Begins to prepare a turn. Looks at files, so it blocks; unchanged ones are only looked at.
+    fn draft(
         &self,
+        team: &TeamKey,
         assignment: Assignment,
         memory: Arc<str>,
         earlier: Earlier,
-        offers: Offers,
-    ) -> Result<Brief, BriefError> {
+    ) -> Result<Draft, BriefError> {
+        let budget = self.budget(&team.name, &assignment.ancestors)?;
+        let kit = self.kit(&team.name)?;
+        let servers = self.servers(team, &kit);
+        Ok(Draft { assignment, memory, earlier, budget, kit, servers })
+    }
+
+    /// Prepares a turn, with what MCP servers offer. Looks at files, so it blocks.
+    fn brief(&self, draft: Draft, offers: Offers) -> Result<Brief, BriefError> {
+        let Draft { assignment, memory, earlier, budget, kit, .. } = draft;
         let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
-        let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
-        let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner, offers)?;
         self.check_prices(&budget, &part)?;
         // A topic in use is kept in memory, with what was said before something became a secret.
@@ -449,8 +456,22 @@ fn unknown(error: impl ToString) -> BriefError {
 #[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
 enum Prepared {
     Whole(Brief),
-    /// It needs to know what these offer.
-    Servers(Vec<Arc<Server>>, Assignment, Arc<str>, Earlier),
+    /// It needs to know what MCP servers offer.
+    Draft(Draft),
+}
+
+/// A turn that is half prepared.
+struct Draft {
+    assignment: Assignment,
+    memory: Arc<str>,
+    earlier: Earlier,
+    budget: Line,
+    kit: Arc<Kit>,
+    servers: Vec<Arc<Server>>,
+}
+
+fn cut_off() -> BriefError {
+    unknown("preparing the turn failed unexpectedly")
 }
 
 impl Briefing for Turns {
@@ -466,23 +487,18 @@ impl Briefing for Turns {
             };
             let looking = Arc::clone(&inner);
             let prepared = blocking::run(move || {
-                let kit = looking.kit(&team.name)?;
-                let servers = looking.servers(&team, &kit);
-                if servers.is_empty() {
-                    let offers = Offers::default();
-                    return looking.brief(assignment, memory, earlier, offers).map(Prepared::Whole);
+                let draft = looking.draft(&team, assignment, memory, earlier)?;
+                if draft.servers.is_empty() {
+                    return looking.brief(draft, Offers::default()).map(Prepared::Whole);
                 }
-                Ok(Prepared::Servers(servers, assignment, memory, earlier))
+                Ok(Prepared::Draft(draft))
             });
-            let cut_off = |_| Err(unknown("preparing the turn failed unexpectedly"));
-            match prepared.await.unwrap_or_else(cut_off)? {
+            match prepared.await.map_err(|_| cut_off())?? {
                 Prepared::Whole(brief) => Ok(brief),
-                Prepared::Servers(servers, assignment, memory, earlier) => {
-                    let offers = inner.sources.servers.list(&servers).await;
-                    let brief = move || inner.brief(assignment, memory, earlier, offers);
-                    blocking::run(brief).await.unwrap_or_else(|_| {
-                        Err(unknown("preparing the turn failed unexpectedly"))
-                    })
+                Prepared::Draft(draft) => {
+                    let offers = inner.sources.servers.list(&draft.servers).await;
+                    let brief = blocking::run(move || inner.brief(draft, offers));
+                    brief.await.map_err(|_| cut_off())?
                 }
             }
         }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::mcp::server::ServerState;
+use crate::mcp::status::ServerState;
 
 pub const LIST_SERVERS: Endpoint<Rows<McpServerRow>, Empty, McpServerFilter> =
     get("/api/v1/mcp", Read, "Lists the MCP servers of teams, and how they stand.")

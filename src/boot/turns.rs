@@ -101,8 +101,7 @@ impl Services {
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
-        let servers =
-            Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
+        let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             servers: servers.clone(),

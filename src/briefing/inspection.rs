@@ -41,8 +41,7 @@ impl Turns {
             skills.map(|known| item(known.name(), known.source(name), known.description()));
         let subagents = library.subagents();
         let subagents = subagents.map(|known| item(&known.name, name, &known.description));
-        let specs =
-            self.part_of(team).map_or_else(|_| Arc::default(), |part| part.tools.specs());
+        let specs = self.part_of(team).map_or_else(|_| Arc::default(), |part| part.tools.specs());
         let tools = specs.iter().map(|spec| item(&spec.name, PROGRAM, &spec.description));
         Equipment {
             rules: self.0.prompts.rules(&team.name, ancestors),

@@ -291,7 +291,9 @@ fn label(offers: &Offers, allowed: &ToolFilter) -> Label {
 /// Word of servers whose tools are missing.
 fn missing(offers: &Offers) -> Option<String> {
     let servers = listed(offers.missing.iter().map(String::as_str));
-    let note = format!("missing for now, since they cannot be reached: the tools of the MCP servers {servers}");
+    let note = format!(
+        "missing for now, since they cannot be reached: the tools of the MCP servers {servers}"
+    );
     (!offers.missing.is_empty()).then_some(note)
 }
 

@@ -29,6 +29,7 @@ use super::{Sources, Turns, topics::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    mcp::Servers,
     memory::{
         Memory,
         chain::Draft,
@@ -39,7 +40,6 @@ use crate::{
     policy::Policies,
     prompt::compose::Prompts,
     providers::client,
-    mcp::Servers,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},

@@ -113,7 +113,9 @@ pub(super) enum Action {
         all: bool,
     },
     /// List the MCP servers of teams, and how they stand
-    #[command(after_help = "Examples:\n  hivewright teams servers\n  hivewright teams servers research")]
+    #[command(
+        after_help = "Examples:\n  hivewright teams servers\n  hivewright teams servers research"
+    )]
     Servers(McpServerFilter),
     /// End an MCP server of a team; the next turn or call starts it again
     #[command(after_help = "Example:\n  hivewright teams restart-server research github")]

@@ -7,7 +7,7 @@ use hivewright_actors::{blocking, ids::TeamName};
 use super::{State, call::*, error::*, json, listing};
 use crate::{
     api::{endpoint::*, mcp::*, reply::*},
-    mcp::server::Status,
+    mcp::status::Status,
     settings::mcp_servers::McpServer,
 };
 

@@ -25,8 +25,7 @@ const LONGEST_FIELD: usize = 64;
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// What no model API takes at the top of a schema. The server still checks it.
-const NOT_AT_TOP: [&str; 8] =
-    ["allOf", "anyOf", "else", "enum", "if", "not", "oneOf", "then"];
+const NOT_AT_TOP: [&str; 8] = ["allOf", "anyOf", "else", "enum", "if", "not", "oneOf", "then"];
 
 /// A tool of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +88,9 @@ fn read(tool: Tool, wanted: &[String]) -> Result<Option<(Definition, usize)>, St
     let name = tool.name.into_owned();
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(good) {
-        return Err("its name is not made of 1 to 128 letters, digits, `_`, `-`, `.` and `/`".to_owned());
+        return Err(
+            "its name is not made of 1 to 128 letters, digits, `_`, `-`, `.` and `/`".to_owned()
+        );
     }
     if !is_wanted(&name, wanted) {
         return Ok(None);
@@ -182,7 +183,9 @@ fn check(schema: &mut Value, root: &Value) -> Result<(), String> {
             ("properties", Value::Object(fields)) => {
                 for (name, field) in fields {
                     if !is_field(name) {
-                        return Err("a field of its schema has a name that models cannot write".to_owned());
+                        return Err(
+                            "a field of its schema has a name that models cannot write".to_owned()
+                        );
                     }
                     check(field, root)?;
                 }
@@ -191,7 +194,9 @@ fn check(schema: &mut Value, root: &Value) -> Result<(), String> {
                 named.values_mut().try_for_each(|inner| check(inner, root))?;
             }
             ("properties" | "$defs" | "definitions" | "patternProperties", _) => return wrong(),
-            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(inner)) if !inner.is_empty() => {
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(inner))
+                if !inner.is_empty() =>
+            {
                 inner.iter_mut().try_for_each(|inner| check(inner, root))?;
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", _) => return wrong(),
@@ -233,7 +238,9 @@ impl Definition {
         let empty = Map::new();
         let fields = self.schema["properties"].as_object().unwrap_or(&empty);
         let required = self.schema["required"].as_array().into_iter().flatten();
-        if let Some(name) = required.filter_map(Value::as_str).find(|name| !args.contains_key(*name)) {
+        if let Some(name) =
+            required.filter_map(Value::as_str).find(|name| !args.contains_key(*name))
+        {
             return Some(format!("`{name}` is missing"));
         }
         for (name, value) in args {

@@ -36,7 +36,9 @@ pub enum McpError {
 
 fn again(retry_in: Option<Duration>) -> String {
     match retry_in {
-        Some(wait) => format!("; it is tried again in {}", Span(Duration::from_secs(wait.as_secs() + 1))),
+        Some(wait) => {
+            format!("; it is tried again in {}", Span(Duration::from_secs(wait.as_secs() + 1)))
+        }
         None => String::new(),
     }
 }

@@ -125,7 +125,8 @@ fn with_headers(
     session: Option<Arc<str>>,
     headers: HashMap<HeaderName, HeaderValue>,
 ) -> RequestBuilder {
-    let request = request.header(ACCEPT, format!("{EVENTS}, {JSON}")).headers(headers.into_iter().collect());
+    let request =
+        request.header(ACCEPT, format!("{EVENTS}, {JSON}")).headers(headers.into_iter().collect());
     match session {
         Some(session) => request.header(SESSION, &*session),
         None => request,

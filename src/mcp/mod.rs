@@ -27,9 +27,12 @@ pub mod fault;
 mod flood;
 mod http;
 mod lines;
+mod link;
+mod opening;
 mod program;
 pub mod result;
 pub mod server;
+pub mod status;
 #[cfg(test)]
 mod tests;
 

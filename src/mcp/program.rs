@@ -34,7 +34,8 @@ const REMARK: usize = 2 << 10;
 /// What is shown of it, in characters.
 const SHOWN: usize = 300;
 
-pub(super) type Streams = AsyncRwTransport<rmcp::RoleClient, Bounded<OwnedReadHalf>, OwnedWriteHalf>;
+pub(super) type Streams =
+    AsyncRwTransport<rmcp::RoleClient, Bounded<OwnedReadHalf>, OwnedWriteHalf>;
 
 /// A program that runs.
 pub(super) struct Running {
@@ -54,7 +55,10 @@ impl Remark {
     pub(super) fn last(&self) -> Option<String> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = shown(&String::from_utf8_lossy(&kept));
-        text.lines().rev().find(|line| !line.trim().is_empty()).map(|line| excerpt::line(line.trim(), SHOWN))
+        text.lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .map(|line| excerpt::line(line.trim(), SHOWN))
     }
 
     async fn follow(self, mut errors: ChildStderr) {
@@ -80,11 +84,8 @@ pub(super) async fn start(
     let McpServer { args, workspace, network, read_dirs, trusted, .. } = &server.config;
     let window = match workspace {
         FolderAccess::ReadWrite if !trusted => {
-            let worker = Worker {
-                team: server.team.name.clone(),
-                task: "mcp".into(),
-                tool: server.key(),
-            };
+            let worker =
+                Worker { team: server.team.name.clone(), task: "mcp".into(), tool: server.key() };
             let window = server.grounds.taint.begin_for_command(worker, &server.workspace);
             Some(window.await.map_err(|error| error.to_string())?)
         }
@@ -102,7 +103,9 @@ pub(super) async fn start(
         env,
     };
     let process = server.grounds.sandbox.serve(job).await.map_err(|error| match error {
-        crate::sandbox::process::SandboxError::Start(cause) => format!("it cannot be started: {cause}"),
+        crate::sandbox::process::SandboxError::Start(cause) => {
+            format!("it cannot be started: {cause}")
+        }
         error => error.to_string(),
     })?;
     tokio::spawn(remark.clone().follow(process.errors));

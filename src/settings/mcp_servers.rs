@@ -163,7 +163,8 @@ impl Setting for BTreeMap<String, String> {
 }
 
 fn is_name(name: &str) -> bool {
-    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    let good =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(good) && name != RESERVED
 }
 

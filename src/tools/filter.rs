@@ -98,7 +98,8 @@ impl ToolFilter {
                 fixed.starts_with(beginning) || is_wild(pattern) && beginning.starts_with(fixed)
             })
         };
-        self.allowed.iter().any(meets) && self.within.iter().all(|filter| filter.could_allow(beginning))
+        self.allowed.iter().any(meets)
+            && self.within.iter().all(|filter| filter.could_allow(beginning))
     }
 
     /// The same, and one tool more, whatever else is said.

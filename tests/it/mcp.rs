@@ -23,7 +23,8 @@ limits: {rate: {ws: {per_minute: 0, burst: 1}}}
 topics: {model: never}
 ";
 /// Calls of servers are not asked about.
-const ALLOWED: &str = "store: {durability: process}\npolicy: [{id: mcp, effect: allow, resource: \"mcp:*\"}]\n";
+const ALLOWED: &str =
+    "store: {durability: process}\npolicy: [{id: mcp, effect: allow, resource: \"mcp:*\"}]\n";
 pub(crate) const FAKE: &str = include_str!("mcp/fake-server.js");
 /// The value that a server is given, and that nobody may see.
 const SECRET: &str = "canary-mcp-9c41d7e2b06f83a5";
@@ -43,7 +44,8 @@ fn installed() -> Option<PathBuf> {
 
 /// Where node is; none where tests do without.
 fn node() -> Option<&'static str> {
-    let found = ["/usr/bin/node", "/usr/local/bin/node"].into_iter().find(|path| Path::new(path).exists());
+    let found =
+        ["/usr/bin/node", "/usr/local/bin/node"].into_iter().find(|path| Path::new(path).exists());
     assert!(found.is_some() || is_quick(), "node is missing");
     found
 }
@@ -66,7 +68,9 @@ pub(crate) fn fake(service: &Service, more: &str) -> String {
     let folder = service.path("mcp");
     let folder = folder.display();
     let node = node().unwrap_or_default();
-    format!(" fake: {{command: {node}, args: [{folder}/fake-server.js], read_dirs: [{folder}]{more}}}\n")
+    format!(
+        " fake: {{command: {node}, args: [{folder}/fake-server.js], read_dirs: [{folder}]{more}}}\n"
+    )
 }
 
 /// A running service whose main team has the server that misbehaves.
@@ -178,7 +182,8 @@ async fn the_reference_servers_work_as_they_are() {
     let sum = call(&mut client, "mcp__remote__get-sum", json!({"a": 2, "b": 3})).await;
     let file = json!({"path": "note.txt", "content": "from a server"});
     let written = call(&mut client, "mcp__files__write_file", file).await;
-    let known = json!({"entities": [{"name": "Ann", "entityType": "person", "observations": ["is here"]}]});
+    let known =
+        json!({"entities": [{"name": "Ann", "entityType": "person", "observations": ["is here"]}]});
     let kept = call(&mut client, "mcp__memory__create_entities", known).await;
     let graph = call(&mut client, "mcp__memory__read_graph", json!({})).await;
     let time = call(&mut client, "mcp__time__get_current_time", json!({"timezone": "UTC"})).await;
@@ -188,8 +193,14 @@ async fn the_reference_servers_work_as_they_are() {
     assert_eq!(echo, marked);
     assert!(sum.contains("The sum of 2 and 3 is 5"), "{sum}");
     assert!(written.contains("Successfully wrote"), "{written}");
-    assert_eq!(fs::read_to_string(service.path("run/teams/main/note.txt")).unwrap(), "from a server");
-    assert!(kept.starts_with("got [") && kept.contains("Ann") && !kept.contains("from the MCP"), "{kept}");
+    assert_eq!(
+        fs::read_to_string(service.path("run/teams/main/note.txt")).unwrap(),
+        "from a server"
+    );
+    assert!(
+        kept.starts_with("got [") && kept.contains("Ann") && !kept.contains("from the MCP"),
+        "{kept}"
+    );
     assert!(graph.contains("is here"), "{graph}");
     assert!(time.contains("UTC"), "{time}");
     // The value was there, and nobody sees it.
@@ -197,7 +208,11 @@ async fn the_reference_servers_work_as_they_are() {
     assert!(!env.contains("CARGO") && !env.contains(SECRET), "{env}");
     let row = row(&service, "everything").await;
     assert_eq!((&row["state"], &row["transport"]), (&json!("ready"), &json!("stdio")), "{row}");
-    assert_eq!(row["tools"], json!(["echo", "get-env", "get-structured-content", "get-sum"]), "{row}");
+    assert_eq!(
+        row["tools"],
+        json!(["echo", "get-env", "get-structured-content", "get-sum"]),
+        "{row}"
+    );
     let listed = service.run(&["teams", "servers", "main"], "").await;
     assert!(listed.stdout.contains("remote") && listed.stdout.contains("ready"), "{listed:?}");
     // What a server wrote that is not trusted is labelled, also while it lives.
@@ -237,7 +252,10 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
         before = pid(&again);
     }
     let row = row(&service, "fake").await;
-    assert!(row["last_error"].as_str().is_some_and(|error| error.contains("sends far more")), "{row}");
+    assert!(
+        row["last_error"].as_str().is_some_and(|error| error.contains("sends far more")),
+        "{row}"
+    );
     // What it shouted was not kept.
     let status = fs::read_to_string(format!("/proc/{}/status", service.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
@@ -276,21 +294,39 @@ async fn bad_definitions_are_left_out_and_the_rest_is_offered() {
 
     let answer = call(&mut client, "mcp__fake__echo", json!({"words": "still"})).await;
     let row = row(&service, "fake").await;
-    let tools = service.until("/api/v1/teams/main", |team| team["tools"].is_array()).await["tools"].take();
+    let tools =
+        service.until("/api/v1/teams/main", |team| team["tools"].is_array()).await["tools"].take();
 
     assert!(answer.contains("echo still"), "{answer}");
     let left_out = row["left_out"].to_string();
-    for reason in ["`deep`: its schema is nested", "`wide`: its schema has", "`list`: its schema is not", "`away`: its schema refers"] {
+    for reason in [
+        "`deep`: its schema is nested",
+        "`wide`: its schema has",
+        "`list`: its schema is not",
+        "`away`: its schema refers",
+    ] {
         assert!(left_out.contains(reason), "{reason}: {left_out}");
     }
-    assert!(left_out.contains("its name is not made of") && left_out.contains("at most 128 tools"), "{left_out}");
+    assert!(
+        left_out.contains("its name is not made of") && left_out.contains("at most 128 tools"),
+        "{left_out}"
+    );
     assert_eq!(row["tools"].as_array().unwrap().len(), 128, "{row}");
-    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
     // Two that models would call by one name are one.
-    assert_eq!(names.iter().filter(|name| **name == "mcp__fake__same_name").count(), 1, "{names:?}");
-    let marked = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "mcp__fake__quiet").unwrap();
-    assert_eq!(marked["description"], "A tool of the MCP server `fake`, which describes it so: Reads.");
+    assert_eq!(
+        names.iter().filter(|name| **name == "mcp__fake__same_name").count(),
+        1,
+        "{names:?}"
+    );
+    let marked =
+        tools.as_array().unwrap().iter().find(|tool| tool["name"] == "mcp__fake__quiet").unwrap();
+    assert_eq!(
+        marked["description"],
+        "A tool of the MCP server `fake`, which describes it so: Reads."
+    );
 }
 
 /// TO-139, TO-138: a server that cannot be had is told of, and the turn goes on; it is left alone for a while.
@@ -301,7 +337,8 @@ async fn a_team_works_on_without_a_server_that_cannot_be_had() {
     }
     let service = home(ALLOWED, "");
     let broken = fake(&service, ", env: {FAKE: broken}").replace(" fake:", " broken:");
-    let mute = fake(&service, ", env: {FAKE: mute}, connect_timeout: 1s").replace(" fake:", " mute:");
+    let mute =
+        fake(&service, ", env: {FAKE: mute}, connect_timeout: 1s").replace(" fake:", " mute:");
     let gone = " gone: {command: /nonexistent/server}\n far: {url: \"http://127.0.0.1:9/mcp\"}\n";
     service.write("run/teams/main/config.yaml", &team(&format!("{broken}{mute}{gone}")));
     let service = service.started().await;
@@ -323,7 +360,8 @@ async fn a_team_works_on_without_a_server_that_cannot_be_had() {
         assert_eq!(row["state"], "failing", "{row}");
         assert!(row["last_error"].as_str().is_some_and(|error| error.contains(reason)), "{row}");
     }
-    let (status, row) = service.api("POST", "/api/v1/mcp/main/broken/restart", Some(json!({}))).await;
+    let (status, row) =
+        service.api("POST", "/api/v1/mcp/main/broken/restart", Some(json!({}))).await;
     assert_eq!((status, &row["data"]["server"]), (200, &json!("broken")), "{row}");
 }
 
@@ -343,7 +381,8 @@ async fn a_call_of_a_server_that_is_not_trusted_waits_for_a_person() {
     let mut client = service.connect().await;
 
     client.say("m", "#call mcp__fake__quiet {}\n#reply got {result}").await;
-    let held = service.until("/api/v1/approvals?status=pending", |held| held[0]["id"].is_string()).await;
+    let held =
+        service.until("/api/v1/approvals?status=pending", |held| held[0]["id"].is_string()).await;
     let word = json!({"decision": "deny", "digest": held[0]["digest"], "note": "no"});
     let id = held[0]["id"].as_str().unwrap();
     service.api("POST", &format!("/api/v1/approvals/{id}"), Some(word)).await;
@@ -351,7 +390,10 @@ async fn a_call_of_a_server_that_is_not_trusted_waits_for_a_person() {
     assert_eq!(held[0]["tool"], "mcp__fake__quiet", "{held}");
     assert!(denied["content"].as_str().is_some_and(|text| text.contains("no")), "{denied}");
 
-    service.write("run/teams/main/config.yaml", &team(&fake(&service, &format!("{bomb}, trusted: true"))));
+    service.write(
+        "run/teams/main/config.yaml",
+        &team(&fake(&service, &format!("{bomb}, trusted: true"))),
+    );
     let looked = call(&mut client, "mcp__fake__quiet", json!({})).await;
     assert!(looked.contains("no tool quiet"), "{looked}");
 }
@@ -369,7 +411,10 @@ async fn servers_follow_their_lists_and_their_settings() {
 
     let unknown = call(&mut client, "mcp__fake__late", json!({})).await;
     let learnt = call(&mut client, "mcp__fake__learn", json!({})).await;
-    until("the list is known", async || row(&service, "fake").await["tools"].to_string().contains("late")).await;
+    until("the list is known", async || {
+        row(&service, "fake").await["tools"].to_string().contains("late")
+    })
+    .await;
     let late = call(&mut client, "mcp__fake__late", json!({})).await;
     assert!(unknown.contains("not available") && learnt.contains("learnt"), "{unknown} {learnt}");
     assert!(late.contains("I am new"), "{late}");
@@ -413,12 +458,57 @@ async fn a_hundred_calls_with_random_cancels_leave_no_process() {
     let told = heard.matches(',').count();
     let script = script(&service);
     let running = processes(&script);
-    println!("{stopped} calls stopped; the server heard of at least {told}; {running} processes run");
+    println!(
+        "{stopped} calls stopped; the server heard of at least {told}; {running} processes run"
+    );
 
     assert!(stopped > 10 && told > 5, "{stopped} {heard}");
     service.signal("TERM");
     assert_eq!(service.ended().await, Some(0), "{}", service.log());
     until_there_are(0, &script).await;
+}
+
+/// SC-45: a program has no network unless its settings say so.
+#[actix::test]
+async fn a_server_reaches_the_network_only_if_it_is_given_it() {
+    if node().is_none() {
+        return;
+    }
+    let service = home(ALLOWED, "");
+    let servers =
+        fake(&service, "") + &fake(&service, ", network: on").replace(" fake:", " online:");
+    service.write("run/teams/main/config.yaml", &team(&servers));
+    let service = service.started().await;
+    let mut client = service.connect().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = json!({ "port": listener.local_addr().unwrap().port() });
+
+    let without = call(&mut client, "mcp__fake__reach", there.clone()).await;
+    let with = call(&mut client, "mcp__online__reach", there).await;
+
+    assert!(without.contains("refused E"), "{without}");
+    assert!(with.ends_with("reached"), "{with}");
+}
+
+/// EN-105, EN-108: a command-line agent has them like all tools of its team.
+#[actix::test]
+async fn a_command_line_agent_calls_tools_of_servers() {
+    let claude = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder");
+    let claude = claude.join("agents/node_modules/.bin/claude");
+    if node().is_none() || !claude.exists() {
+        assert!(is_quick(), "{} is missing", claude.display());
+        return;
+    }
+    let config = format!("{ALLOWED}engines:\n  claude: {{binary: {}}}\n", claude.display());
+    let service = home(&config, "");
+    let servers = fake(&service, "");
+    service.write("run/teams/main/config.yaml", &format!("sdk: claude\n{}", team(&servers)));
+    let service = service.started().await;
+    let mut client = service.connect().await;
+
+    let answer = call(&mut client, "mcp__fake__echo", json!({"words": "there"})).await;
+
+    assert!(answer.contains("echo there of "), "{answer}");
 }
 
 /// OR-89: where no team has a server, nothing is started for servers; where one has, nothing is before it is used.
@@ -431,7 +521,8 @@ async fn nothing_is_started_before_a_server_is_needed() {
         let tasks = fs::read_dir(format!("/proc/{}/task", service.pid())).unwrap().flatten();
         let names = tasks.map(|task| {
             let mut name = String::new();
-            let _ = fs::File::open(task.path().join("comm")).and_then(|mut file| file.read_to_string(&mut name));
+            let _ = fs::File::open(task.path().join("comm"))
+                .and_then(|mut file| file.read_to_string(&mut name));
             name
         });
         names.filter(|name| name.trim() == "mcp").count()

@@ -108,12 +108,7 @@ impl Life {
         group: Option<Group>,
     ) -> Self {
         let (reports, orders) = control.into_split();
-        Self {
-            orders: Some(orders),
-            reports,
-            child: Some(child),
-            left: Some((scratch, group)),
-        }
+        Self { orders: Some(orders), reports, child: Some(child), left: Some((scratch, group)) }
     }
 
     /// Waits until nothing of it is left. Says why, if that was not its own doing.

@@ -144,10 +144,8 @@ fn leave(ended: Result<i32, Missing>, control: &UnixStream) -> ! {
 
 fn enter_namespaces(plan: &Plan) -> Result<(), Missing> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    let mut flags = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS;
+    let mut flags =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     flags.set(UnshareFlags::NEWNET, !plan.has_network());
     sys::unshare(flags).map_err(Missing::of(Layer::Namespaces, "unshare"))?;
     let maps = [

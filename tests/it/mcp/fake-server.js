@@ -2,6 +2,7 @@
 "use strict";
 const { spawn } = require("node:child_process");
 const fs = require("node:fs");
+const net = require("node:net");
 const readline = require("node:readline");
 
 const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
@@ -19,7 +20,7 @@ function nested(depth) {
 }
 
 function tools() {
-  const all = ["echo", "die", "hang", "slow", "shout", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env"].map(
+  const all = ["echo", "die", "hang", "slow", "shout", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env", "reach"].map(
     (name) => tool(name),
   );
   if (late) all.push(tool("late"));
@@ -89,6 +90,11 @@ const calls = {
   },
   cancelled: (id) => text(id, JSON.stringify(cancelled)),
   env: (id) => text(id, Object.keys(process.env).sort().join(" ")),
+  reach: (id, args) => {
+    const socket = net.connect(args.port, "127.0.0.1", () => socket.end());
+    socket.on("error", (error) => text(id, `refused ${error.code}`));
+    socket.on("close", (failed) => failed || text(id, "reached"));
+  },
   words: (id, args) => {
     const words = JSON.parse(fs.readFileSync(`${__dirname}/words.json`, "utf8"));
     text(id, words.results.slice(args.from, args.from + 8).join("\n\n"));
