@@ -139,10 +139,10 @@ impl Drop for Remote {
 /// The folder with the Python that a virtual environment is made of, if no system folder holds it.
 fn python(installed: &Path) -> String {
     let real = installed.join("python/bin/python3").canonicalize().expect("a Python");
-    match real.starts_with("/usr") {
-        true => String::new(),
-        false => format!(", {}", real.parent().and_then(Path::parent).expect("a folder").display()),
+    if real.starts_with("/usr") {
+        return String::new();
     }
+    format!(", {}", real.parent().and_then(Path::parent).expect("a folder").display())
 }
 
 /// TO-137, TO-10, OP-122, MV-45: programs and an address, from npm and PyPI, as they are.
@@ -231,9 +231,10 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
     }
     let service = with_fake(", call_timeout: 2s").await;
     let mut client = service.connect().await;
-    let pid = |answer: &str| answer.rsplit(' ').next().unwrap_or_default().to_owned();
+    // Each process has another number.
+    let number = |answer: &str| answer.rsplit(' ').next().unwrap_or_default().to_owned();
 
-    let mut before = pid(&call(&mut client, "mcp__fake__echo", json!({"words": "one"})).await);
+    let mut before = number(&call(&mut client, "mcp__fake__echo", json!({"words": "one"})).await);
     for (tool, told) in [
         ("die", "ended during the call; whether the call took effect is not known"),
         ("hang", "Timed out after 2000 ms"),
@@ -248,8 +249,8 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
         assert!(failed.contains(told), "{tool}: {failed}");
         assert!(took < Duration::from_secs(20), "{tool}: {took:?}");
         assert!(again.contains("echo again of "), "{tool}: {again}\n{}", service.log());
-        assert_ne!(before, pid(&again), "{tool}");
-        before = pid(&again);
+        assert_ne!(before, number(&again), "{tool}");
+        before = number(&again);
     }
     let row = row(&service, "fake").await;
     assert!(

@@ -12,6 +12,7 @@ const tool = (name, description = name, inputSchema = object, more = {}) => ({ n
 const cancelled = [];
 const mode = process.env.FAKE ?? "";
 let late = false;
+const born = Math.random();
 
 function nested(depth) {
   let schema = { type: "string" };
@@ -33,8 +34,8 @@ function tools() {
       tool("away", "a", { type: "object", properties: { a: { $ref: "https://evil.example/schema" } } }),
       tool("odd name\nwith lines"),
       tool("x".repeat(120), "long"),
-      tool("same.name"),
-      tool("same/name"),
+      tool("same_name"),
+      tool("same_name"),
       tool("quiet", "Reads.", object, { annotations: { readOnlyHint: true, idempotentHint: true } }),
     );
     for (let n = 0; n < 300; n += 1) all.push(tool(`many${n}`));
@@ -48,7 +49,7 @@ function tools() {
 }
 
 const calls = {
-  echo: (id, args) => text(id, `echo ${args.words ?? ""} of ${process.pid}`),
+  echo: (id, args) => text(id, `echo ${args.words ?? ""} of ${born}`),
   die: () => process.exit(3),
   hang: () => {
     for (;;);

@@ -33,7 +33,13 @@ export function servers(source) {
         ? fold(`${several(row.left_out.length, "tool")} left out`, make("span", {}, clean(row.left_out.join("; "))))
         : null,
       row.last_error
-        ? make("span", { class: "clip muted", title: clean(row.last_error) }, since(row.last_error_at), " ", clean(row.last_error))
+        ? make(
+            "span",
+            { class: "clip muted", title: clean(row.last_error) },
+            since(row.last_error_at),
+            " ",
+            clean(row.last_error),
+          )
         : null,
       may("operate") ? button("Restart", "again", (pressed) => restart(pressed, row)) : null,
     );
