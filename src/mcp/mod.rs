@@ -233,6 +233,15 @@ impl Servers {
         runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
     }
 
+    /// Ends the servers of teams that are stopped at once; the next call starts them again.
+    pub async fn rest(&self, teams: &[TeamName]) {
+        let all = self.all();
+        let of_teams = all.iter().filter(|server| teams.contains(&server.team.name));
+        let ending = join_all(of_teams.map(|server| server.restart()));
+        // What has not ended by then ends without anybody waiting for it.
+        let _ = tokio::time::timeout(END, ending).await;
+    }
+
     /// Ends all servers.
     pub async fn end(&self) {
         let all = self.all();

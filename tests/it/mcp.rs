@@ -428,6 +428,11 @@ async fn servers_follow_their_lists_and_their_settings() {
     assert!(again.contains("echo awake"), "{again}");
 
     let script = script(&service);
+    let now = Some(json!({ "now": true }));
+    service.api("POST", "/api/v1/pause", now).await;
+    until_there_are(0, &script).await;
+    service.api("POST", "/api/v1/resume", Some(json!({}))).await;
+
     call(&mut client, "mcp__fake__spawn", json!({ "seconds": seconds })).await;
     service.write("run/teams/main/config.yaml", "max_steps: 300\nallowed_tools: [\"@files\"]\n");
     client.ask("hello").await;
