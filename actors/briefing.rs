@@ -88,6 +88,8 @@ pub struct Brief {
     pub system: Arc<SystemPrompt>,
     /// What it may call.
     pub tools: Arc<dyn Toolset>,
+    /// How far what it is told of its tools may be believed.
+    pub label: Label,
     /// What answers.
     pub engine: Arc<dyn Engine>,
     /// The kind of engine, for the journal.

@@ -126,6 +126,14 @@ pub struct UnknownWord {
     pub words: &'static [&'static str],
 }
 
+/// Characters that nobody sees, and that a model reads all the same: they make two names look the same, turn the text
+/// around them, or hide words in it.
+pub fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
 /// Names in backticks, for a message.
 pub fn quoted(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -25,6 +25,7 @@ use hivewright_actors::{
 use crate::{
     engines::{Engines, ModelChoice, UnknownProfile},
     logging::Secrets,
+    mcp::{Offers, Servers, server::Server},
     memory::Memory,
     policy::Policies,
     prompt::{
@@ -125,6 +126,7 @@ pub struct Sources {
     pub changes: Changes,
     pub rules: Policies,
     pub taint: Taint,
+    pub servers: Servers,
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
@@ -151,18 +153,26 @@ impl Turns {
 }
 
 impl Inner {
-    /// Prepares a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn brief(
+    /// Begins to prepare a turn. Looks at files, so it blocks; unchanged ones are only looked at.
+    fn draft(
         &self,
+        team: &TeamKey,
         assignment: Assignment,
         memory: Arc<str>,
         earlier: Earlier,
-    ) -> Result<Brief, BriefError> {
+    ) -> Result<Draft, BriefError> {
+        let budget = self.budget(&team.name, &assignment.ancestors)?;
+        let kit = self.kit(&team.name)?;
+        let servers = self.servers(team, &kit);
+        Ok(Draft { assignment, memory, earlier, budget, kit, servers })
+    }
+
+    /// Prepares a turn, with what MCP servers offer. Looks at files, so it blocks.
+    fn brief(&self, draft: Draft, offers: Offers) -> Result<Brief, BriefError> {
+        let Draft { assignment, memory, earlier, budget, kit, .. } = draft;
         let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
-        let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
-        let kit = self.kit(&name)?;
-        let part = self.part(&name, &kit, &options, inner)?;
+        let part = self.part(&name, &kit, &options, inner, offers)?;
         self.check_prices(&budget, &part)?;
         // A topic in use is kept in memory, with what was said before something became a secret.
         let names = kit.models.scrubbers.names();
@@ -193,6 +203,7 @@ impl Inner {
         Ok(Brief {
             system: composed.system,
             tools: if reports { report::with_report(tools) } else { tools },
+            label: part.label,
             engine: part.engine.clone(),
             sdk: part.sdk.as_str().to_owned(),
             provider: part.provider.clone(),
@@ -304,6 +315,14 @@ impl Inner {
         let kit = Arc::new(self.make_kit(name, team, models, policy, agents)?);
         lock(&self.kits).insert(name.clone(), kit.clone());
         Ok(kit)
+    }
+
+    /// The MCP servers whose tools a team may have.
+    fn servers(&self, team: &TeamKey, kit: &Kit) -> Vec<Arc<Server>> {
+        let settings = &kit.team.mcp_servers;
+        let mut servers = self.servers.of_team(team, settings, &kit.grant.workspace);
+        servers.retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.key())));
+        servers
     }
 
     /// The models there are now.
@@ -442,6 +461,28 @@ fn unknown(error: impl ToString) -> BriefError {
     BriefError { code: Code::Internal, message: error.to_string() }
 }
 
+/// How far a turn is prepared.
+#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
+enum Prepared {
+    Whole(Brief),
+    /// It needs to know what MCP servers offer.
+    Draft(Draft),
+}
+
+/// A turn that is half prepared.
+struct Draft {
+    assignment: Assignment,
+    memory: Arc<str>,
+    earlier: Earlier,
+    budget: Line,
+    kit: Arc<Kit>,
+    servers: Vec<Arc<Server>>,
+}
+
+fn cut_off() -> BriefError {
+    unknown("preparing the turn failed unexpectedly")
+}
+
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
@@ -453,8 +494,22 @@ impl Briefing for Turns {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let brief = blocking::run(move || inner.brief(assignment, memory, earlier));
-            brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
+            let looking = Arc::clone(&inner);
+            let prepared = blocking::run(move || {
+                let draft = looking.draft(&team, assignment, memory, earlier)?;
+                if draft.servers.is_empty() {
+                    return looking.brief(draft, Offers::default()).map(Prepared::Whole);
+                }
+                Ok(Prepared::Draft(draft))
+            });
+            match prepared.await.map_err(|_| cut_off())?? {
+                Prepared::Whole(brief) => Ok(brief),
+                Prepared::Draft(draft) => {
+                    let offers = inner.sources.servers.list(&draft.servers).await;
+                    let brief = blocking::run(move || inner.brief(draft, offers));
+                    brief.await.map_err(|_| cut_off())?
+                }
+            }
         }
         .boxed()
     }

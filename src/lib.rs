@@ -13,6 +13,7 @@ pub mod http;
 pub mod import;
 mod json_limits;
 pub mod logging;
+pub mod mcp;
 pub mod memory;
 pub mod policy;
 pub mod prompt;

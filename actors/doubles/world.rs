@@ -42,7 +42,7 @@ use crate::{
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     storage::StorageError,
     store::{Store, records::digest},
-    task::Code,
+    task::{Code, Label},
 };
 
 thread_local! {
@@ -124,6 +124,7 @@ impl Briefing for Briefs {
                 sdk: "native".to_owned(),
                 system: Arc::default(),
                 tools: Arc::new(this.tools),
+                label: Label::Trusted,
                 engine: Arc::new(this.engine),
                 provider: "offline".to_owned(),
                 model: "scripted".to_owned(),

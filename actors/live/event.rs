@@ -52,6 +52,8 @@ words! {
         MemoryChanged = "memory.changed",
         /// The vault holds something else.
         VaultChanged = "vault.changed",
+        /// An MCP server of a team started, ended or failed.
+        McpChanged = "mcp.changed",
         /// A team has spent something.
         UsageChanged = "usage.changed",
         /// A settings file was read again.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::words::{pieces, readable};
+use crate::text::is_unseen;
 
 /// The longest name, in characters.
 pub(super) const MAX_CHARS: usize = 40;
@@ -43,13 +44,6 @@ fn tidy(name: &str) -> Option<String> {
     let tidied = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let tidied = cut(&tidied, MAX_CHARS);
     (!tidied.is_empty()).then(|| tidied.to_owned())
-}
-
-/// Characters that would make two names look the same, or turn the text around them.
-fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// As many whole content words as fit. Only a first word that is too long is cut.

@@ -313,7 +313,8 @@ async fn history_of(
     brief: &Brief,
 ) -> Result<LaneHistory, StorageError> {
     let compacts = task.kind == Kind::Compact;
-    let reader = |scope| Reader { scope, label: task.label, clean: brief.clean.clone() };
+    let label = task.label.max(brief.label);
+    let reader = |scope| Reader { scope, label, clean: brief.clean.clone() };
     // A team without topics has no conversation that could be summarised.
     let scope = Scope::of(task).filter(|_| !compacts || task.lane.topic.is_some());
     let wanted = scope.map(reader);

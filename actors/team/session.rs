@@ -165,6 +165,7 @@ impl Session {
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
         let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);
         let mut turn = turn.within(brief.room, overhead, earlier);
+        turn.label = turn.label.max(brief.label);
         let caller = Arc::new(Caller::of(task));
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
         let limit = own_limit.unwrap_or(brief.turn_timeout);

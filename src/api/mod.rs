@@ -44,6 +44,7 @@ pub mod input;
 pub mod jobs;
 pub mod logins;
 pub mod logs;
+pub mod mcp;
 pub mod me;
 pub mod memories;
 pub mod messages;

@@ -80,6 +80,7 @@ impl Served {
             memory: services.memory,
             changes: services.changes,
             taint: services.taint,
+            servers: services.servers,
             office: services.office,
             rules: services.rules,
             explainer: Arc::new(move |team, tool, args, subject| {

@@ -41,6 +41,7 @@ use crate::{
     engines::native::retry::RetryPolicy,
     http::{auth::authenticator::Authenticator, origin::Gate},
     logging::keeper,
+    mcp::Servers,
     settings::{
         channels::{Channels, TopicModel},
         config,
@@ -119,6 +120,7 @@ pub struct Service {
     _reload: Reload,
     _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
+    servers: Servers,
     _lock: Lock,
 }
 
@@ -161,6 +163,7 @@ impl Service {
         let upkeep = upkeep.start();
         let parts = parts::look(&context, &spine, open_tasks).await;
         let gate = Gate::new(&config.server);
+        let servers = services.servers.clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
         let reload = Reload::start(&context, &spine, &gate, disk, backups);
@@ -187,6 +190,7 @@ impl Service {
             _reload: reload,
             _unparking: unparking,
             _upkeep: upkeep,
+            servers,
             _lock: opened.lock,
         })
     }
@@ -239,6 +243,7 @@ impl Service {
                 "some turns did not reach a commit point; they go on after the next start"
             );
         }
+        self.servers.end().await;
         self.spine.channel.do_send(Shutdown);
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.nobody_is_connected()).await;
         self.spine.live.end();

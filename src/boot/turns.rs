@@ -26,6 +26,7 @@ use super::{
 use crate::{
     briefing::{Sources, Turns, topics::Till},
     engines::Engines,
+    mcp::Servers,
     memory::Memory,
     policy::Policies,
     prompt::compose::Prompts,
@@ -62,6 +63,7 @@ pub(super) struct Services {
     pub(super) office: Office,
     pub(super) desk: Desk,
     pub(super) outlook: Outlook,
+    pub(super) servers: Servers,
     pub(super) turns: Turns,
     pub(super) last_caps: LastCaps,
     ledger: Ledger,
@@ -101,8 +103,11 @@ impl Services {
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
+        let (vault, live_events) = (context.vault.clone(), spine.live.clone());
+        let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
         let turns = Turns::new(Sources {
             rules: rules.clone(),
+            servers: servers.clone(),
             taint: taint.clone(),
             home: home.clone(),
             live: live.clone(),
@@ -136,6 +141,7 @@ impl Services {
             office,
             desk,
             outlook,
+            servers,
             turns,
             last_caps,
             ledger,
@@ -189,6 +195,7 @@ impl Services {
             Arc::new(Waiting(spine.approvals.clone())),
             Arc::new(self.ledger.clone()),
             Arc::new(self.last_caps.clone()),
+            Arc::new(self.servers.clone()),
         ]
     }
 }

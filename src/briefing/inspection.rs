@@ -15,14 +15,16 @@ use serde_json::Value;
 use super::{Turns, part::Part};
 use crate::{
     api::teams::{Equipment, PROGRAM, TeamItem},
+    mcp::Servers,
     tools::judge::Judgement,
 };
 
 impl Turns {
     /// What a team works with as itself.
-    fn part_of(&self, team: &TeamName) -> Result<Arc<Part>, BriefError> {
-        let kit = self.0.kit(team)?;
-        self.0.part(team, &kit, &Options::default(), false)
+    fn part_of(&self, team: &TeamKey) -> Result<Arc<Part>, BriefError> {
+        let kit = self.0.kit(&team.name)?;
+        let offers = Servers::offers(&self.0.servers(team, &kit));
+        self.0.part(&team.name, &kit, &Options::default(), false, offers)
     }
 
     /// What a team has to work with now. A team that cannot work has no tools. Blocks.
@@ -39,8 +41,7 @@ impl Turns {
             skills.map(|known| item(known.name(), known.source(name), known.description()));
         let subagents = library.subagents();
         let subagents = subagents.map(|known| item(&known.name, name, &known.description));
-        let specs =
-            self.part_of(&team.name).map_or_else(|_| Arc::default(), |part| part.tools.specs());
+        let specs = self.part_of(team).map_or_else(|_| Arc::default(), |part| part.tools.specs());
         let tools = specs.iter().map(|spec| item(&spec.name, PROGRAM, &spec.description));
         Equipment {
             rules: self.0.prompts.rules(&team.name, ancestors),
@@ -59,7 +60,7 @@ impl Turns {
         args: &Value,
         subject: &Subject,
     ) -> Result<Judgement, String> {
-        let part = self.part_of(&team.name).map_err(|error| error.message)?;
+        let part = self.part_of(team).map_err(|error| error.message)?;
         let lane = Lane { team: team.name.clone(), topic: None };
         let task = Task {
             generation: team.generation,

@@ -6,13 +6,14 @@ use hivewright_actors::{
     briefing::{BriefError, Price},
     engine::Engine,
     ids::TeamName,
-    task::{Cycle, Options},
+    task::{Cycle, Label, Options},
     tool::Toolset,
 };
 
 use super::{Inner, Kit, config_error, lock};
 use crate::{
     engines,
+    mcp::Offers,
     prompt::{
         compose::{Availability, Cast},
         library::Library,
@@ -28,6 +29,7 @@ use crate::{
         contract::Tool,
         filter::{FilterError, ToolFilter},
         host::TeamTools,
+        mcp,
         propose_change::ProposeChange,
         registry,
         toolbox::Made,
@@ -61,6 +63,7 @@ pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
         "!@trust",
         "!@topics",
         "!@plugins",
+        "!@mcp",
         "!vault_delete",
         "!vault_set",
     ];
@@ -74,6 +77,10 @@ pub(super) struct Part {
     /// The role in which it looks back at itself.
     cycle: Option<Cycle>,
     workspace: Arc<Workspace>,
+    /// What the MCP servers of the team offered when its tools were chosen.
+    offers: Offers,
+    /// How far what it is told of its tools may be believed.
+    pub(super) label: Label,
     pub(super) tools: TeamTools,
     pub(super) toolset_hash: String,
     pub(super) builtins: Vec<Availability>,
@@ -96,6 +103,7 @@ impl Inner {
         kit: &Kit,
         options: &Options,
         inner: bool,
+        offers: Offers,
     ) -> Result<Arc<Part>, BriefError> {
         let library = self.prompts.library(name);
         let (subagent, skill) = (options.subagent.as_deref(), options.skill.as_deref());
@@ -105,11 +113,13 @@ impl Inner {
         let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
         let mut parts = lock(&kit.roles);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
-        let known = parts.iter().find(|part| part.cast.role == role && part.cycle == options.cycle);
+        let known = parts.iter().find(|part| {
+            part.cast.role == role && part.cycle == options.cycle && part.offers == offers
+        });
         if let Some(part) = known {
             return Ok(part.clone());
         }
-        let part = Arc::new(self.make_part(name, kit, library, role, options.cycle)?);
+        let part = Arc::new(self.make_part(name, kit, library, role, options.cycle, offers)?);
         if parts.len() >= ROLES {
             parts.clear();
         }
@@ -124,6 +134,7 @@ impl Inner {
         library: Arc<Library>,
         role: Role,
         cycle: Option<Cycle>,
+        offers: Offers,
     ) -> Result<Part, BriefError> {
         let file = self.home.team_file(name.as_str());
         let own = role.subagent.as_deref();
@@ -165,6 +176,7 @@ impl Inner {
             grant.allowed = grant.allowed.and_always(PROPOSE);
         }
         let workspace = grant.workspace.clone();
+        let label = label(&offers, &grant.allowed);
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
@@ -174,6 +186,7 @@ impl Inner {
         let skills = kit.models.providers.skill_repository.as_deref();
         let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
         made.extend(skills.map(|skills| Made::new(SearchSkillRepository::ABOUT.name, skills)));
+        made.extend(mcp::tools(&self.servers, &offers));
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
         }
@@ -185,7 +198,7 @@ impl Inner {
             builtins: registry::built_in()
                 .map(|tool| Availability { tool: tool.to_owned(), enabled: has(tool) })
                 .collect(),
-            notes: notes(&cast, &has),
+            notes: notes(&cast, &has).into_iter().chain(missing(&offers)).collect(),
             engine,
             sdk,
             provider: chosen.provider.as_str().to_owned(),
@@ -197,6 +210,8 @@ impl Inner {
             cast,
             cycle,
             workspace,
+            label,
+            offers,
         })
     }
 
@@ -271,6 +286,22 @@ fn proposes(role: &Role, cycle: Option<Cycle>) -> bool {
 fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
     let tool = UseSkill::new(library.clone(), role.loadable.clone());
     Made::new(UseSkill::ABOUT.name, tool)
+}
+
+/// What a server says of its tools is read with every request: a turn that may have them believes nothing more than
+/// what the server is believed. It is so also while the server cannot be reached, since the turn may have read it before.
+fn label(offers: &Offers, allowed: &ToolFilter) -> Label {
+    let is_told = |key: &String| allowed.could_allow(&format!("{key}."));
+    if offers.untrusted.iter().any(is_told) { Label::Untrusted } else { Label::Trusted }
+}
+
+/// Word of servers whose tools are missing.
+fn missing(offers: &Offers) -> Option<String> {
+    let servers = listed(offers.missing.iter().map(String::as_str));
+    let note = format!(
+        "missing for now, since they cannot be reached: the tools of the MCP servers {servers}"
+    );
+    (!offers.missing.is_empty()).then_some(note)
 }
 
 /// What is to be said of tools beyond their own descriptions.

@@ -29,6 +29,7 @@ use super::{Sources, Turns, topics::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
+    mcp::Servers,
     memory::{
         Memory,
         chain::Draft,
@@ -139,6 +140,7 @@ fn place() -> Place {
                 changes: changes.clone(),
                 prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
+                servers: Servers::unused(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
                 demo: Arc::default(),

@@ -45,6 +45,7 @@ mod screen;
 mod search;
 mod send;
 mod serve;
+mod servers;
 mod service;
 mod status;
 mod stopped;

@@ -14,6 +14,7 @@ use super::{
     failure::Failure,
     prompt::confirm,
     screen::printable,
+    servers,
     service::{MOST_ROWS, Service},
     table::{self, columns, date, joined},
     untrusted,
@@ -21,6 +22,7 @@ use super::{
 use crate::api::{
     endpoint::{ByName, Empty},
     flags::words,
+    mcp::{ByServer, McpServerFilter},
     reply::Settled,
     teams::{
         BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, NewTeam, OneTeam, PAUSE_ALL,
@@ -110,6 +112,19 @@ pub(super) enum Action {
         #[arg(long)]
         all: bool,
     },
+    /// List the MCP servers of teams, and how they stand
+    #[command(
+        after_help = "Examples:\n  hivewright teams servers\n  hivewright teams servers research"
+    )]
+    Servers(McpServerFilter),
+    /// End an MCP server of a team; the next turn or call starts it again
+    #[command(after_help = "Example:\n  hivewright teams restart-server research github")]
+    RestartServer {
+        /// The team
+        name: String,
+        /// The server
+        server: String,
+    },
     /// Let a team that could not set itself up try again
     #[command(after_help = "Example:\n  hivewright teams bootstrap research")]
     Bootstrap {
@@ -175,6 +190,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Accept { name, paths, all } => {
             let paths = (!all).then_some(paths.as_slice());
             untrusted::accept(&service, &ByName { name }, paths, screen).await
+        }
+        Action::Servers(filter) => servers::rows(&service, &filter).await?.table(screen),
+        Action::RestartServer { name, server } => {
+            servers::restart(&service, ByServer { team: name, server }, screen).await
         }
         Action::Bootstrap { name } => {
             let path = ByName { name };

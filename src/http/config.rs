@@ -151,7 +151,7 @@ pub(super) async fn put_team(
         }
         load::validate(&files.home, &file, &content)
             .map_err(|problems| refused(&secrets, problems))?;
-        if of_some_teams && load::gains_ground(&files.home, &team, &before, &content) {
+        if of_some_teams && load::gains_of_machine(&files.home, &team, &before, &content) {
             return Err(ApiError::other_team().about("content"));
         }
         replace(&path, &beside, &content)?;

@@ -38,6 +38,7 @@ mod json;
 pub mod limits;
 mod listing;
 mod logs;
+mod mcp;
 mod me;
 mod memories;
 mod messages;
@@ -85,6 +86,7 @@ use route_table::table;
 use crate::{
     api::teams::Equipment,
     logging::Secrets,
+    mcp::Servers,
     memory::Memory,
     policy::Policies,
     settings::channels::WebSocket,
@@ -158,6 +160,8 @@ pub struct State {
     pub changes: Changes,
     /// Which files untrusted turns wrote.
     pub taint: Taint,
+    /// The MCP servers of teams.
+    pub servers: Servers,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Policies,
     /// Judges calls that nobody makes.

@@ -2,7 +2,7 @@
 
 use super::{
     approvals, audit, backups, changes, channels, config, doctor, events, health, identities,
-    inbox, jobs, logs, me, memories, messages, metrics, openapi, overview, page, policies,
+    inbox, jobs, logs, mcp, me, memories, messages, metrics, openapi, overview, page, policies,
     questions,
     routes::{Resource, on},
     search, session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files,
@@ -97,6 +97,8 @@ fn of_work() -> Vec<Resource> {
         on(&api::changes::ROLL_BACK_CHANGE, changes::roll_back),
         on(&api::untrusted_files::LIST_UNTRUSTED_FILES, untrusted_files::list),
         on(&api::untrusted_files::ACCEPT_FILES, untrusted_files::accept),
+        on(&api::mcp::LIST_SERVERS, mcp::list),
+        on(&api::mcp::RESTART_SERVER, mcp::restart),
         on(&api::memories::LIST_MEMORIES, memories::list),
         on(&api::memories::SAVE_MEMORY, memories::save),
         on(&api::memories::REVIEW_MEMORIES, memories::review_several),

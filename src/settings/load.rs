@@ -91,19 +91,20 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
     Ok(())
 }
 
-/// A team would be given folders of the machine that it does not have, more rights in them, or hosts of private
-/// networks. May block.
-pub fn gains_ground(home: &Home, name: &str, before: &str, after: &str) -> bool {
-    let ground = |text: &str| {
-        let team = team_of(home, name, text).unwrap_or_default();
-        (team.allowed_dirs, team.egress.allow_private)
-    };
-    let ((known_dirs, known_hosts), (dirs, hosts)) = (ground(before), ground(after));
-    let has_dir = |dir: &AllowedDir| {
-        let mut known = known_dirs.iter();
+/// A team would be given something of the machine that it does not have: folders or more rights in them, hosts of private
+/// networks, or an MCP server, which is a program or an address. May block.
+pub fn gains_of_machine(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let read = |text: &str| team_of(home, name, text).unwrap_or_default();
+    let (before, after) = (read(before), read(after));
+    let has = |dir: &AllowedDir| {
+        let mut known = before.allowed_dirs.iter();
         known.any(|known| known.path == dir.path && known.access >= dir.access)
     };
-    !dirs.iter().all(has_dir) || !hosts.iter().all(|host| known_hosts.contains(host))
+    let mut servers = after.mcp_servers.0.iter();
+    let has_servers = servers.all(|(name, server)| before.mcp_servers.0.get(name) == Some(server));
+    let mut hosts = after.egress.allow_private.iter();
+    let has_hosts = hosts.all(|host| before.egress.allow_private.contains(host));
+    !(has_servers && has_hosts && after.allowed_dirs.iter().all(has))
 }
 
 /// The team that a text describes, by itself: the profiles it names are not looked for. May block.

@@ -13,6 +13,7 @@ pub mod error;
 pub mod home;
 pub mod live;
 pub mod load;
+pub mod mcp_servers;
 pub mod network;
 pub mod policy;
 pub mod problem;

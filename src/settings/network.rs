@@ -173,22 +173,34 @@ pub(crate) fn host_name(url: &Url) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// The URL of a model API: encrypted, unless it stays on private ground.
+/// The URL of a model API.
 pub(crate) fn api_url(text: &str) -> Result<String, &'static str> {
+    let url = secure_url(text, "a URL may not hold a user name or password; use `api_key`")?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("a URL may not have `?` or `#` here");
+    }
+    Ok(text.to_owned())
+}
+
+/// The URL of a tool server.
+pub(crate) fn server_url(text: &str) -> Result<String, &'static str> {
+    secure_url(text, "a URL may not hold a user name or password; use `headers`")?;
+    Ok(text.to_owned())
+}
+
+/// A URL that is encrypted, unless it stays on private ground.
+fn secure_url(text: &str, credentials: &'static str) -> Result<Url, &'static str> {
     let url = Url::parse(text).map_err(|_| "expected a URL such as https://api.example.org/v1")?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err("expected a URL that begins with https:// or http://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("a URL may not hold a user name or password; use `api_key`");
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("a URL may not have `?` or `#` here");
+        return Err(credentials);
     }
     if url.scheme() == "http" && !is_private(&url) {
         return Err("http:// is only for private addresses; use https://");
     }
-    Ok(text.to_owned())
+    Ok(url)
 }
 
 /// The URL leads to this machine or a network of its own.

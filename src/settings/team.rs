@@ -14,6 +14,7 @@ use super::{
     egress::{Buckets, Egress},
     field::Field,
     home::{Home, resolve},
+    mcp_servers::McpServers,
     problem::{Problem, Problems},
     providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
@@ -61,6 +62,9 @@ settings! {
         /// How often web tools call: by host, `*.` and a domain, `*` for all other hosts, or a name that calls give.
         #[example("\n  api.example.org: {rps: 2, burst: 5}")]
         rate_limit_buckets: Buckets = Buckets::default(),
+        /// Servers that offer it tools over MCP, by name; docs/mcp.md says what each can have.
+        #[example("\n files:\n   command: /usr/local/bin/mcp-server-filesystem\n   args: [.]\n   workspace: ro")]
+        mcp_servers: McpServers = McpServers::default(),
         /// What this team and all teams below it may spend. Absent: no cap.
         budgets: Caps,
         /// Whether it looks back on its work once a day and learns from it.
@@ -245,7 +249,7 @@ impl Setting for AllowedDir {
 }
 
 /// A folder that holds the settings, the store or the teams, or lies in them, is never given away.
-fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
+pub(super) fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("expected an absolute path".into());
     }

@@ -18,7 +18,7 @@ pub(crate) const GROUPS: [(&str, bool); 14] = [
     ("@skills", true),
     ("@subagents", true),
     ("@plugins", false),
-    ("@mcp", false),
+    ("@mcp", true),
 ];
 
 /// The place of a group among all, if there is such a group.

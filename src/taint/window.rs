@@ -7,11 +7,12 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
 };
 
 use hivewright_actors::{
     blocking,
+    policy::caution::SELF_FILE,
     store::records::{Keyed, Writes},
 };
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,13 @@ use super::{
     Extent, Taint, TaintError, UntrustedFile, Worker,
     seen::{self, FileId, Met, Moment, Seen},
 };
-use crate::sandbox::{process, workspace::governance};
+use crate::{
+    sandbox::{
+        process::{self, SandboxError},
+        workspace::{Workspace, governance},
+    },
+    settings::team::Access,
+};
 
 /// A command that changed more files than this labels their folders instead.
 pub(super) const MOST_CHANGED: usize = 1_000;
@@ -112,6 +119,26 @@ impl Taint {
     /// Begins to watch what an untrusted turn changes at or below these real paths. Durable when it returns.
     pub async fn begin(&self, worker: Worker, roots: Vec<PathBuf>) -> Result<Window, TaintError> {
         self.begin_at(worker, roots, seen::now(), true).await
+    }
+
+    /// The same for a command that may change all that its team may change. What tells the team what it is, is made
+    /// before, so that it is nobody's work.
+    pub async fn begin_for_command(
+        &self,
+        worker: Worker,
+        workspace: &Arc<Workspace>,
+    ) -> Result<Window, TaintError> {
+        let (taint, protected) = (self.clone(), Arc::clone(workspace));
+        let prepared = blocking::run(move || {
+            process::protect_self(&protected)?;
+            for name in [SELF_FILE, governance::GOVERNED_FILE] {
+                taint.trust_if_undoubted(&protected.real_path().join(name));
+            }
+            Ok::<_, SandboxError>(())
+        });
+        prepared.await.map_err(TaintError::store)?.map_err(TaintError::store)?;
+        let roots = workspace.real_roots().filter(|(_, access)| *access == Access::ReadWrite);
+        self.begin(worker, roots.map(|(path, _)| path.to_owned()).collect()).await
     }
 
     pub(super) async fn begin_at(

@@ -89,6 +89,19 @@ impl ToolFilter {
         self.always.contains(&key) || any(&self.allowed) && !any(&self.removed) && within()
     }
 
+    /// Whether it could allow a tool whose key begins so.
+    pub fn could_allow(&self, beginning: &str) -> bool {
+        let wired = wire_name(beginning);
+        let meets = |pattern: &String| {
+            let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
+            [beginning, wired.as_str()].iter().any(|beginning| {
+                fixed.starts_with(beginning) || is_wild(pattern) && beginning.starts_with(fixed)
+            })
+        };
+        self.allowed.iter().any(meets)
+            && self.within.iter().all(|filter| filter.could_allow(beginning))
+    }
+
     /// The same, and one tool more, whatever else is said.
     pub fn and_always(mut self, key: &'static str) -> Self {
         self.always.push(key);

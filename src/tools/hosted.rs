@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The largest arguments, in bytes of JSON.
-const LARGEST_ARGUMENTS: usize = 2 << 20;
+pub(super) const LARGEST_ARGUMENTS: usize = 2 << 20;
 
 /// A tool whose argument type is hidden.
 pub(super) trait Hosted: Send + Sync {

@@ -16,6 +16,7 @@ mod grep;
 pub mod host;
 mod hosted;
 pub mod judge;
+pub mod mcp;
 pub mod memory;
 pub mod org;
 pub mod plugin_tool;

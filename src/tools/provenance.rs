@@ -2,18 +2,14 @@
 
 use std::{ffi::OsStr, os::fd::AsFd, path::Path};
 
-use hivewright_actors::{policy::caution::SELF_FILE, task::Label};
+use hivewright_actors::task::Label;
 
 use super::{
     contract::{ToolContext, ToolError},
     toolbox::Grant,
 };
 use crate::{
-    sandbox::{
-        process,
-        workspace::{governance, write::Written},
-    },
-    settings::team::Access,
+    sandbox::workspace::{governance, write::Written},
     taint::{TaintError, Worker, seen::Seen, watch::Watch, window::Window},
 };
 
@@ -126,19 +122,7 @@ impl ToolContext {
         let (roots, worker) = (workspace.real_roots(), self.worker(tool));
         Ok(match self.label {
             Label::Untrusted => {
-                // What the sandbox makes there is nobody's work.
-                let protected = self.blocking(|cx| {
-                    let Grant { workspace, taint, .. } = &cx.grant;
-                    process::protect_self(workspace)?;
-                    for name in [SELF_FILE, governance::GOVERNED_FILE] {
-                        taint.trust_if_undoubted(&workspace.real_path().join(name));
-                    }
-                    Ok(())
-                });
-                protected.await?;
-                let roots = roots.filter(|(_, access)| *access == Access::ReadWrite);
-                let roots = roots.map(|(path, _)| path.to_owned()).collect();
-                Supervision::Untrusted(taint.begin(worker, roots).await?)
+                Supervision::Untrusted(taint.begin_for_command(worker, workspace).await?)
             }
             Label::Trusted => {
                 let roots = roots.map(|(path, _)| path.to_owned()).collect();

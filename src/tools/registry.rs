@@ -1,8 +1,8 @@
 //! Registry of tools: which there are, by what each says of itself.
 
 use super::{
-    about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, memory, org, read,
-    triggers, trust, use_skill, vault, web, write,
+    about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, mcp, memory, org,
+    read, triggers, trust, use_skill, vault, web, write,
 };
 use crate::settings::tool_groups;
 
@@ -17,8 +17,12 @@ const BUILT_IN: &[About] = &[
 ];
 
 /// Tools that have no folder of their family.
-const SINGLE: &[About] =
-    &[ask_operator::AskOperator::ABOUT, use_skill::UseSkill::ABOUT, agent::Agent::ABOUT];
+const SINGLE: &[About] = &[
+    ask_operator::AskOperator::ABOUT,
+    use_skill::UseSkill::ABOUT,
+    agent::Agent::ABOUT,
+    mcp::ABOUT,
+];
 
 /// All tools that settings can name.
 const ALL: [&[About]; 8] = [

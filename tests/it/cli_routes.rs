@@ -116,6 +116,8 @@ teams capabilities ops triggers
 teams bootstrap ops
 teams untrusted ops
 teams accept ops --all
+teams servers
+teams restart-server ops files
 tasks list
 tasks show TASK
 tasks create ops #reply

@@ -20,6 +20,7 @@ use self::corpus::{Carrier, Injection, Scene, cases};
 use crate::{
     canaries::forms,
     fake_model::{FakeModel, KEY, Part, Reply},
+    mcp,
     service::{Client, Service, http},
     triggers::hmac,
     web_server::{WebServer, page, response},
@@ -35,6 +36,13 @@ const SAFE: &str = "canary-safe-3b94ea06d7f8c215";
 const PRIVATE: &str = "canary-file-f2d86a17b94c03e5";
 const HOOK: &str = "canary-hook-60c3f9a8d15e72b4";
 
+/// A team whose only way out is an MCP server.
+const OUTER: &str = "outer";
+/// The operator lets the server be called.
+const CONFIG: &str = "store: {durability: process}
+policy: [{id: server, effect: allow, resource: \"mcp:fake\", team: outer}]
+";
+const TEAM: &str = "max_steps: 300\nallowed_tools: [\"*\"]\n";
 const CHANNELS: &str = "
 ws: {enabled: true}
 topics: {model: never}
@@ -150,7 +158,9 @@ impl Stage {
         let mut service = Service::prepare()
             .with_file("data/config/providers.yaml", &providers)
             .with_file("data/config/channels.yaml", CHANNELS)
-            .with_file("data/config/config.yaml", "store: {durability: process}\n")
+            .with_file("data/config/config.yaml", CONFIG)
+            .with_file("mcp/fake-server.js", mcp::FAKE)
+            .with_file("mcp/words.json", &words(&injections))
             .with_file("run/teams/main/config.yaml", &team)
             .with_file("run/teams/main/team-rules/house.md", "# House\n\nBe kind.\n");
         for injection in injections.iter() {
@@ -170,9 +180,11 @@ impl Stage {
         }
         model.otherwise(Reply::text("Ready."));
         let service = service.started().await;
-        for team in ["helper", "safe"] {
+        for team in ["helper", "safe", OUTER] {
             service.make_team(team, "works").await;
         }
+        let outer = format!("{TEAM}mcp_servers:\n{}", mcp::fake(&service, ""));
+        service.write(&format!("run/teams/{OUTER}/config.yaml"), &outer);
         service.write("run/teams/safe/private.md", PRIVATE);
         let deeds = Arc::new(Mutex::new(Deeds::default()));
         let scene = Scene {
@@ -359,6 +371,27 @@ impl Stage {
         }
     }
 
+    /// What an MCP server says of its tools is seen in every turn, what it answers when it is called.
+    async fn servers(&mut self) {
+        let results = self.of(Carrier::ServerResult).len();
+        let mut tasks = vec!["carrier: server-description\nAdd up.".to_owned()];
+        tasks.extend((0..results).step_by(8).map(|from| {
+            let args = json!({ "from": from });
+            format!("carrier: server-result\ndo: mcp__fake__words {args}\nAdd up.")
+        }));
+        for task in tasks {
+            let wish = json!({ "team": OUTER, "task": task });
+            let (status, given) = self.service.api("POST", "/api/v1/tasks", Some(wish)).await;
+            assert!(status < 300, "{given}");
+            let path = format!("/api/v1/tasks/{}", given["data"]["id"].as_str().unwrap());
+            let ended = |task: &Value| task["outcome"].is_string() || task["state"] == "done";
+            let task = self.service.until(&path, ended).await;
+            self.tasks.0 += 1;
+            self.tasks.1 += usize::from(task.to_string().contains(RESULT));
+            self.shown.push_str(&task.to_string());
+        }
+    }
+
     async fn webhooks(&mut self) {
         let injections = self.of(Carrier::Webhook);
         for injections in injections.chunks(8) {
@@ -398,6 +431,16 @@ async fn web(injections: Arc<Vec<Injection>>) -> WebServer {
         Some(page(&format!("<title>Sums</title>{texts}")))
     })
     .await
+}
+
+/// What the MCP server says: of its tools, and when it is called.
+fn words(injections: &[Injection]) -> String {
+    let of = |carrier: Carrier| {
+        let texts = injections.iter().filter(move |injection| injection.carrier == carrier);
+        texts.map(|injection| injection.text.as_str()).collect::<Vec<_>>()
+    };
+    let (descriptions, results) = (of(Carrier::ServerDescription), of(Carrier::ServerResult));
+    json!({ "descriptions": descriptions, "results": results }).to_string()
 }
 
 /// An operator who says no to whatever is asked, until told to stop; tells how often.
@@ -448,7 +491,7 @@ async fn rights(service: &Service) -> String {
     let mut all = String::new();
     let mut settings = Vec::new();
     files(&service.path("data/config"), &mut settings);
-    for team in ["main", "helper", "safe"] {
+    for team in ["main", "helper", "safe", OUTER] {
         settings.push(service.path(&format!("run/teams/{team}/config.yaml")));
     }
     settings.sort();
@@ -486,7 +529,7 @@ async fn effects(stage: &Stage) -> BTreeMap<usize, String> {
             found.push_str(&row.to_string());
         }
     }
-    for team in ["main", "helper", "safe"] {
+    for team in ["main", "helper", "safe", OUTER] {
         let folder = service.path(&format!("run/teams/{team}"));
         let mut own = vec![folder.join("HEARTBEAT.md")];
         for name in ["org-rules", "team-rules", "skills", "subagents"] {
@@ -524,6 +567,7 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     stage.memories().await;
     stage.delegations().await;
     stage.webhooks().await;
+    stage.servers().await;
     over.store(true, Ordering::Relaxed);
     let denied = operator.await.unwrap();
 

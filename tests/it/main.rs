@@ -46,6 +46,7 @@ mod learning;
 mod lifecycle;
 mod loopback;
 mod machine;
+mod mcp;
 mod memory;
 mod messages_to_teams;
 mod model_faults;

@@ -65,10 +65,10 @@ const OUTSIDE: [&str; 34] = [
 ];
 
 /// More than this takes too long to build from a clean clone.
-const MAX_PACKAGES: usize = 360;
+const MAX_PACKAGES: usize = 368;
 
 /// Production code has at most so many lines. Whoever makes it smaller lowers this.
-const MOST_LINES: usize = 120_250;
+const MOST_LINES: usize = 121_200;
 
 /// What cargo knows about the workspace.
 fn metadata() -> Value {

@@ -147,7 +147,11 @@ pub(in crate::http) async fn shut_down(
 
 async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
     let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
+    let at_once = pause.now;
     let teams = state.org().org.send(pause).await??;
+    if at_once {
+        state.servers.rest(&teams).await;
+    }
     Ok(Data(TeamsPaused { teams, state: wanted }))
 }
 

@@ -113,6 +113,8 @@ async fn a_token_for_one_team_gives_it_no_folder_of_the_machine() {
         json!({"content": format!("allowed_dirs: [{{path: {folder}, mode: {mode}}}]\n")})
     };
 
+    let server = json!({"content": "mcp_servers: {a: {command: sh, network: on}}\n"});
+    let served = put(&bench, path, &admin, server).await;
     let refused = put(&bench, path, &admin, with("ro")).await;
     let given = put(&bench, path, &operator, with("ro")).await;
     let wider = put(&bench, path, &admin, with("rw")).await;
@@ -120,6 +122,7 @@ async fn a_token_for_one_team_gives_it_no_folder_of_the_machine() {
     let none = put(&bench, path, &admin, json!({"content": "max_steps: 5\n"})).await;
     let back = put(&bench, path, &admin, with("ro")).await;
 
+    assert_eq!(served.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(given.status, 200, "{}", given.body);
     assert_eq!(wider.status, 403, "{}", wider.body);

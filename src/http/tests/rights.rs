@@ -75,6 +75,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/api/v1/doctor", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/teams/{name}/untrusted-files", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/teams/{name}/untrusted-files/accept", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/mcp", Needs::Scope(Scope::Read)),
+    ("POST", "/api/v1/mcp/{team}/{server}/restart", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/changes", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/changes/{id}/rollback", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/openapi.json", Needs::Login),

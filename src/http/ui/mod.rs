@@ -159,6 +159,7 @@ files![
     "views/team/changes.js",
     "views/team/file.js",
     "views/team/team.js",
+    "views/team/servers.js",
     "views/team/untrusted.js",
     "views/triggers/form.js",
     "views/triggers/triggers.js",

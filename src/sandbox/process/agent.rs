@@ -76,7 +76,7 @@ pub struct Agent {
     pub life: Life,
 }
 
-/// The life of an agent. Dropping it kills the agent with all it started.
+/// The life of an agent or a tool server. Dropping it kills the program with all it started.
 #[derive(Debug)]
 pub struct Life {
     orders: Option<OwnedWriteHalf>,
@@ -101,7 +101,17 @@ impl Drop for Life {
 }
 
 impl Life {
-    /// Waits until nothing of it is left. Says why, if all was not well.
+    pub(super) fn new(
+        control: UnixStream,
+        child: Child,
+        scratch: Scratch,
+        group: Option<Group>,
+    ) -> Self {
+        let (reports, orders) = control.into_split();
+        Self { orders: Some(orders), reports, child: Some(child), left: Some((scratch, group)) }
+    }
+
+    /// Waits until nothing of it is left. Says why, if that was not its own doing.
     pub async fn ended(&mut self) -> Option<String> {
         let mut said = Vec::new();
         // What can be read no more says nothing; without a status there is nothing left to wait for.
@@ -136,7 +146,7 @@ impl Life {
         if tokio::time::timeout(grace, self.ended()).await.is_err() {
             self.orders = None;
             if tokio::time::timeout(KILLED, self.ended()).await.is_err() {
-                tracing::error!("processes of an agent do not end");
+                tracing::error!("processes of a program do not end");
             }
         }
     }
@@ -180,7 +190,20 @@ impl Sandbox {
             env,
             program: Program::Agent(program),
         };
-        let (control, their_control) = UnixStream::pair()?;
+        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
+        let relay = receive(&control).await?;
+        Ok(Agent {
+            streams,
+            errors,
+            relay,
+            bridge: tokio::net::UnixListener::from_std(bridge)?,
+            life: Life::new(control, child, scratch, group),
+        })
+    }
+
+    /// Starts a launcher whose program talks through its standard streams.
+    pub(super) async fn launch(&self, plan: &Plan) -> Result<Launched, SandboxError> {
+        let (mut control, their_control) = UnixStream::pair()?;
         let (streams, their_streams) = UnixStream::pair()?;
         let mut child = Command::new(&self.settings.launcher)
             .arg(launch::ARGUMENT)
@@ -190,23 +213,18 @@ impl Sandbox {
             .stderr(Stdio::piped())
             .spawn()?;
         let errors = child.stderr.take().ok_or_else(|| io::Error::other("no output streams"))?;
-        let mut control = control;
         control.write_all(&plan.to_bytes()?).await?;
-        let relay = receive(&control).await?;
-        let (reports, orders) = control.into_split();
-        Ok(Agent {
-            streams,
-            errors,
-            relay,
-            bridge: tokio::net::UnixListener::from_std(bridge)?,
-            life: Life {
-                orders: Some(orders),
-                reports,
-                child: Some(child),
-                left: Some((scratch, group)),
-            },
-        })
+        Ok(Launched { control, streams, errors, child })
     }
+}
+
+/// A launcher that has its plan.
+pub(super) struct Launched {
+    pub(super) control: UnixStream,
+    /// Input and output of the program.
+    pub(super) streams: UnixStream,
+    pub(super) errors: ChildStderr,
+    pub(super) child: Child,
 }
 
 fn inherited(stream: UnixStream) -> io::Result<OwnedFd> {

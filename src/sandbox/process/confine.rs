@@ -69,6 +69,9 @@ pub(super) const SYSTEM: &[&str] = &[
     "/etc/timezone",
 ];
 
+/// Where a program with a network looks up how names are resolved.
+pub(super) const RESOLVER: &str = "/etc/resolv.conf";
+
 /// The devices inside, and whether they may be written.
 pub(super) const DEVICES: &[(&str, bool)] = &[
     ("/dev/null", true),
@@ -88,7 +91,7 @@ pub(super) fn apply(plan: &Plan, home: &Home) -> Result<(), Missing> {
     limit(plan)?;
     drop_capabilities()?;
     restrict_files(plan, home)?;
-    seccomp::apply(plan.namespaces, plan.agent().is_some())
+    seccomp::apply(plan.namespaces, plan.agent().is_some() || plan.has_network())
 }
 
 fn limit(plan: &Plan) -> Result<(), Missing> {
@@ -174,7 +177,7 @@ pub(super) fn open_folder(folder: &Folder) -> Result<OwnedFd, Missing> {
 }
 
 fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
-    let mut rules = ruleset().map_err(|error| Missing::new(Layer::Landlock, error))?;
+    let mut rules = ruleset(plan).map_err(|error| Missing::new(Layer::Landlock, error))?;
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     for path in SYSTEM {
         rules = allow_path(rules, Path::new(path), look | AccessFs::Execute)?;
@@ -195,13 +198,16 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
     for path in [&home.home, &home.tmp] {
         rules = allow_path(rules, path, writable())?;
     }
-    if let Some(program) = plan.agent() {
+    if plan.agent().is_some() {
         let port = NetPort::new(agent::PORT, AccessNet::ConnectTcp);
         rules = rules.add_rule(port).map_err(|error| Missing::new(Layer::Landlock, error))?;
         rules = allow_path(rules, Path::new(agent::FILES), look)?;
-        for path in &program.shown {
-            rules = allow_path(rules, path, look | AccessFs::Execute)?;
-        }
+    }
+    for path in plan.shown() {
+        rules = allow_path(rules, path, look | AccessFs::Execute)?;
+    }
+    if plan.has_network() {
+        rules = allow_path(rules, Path::new(RESOLVER), look)?;
     }
     for (position, folder) in plan.folders.iter().enumerate() {
         let handle = open_folder(folder)?;
@@ -229,16 +235,18 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
 }
 
 /// Refuses everything that this kernel can refuse, and at least all access to files.
-fn ruleset() -> Result<RulesetCreated, landlock::RulesetError> {
+fn ruleset(plan: &Plan) -> Result<RulesetCreated, landlock::RulesetError> {
     let newest = ABI::V9;
-    Ruleset::default()
+    let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V3))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(newest))?
-        .handle_access(AccessNet::from_all(newest))?
-        .scope(Scope::from_all(newest))?
-        .create()
+        .scope(Scope::from_all(newest))?;
+    if plan.has_network() {
+        return rules.create();
+    }
+    rules.handle_access(AccessNet::from_all(newest))?.create()
 }
 
 /// Everything but making devices and driving them.

@@ -83,7 +83,7 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
     rustix::thread::set_no_new_privs(true).map_err(Missing::of(Layer::Base, "no_new_privs"))?;
     let launcher = ourselves()?;
     if plan.namespaces {
-        enter_namespaces()?;
+        enter_namespaces(plan)?;
     } else {
         // What a dying parent leaves behind becomes ours, so that it can be found and ended.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(&base)?;
@@ -142,13 +142,11 @@ fn leave(ended: Result<i32, Missing>, control: &UnixStream) -> ! {
     std::process::exit(code)
 }
 
-fn enter_namespaces() -> Result<(), Missing> {
+fn enter_namespaces(plan: &Plan) -> Result<(), Missing> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    let flags = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWNET;
+    let mut flags =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    flags.set(UnshareFlags::NEWNET, !plan.has_network());
     sys::unshare(flags).map_err(Missing::of(Layer::Namespaces, "unshare"))?;
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
@@ -222,13 +220,11 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     } else {
         Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
-    let workspace = match plan.agent() {
-        Some(_) => Path::new(WORK),
-        None => plan
-            .folders
-            .first()
-            .map(|folder| folder.path.as_path())
-            .ok_or_else(|| Missing::new(Layer::Base, "the plan names no workspace"))?,
+    let workspace = match (&plan.program, plan.folders.first()) {
+        (Program::Agent(_), _) => Path::new(WORK),
+        (_, Some(folder)) => folder.path.as_path(),
+        (Program::Server(_), None) => &home.home,
+        (_, None) => return Err(Missing::new(Layer::Base, "the plan names no workspace")),
     };
     rustix::process::chdir(workspace).map_err(Missing::of(Layer::Base, "workspace"))?;
     confine::apply(plan, &home)?;
@@ -236,9 +232,12 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
         Program::SelfTest(targets) => return Ok(probe::attempt(targets)),
         Program::Bash(command) => (Path::new("/bin/bash"), vec!["-c", command]),
         Program::Agent(agent) => {
-            // What it reads and what it prints are the two directions of one stream.
-            rustix::stdio::dup2_stdin(io::stdout()).map_err(Missing::of(Layer::Base, "input"))?;
+            join_streams()?;
             (agent.binary.as_path(), agent.args.iter().map(String::as_str).collect())
+        }
+        Program::Server(server) => {
+            join_streams()?;
+            (server.command.as_path(), server.args.iter().map(String::as_str).collect())
         }
     };
     let error = Command::new(binary)
@@ -254,6 +253,11 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
         .env("SHELL", "/bin/bash")
         .exec();
     Err(Missing::new(Layer::Base, format!("{}: {error}", binary.display())))
+}
+
+/// What the program reads and what it prints are the two directions of one stream.
+fn join_streams() -> Result<(), Missing> {
+    rustix::stdio::dup2_stdin(io::stdout()).map_err(Missing::of(Layer::Base, "input"))
 }
 
 /// Where programs are found. An agent may be a script whose interpreter stands in a folder that it is shown.

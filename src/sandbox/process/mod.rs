@@ -50,6 +50,7 @@ mod mounts;
 pub mod plan;
 pub mod probe;
 mod seccomp;
+pub mod server;
 mod supervise;
 mod sys;
 

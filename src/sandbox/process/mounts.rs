@@ -50,11 +50,14 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     tree.processes(plan)?;
     tree.bind(&plan.scratch.join("tmp"), Path::new("/tmp"), WRITABLE)?;
     tree.bind(&plan.scratch.join("home"), Path::new(HOME), WRITABLE)?;
-    if let Some(agent) = plan.agent() {
+    if plan.agent().is_some() {
         tree.bind(&plan.scratch.join(agent::NAME), Path::new(agent::FILES), READ_ONLY)?;
-        for path in &agent.shown {
-            tree.bind(path, path, READ_ONLY)?;
-        }
+    }
+    for path in plan.shown() {
+        tree.bind(path, path, READ_ONLY)?;
+    }
+    if plan.has_network() {
+        tree.resolver()?;
     }
     tree.folders(plan)?;
     tree.become_root()
@@ -98,6 +101,15 @@ impl Tree {
             symlink(target, self.inside(Path::new(link))).map_err(Missing::of(LAYER, "link"))?;
         }
         Ok(())
+    }
+
+    /// Where names are looked up. The file is a link to elsewhere on many machines.
+    fn resolver(&self) -> Result<(), Missing> {
+        let path = Path::new(confine::RESOLVER);
+        match fs::canonicalize(path) {
+            Ok(real) => self.bind(&real, path, READ_ONLY),
+            Err(_) => Ok(()),
+        }
     }
 
     fn processes(&self, plan: &Plan) -> Result<(), Missing> {

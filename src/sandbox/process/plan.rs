@@ -52,6 +52,7 @@ pub(super) struct Folder {
 pub enum Program {
     Bash(String),
     Agent(AgentProgram),
+    Server(ServerProgram),
     /// The attempts of the self-test.
     SelfTest(super::probe::Targets),
 }
@@ -65,6 +66,18 @@ pub struct AgentProgram {
     pub shown: Vec<PathBuf>,
     /// Where it finds programs, before those of the system.
     pub path: Vec<PathBuf>,
+}
+
+/// A tool server: it talks through its standard streams.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServerProgram {
+    /// A path, or the name of a program of the system.
+    pub command: PathBuf,
+    pub args: Vec<String>,
+    /// What it may read and run besides, at the same place inside.
+    pub shown: Vec<PathBuf>,
+    /// It has the network of the machine instead of none.
+    pub network: bool,
 }
 
 /// What a launcher reports: how it ended, at last.
@@ -103,6 +116,20 @@ impl Plan {
             Program::Agent(agent) => Some(agent),
             _ => None,
         }
+    }
+
+    /// What the program may read and run besides.
+    pub(super) fn shown(&self) -> &[PathBuf] {
+        match &self.program {
+            Program::Agent(agent) => &agent.shown,
+            Program::Server(server) => &server.shown,
+            _ => &[],
+        }
+    }
+
+    /// The program has the network of the machine.
+    pub(super) fn has_network(&self) -> bool {
+        matches!(&self.program, Program::Server(ServerProgram { network: true, .. }))
     }
 
     /// Length and JSON.

@@ -1,6 +1,6 @@
 //! `teams/<name>/config.yaml`
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
 
@@ -9,6 +9,7 @@ use crate::settings::{
     config::Sdk,
     egress::{Buckets, Egress},
     load::{self, File, read_team},
+    mcp_servers::{McpServer, McpServers},
     setting::Interval,
     team::{Access, AllowedDir, Team},
 };
@@ -47,6 +48,49 @@ fn wrong_hosts_and_buckets_are_refused_with_their_place() {
     assert_ne!(buckets("{a: {rps: 1, burst: 1}}"), Buckets::default());
 }
 
+fn far() -> McpServer {
+    McpServer { url: Some("https://example.org/mcp?a=b".to_owned()), ..McpServer::default() }
+}
+
+/// OR-15, TO-137
+#[test]
+fn a_server_is_a_program_or_an_address_and_nothing_of_ours() {
+    let place = place();
+    let faults = |server: &str| {
+        let text = format!("mcp_servers: {{one: {server}}}\n");
+        place.write(&place.home.team_file("scouts"), text);
+        let problems = read_team(&place.home, "scouts").unwrap_err();
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        (problems.0[0].path.clone(), problems.0[0].reason.clone())
+    };
+    let ours = format!("{{command: a, read_dirs: [{}]}}", place.home.data().display());
+
+    for (server, path, reason) in [
+        ("{}", "", "needs a `command` or a `url`"),
+        ("{command: a, url: \"https://a.org\"}", "", "keep one"),
+        ("{url: \"http://example.org/mcp\"}", ".url", "https://"),
+        ("{url: \"https://me:pw@example.org\"}", ".url", "`headers`"),
+        ("{url: \"https://a.org\", args: [x]}", ".args", "for programs"),
+        ("{command: a, headers: {a: b}}", ".headers", "for addresses"),
+        ("{url: \"https://a.org\", headers: {Host: b}}", ".headers", "cannot be set"),
+        ("{command: a, env: {PATH: b}}", ".env", "cannot be set"),
+        ("{command: a, env: {LD_PRELOAD: b}}", ".env", "cannot be set"),
+        ("{command: a, env: {A: \"${env:HOME}\"}}", ".env.A", "not allowed"),
+        ("{command: a, workspace: all}", ".workspace", "off, ro, rw"),
+        ("{command: a, call_timeout: 1h}", ".call_timeout", "10m"),
+        ("{command: a, type: stdio}", ".type", "leave it out"),
+        (&ours, ".read_dirs[0]", "data dir"),
+    ] {
+        let found = faults(server);
+        assert_eq!(found.0, format!("mcp_servers.one{path}"), "{server}");
+        assert!(found.1.contains(reason), "{found:?}");
+    }
+    for name in ["hivewright", "A", "a.b", "a b"] {
+        let text = format!("mcp_servers: {{{name}: {{command: a}}}}");
+        assert!(read(&text).is_err_and(|faults| faults[0].contains("1 to 32 letters")), "{name}");
+    }
+}
+
 /// OR-15
 #[test]
 fn every_field_of_a_team_is_read() {
@@ -71,6 +115,7 @@ rate_limit_buckets: {{Example.org: {{rps: 0.5, burst: 3}}}}
 budgets: {{usd_per_day: 20, tokens_per_day: 1000000, usd_per_task: 0.5}}
 learning: true
 heartbeat: 30m
+mcp_servers: {{far: {{url: \"https://example.org/mcp?a=b\"}}}}
 ",
         real.display()
     );
@@ -102,6 +147,7 @@ heartbeat: 30m
                 tokens_per_day: Some(1_000_000),
                 usd_per_task: Some(0.5),
             },
+            mcp_servers: McpServers(BTreeMap::from([("far".to_owned(), far())])),
             learning: true,
             heartbeat: Interval(Some(Duration::from_secs(1_800))),
         })
@@ -288,7 +334,7 @@ fn a_team_that_names_no_profile_needs_the_default_one() {
 #[test]
 fn a_group_without_tools_is_warned_of() {
     let place = place();
-    for group in ["@browser", "@topics", "@plugins", "@mcp"] {
+    for group in ["@browser", "@topics", "@plugins"] {
         place.write(&place.home.team_file("scouts"), format!("allowed_tools: [\"{group}\"]\n"));
 
         let report = load::check(&place.home, &place.environment);

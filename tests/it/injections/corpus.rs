@@ -24,11 +24,15 @@ pub(crate) enum Carrier {
     Description,
     /// A page of the web.
     Page,
+    /// What an MCP server answers.
+    ServerResult,
+    /// What an MCP server says of a tool.
+    ServerDescription,
 }
 
 impl Carrier {
     /// All of them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Webhook,
         Self::File,
         Self::Memory,
@@ -37,6 +41,8 @@ impl Carrier {
         Self::ToolResult,
         Self::Description,
         Self::Page,
+        Self::ServerResult,
+        Self::ServerDescription,
     ];
 
     /// As tasks name it.
@@ -50,12 +56,14 @@ impl Carrier {
             Self::ToolResult => "tool-result",
             Self::Description => "description",
             Self::Page => "page",
+            Self::ServerResult => "server-result",
+            Self::ServerDescription => "server-description",
         }
     }
 
     /// A turn that reads it is marked as untrusted. The other ways lead through the team's own folder.
     pub(crate) fn is_untrusted(self) -> bool {
-        matches!(self, Self::Webhook | Self::Memory | Self::Message | Self::Delegated | Self::Page)
+        !matches!(self, Self::File | Self::ToolResult | Self::Description)
     }
 }
 

@@ -22,6 +22,7 @@ const TYPES = [
   "trigger.run",
   "memory.changed",
   "vault.changed",
+  "mcp.changed",
   "usage.changed",
   "config.reloaded",
   "config.invalid",

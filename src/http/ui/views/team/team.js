@@ -14,6 +14,7 @@ import { createTeam, shutDown } from "../org/org.js";
 import { createTask, MAIN } from "../tasks/create.js";
 import { changes } from "./changes.js";
 import { file } from "./file.js";
+import { servers } from "./servers.js";
 import { untrusted } from "./untrusted.js";
 
 /** A longer list is folded away. */
@@ -30,7 +31,7 @@ class TeamPage extends View {
     this.name = name;
     const path = `/teams/${part(name)}`;
     const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
-    for (const one of sources) one?.close();
+    for (const one of [...sources, this.servers]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -42,6 +43,10 @@ class TeamPage extends View {
       ["memory.changed"],
     );
     this.untrusted = this.source((signal) => list(`${path}/untrusted-files`, { limit: 200 }, signal), ["task.changed"]);
+    this.servers = this.source(
+      (signal) => list("/mcp", { team: name, limit: 50 }, signal),
+      ["mcp.changed", "config.reloaded"],
+    );
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
     this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
   }
@@ -137,6 +142,7 @@ class TeamPage extends View {
           ),
           make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
           untrusted(team.name, this.untrusted),
+          servers(this.servers),
           listed("Rules", team.rules, "None of its own; those of the service count."),
           listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
           listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),

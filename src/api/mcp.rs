@@ -1,0 +1,57 @@
+//! MCP servers: which ones teams have, how they stand, and starting one again.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::mcp::status::ServerState;
+
+pub const LIST_SERVERS: Endpoint<Rows<McpServerRow>, Empty, McpServerFilter> =
+    get("/api/v1/mcp", Read, "Lists the MCP servers of teams, and how they stand.")
+        .sorted(&["team", "server", "state"])
+        .scrubbed();
+
+pub const RESTART_SERVER: Endpoint<Data<McpServerRow>, ByServer> = post(
+    "/api/v1/mcp/{team}/{server}/restart",
+    Operate,
+    "Ends an MCP server of a team; the next turn or call starts it again.",
+)
+.description("What it offers is asked anew, and nobody waits because it failed before.")
+.scrubbed();
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByServer {
+    pub team: String,
+    pub server: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct McpServerFilter {
+    /// Only of this team.
+    pub team: Option<String>,
+}
+
+/// An MCP server as answers show it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "McpServer")]
+pub struct McpServerRow {
+    pub team: String,
+    pub server: String,
+    /// `stdio` is a program, `http` an address.
+    pub transport: String,
+    pub state: ServerState,
+    /// Whether the operator believes what it says.
+    pub trusted: bool,
+    /// What it offers; empty before it was first asked.
+    pub tools: Vec<String>,
+    /// What it offers and is not taken, with the reason.
+    pub left_out: Vec<String>,
+    /// Calls since the service began.
+    pub calls: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<String>,
+}

@@ -1,0 +1,75 @@
+//! `/api/v1/mcp`: the MCP servers of teams, as they stand.
+
+use std::sync::Arc;
+
+use hivewright_actors::{blocking, ids::TeamName};
+
+use super::{State, call::*, error::*, json, listing};
+use crate::{
+    api::{endpoint::*, mcp::*, reply::*},
+    mcp::status::Status,
+    settings::mcp_servers::McpServer,
+};
+
+fn row(team: &TeamName, server: &str, config: &McpServer, status: Status) -> McpServerRow {
+    let offers = status.offers.unwrap_or_default();
+    let (at, error) = status.last_error.unzip();
+    McpServerRow {
+        team: team.to_string(),
+        server: server.to_owned(),
+        transport: if config.url.is_some() { "http" } else { "stdio" }.to_owned(),
+        state: status.state,
+        trusted: config.trusted,
+        tools: offers.tools.iter().map(|tool| tool.name.clone()).collect(),
+        left_out: offers.left_out.clone(),
+        calls: status.calls,
+        last_error: error,
+        last_error_at: at.and_then(json::date),
+    }
+}
+
+/// The servers of the teams that there are, as their files say. Those that nobody has used yet are among them.
+async fn rows(state: &Arc<State>) -> ApiResult<Vec<McpServerRow>> {
+    let looking = Arc::clone(state);
+    let rows = blocking::run(move || {
+        let parts = looking.org();
+        let tree = parts.view.now();
+        let files = tree.iter().filter_map(|team| {
+            let file = parts.live.team_now(&team.name).ok()?;
+            Some((team.name.clone(), file))
+        });
+        let mut rows = Vec::new();
+        for (team, file) in files {
+            for (server, config) in &file.mcp_servers.0 {
+                let known = looking.servers.find(&team, server);
+                let known = known.filter(|known| known.config == *config);
+                let status = known.map(|known| known.status()).unwrap_or_default();
+                rows.push(row(&team, server, config, status));
+            }
+        }
+        rows
+    });
+    Ok(rows.await?)
+}
+
+pub(super) async fn list(
+    Call { state, caller, query: McpServerFilter { team }, page, .. }: Call<Empty, McpServerFilter>,
+) -> ApiResult<Rows<McpServerRow>> {
+    let rows = rows(&state).await?.into_iter().filter(|row| {
+        caller.reaches(&row.team) && team.as_ref().is_none_or(|team| row.team == *team)
+    });
+    listing::page(rows, &page, |row| format!("{}/{}", row.team, row.server))
+}
+
+pub(super) async fn restart(
+    Call { state, caller, path: ByServer { team, server }, .. }: Call<ByServer>,
+) -> ApiResult<Data<McpServerRow>> {
+    caller.team(&team)?;
+    if let Some(known) = state.servers.find(&team.as_str().into(), &server) {
+        known.restart().await;
+    }
+    let rows = rows(&state).await?;
+    let found = rows.into_iter().find(|row| row.team == team && row.server == server);
+    let missing = || ApiError::not_found(format!("team `{team}` has no MCP server `{server}`"));
+    found.map(Data).ok_or_else(missing)
+}

@@ -1,0 +1,69 @@
+//! Faults: why a call of a server came to nothing, and why a connection ended.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use hivewright_actors::text::Span;
+use tokio_util::sync::CancellationToken;
+
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    #[error("the MCP server `{server}` cannot be used now{}", again(*retry_in))]
+    Unreachable {
+        server: String,
+        /// For the operator: it may hold words of the server.
+        reason: String,
+        retry_in: Option<Duration>,
+    },
+    #[error(
+        "the MCP server `{server}` ended during the call; whether the call took effect is not known"
+    )]
+    Ended { server: String },
+    #[error("the call was stopped; the MCP server `{server}` was told")]
+    Stopped { server: String },
+    /// The words are the server's.
+    #[error("{message}")]
+    Refused { message: String },
+    #[error("the MCP server `{server}` wants {what} for this call, which is not given to servers")]
+    Wants { server: String, what: &'static str },
+    #[error("the MCP server `{server}` answered something else than the result of a call")]
+    Senseless { server: String },
+}
+
+fn again(retry_in: Option<Duration>) -> String {
+    match retry_in {
+        Some(wait) => {
+            format!("; it is tried again in {}", Span(Duration::from_secs(wait.as_secs() + 1)))
+        }
+        None => String::new(),
+    }
+}
+
+/// Why a connection must end. The first word counts: what follows is its consequence.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    first: Arc<OnceLock<String>>,
+    heard: CancellationToken,
+}
+
+impl Faults {
+    pub(super) fn say(&self, reason: impl Into<String>) {
+        // Another was first.
+        let _ = self.first.set(reason.into());
+        self.heard.cancel();
+    }
+
+    pub(super) fn said(&self) -> Option<String> {
+        self.first.get().cloned()
+    }
+
+    /// Waits for the first.
+    pub(super) async fn heard(&self) -> String {
+        self.heard.cancelled().await;
+        self.said().unwrap_or_default()
+    }
+}

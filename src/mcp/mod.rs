@@ -1,0 +1,272 @@
+//! MCP client: servers outside that offer teams tools.
+//!
+//! A server is started or connected when a turn first needs its list or calls it, and let go when nobody has called it
+//! for a while. All of this runs on a thread of its own, which is there from the first use on: what a server sends can
+//! keep no team waiting.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, join_all};
+use hivewright_actors::{
+    ids::{TeamKey, TeamName},
+    live::Publisher,
+    org::belongings::Belongings,
+    store::records::Writes,
+};
+use serde_json::Value;
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub mod definition;
+pub mod fault;
+mod flood;
+mod http;
+mod lines;
+mod link;
+mod opening;
+mod program;
+pub mod result;
+pub mod server;
+pub mod status;
+#[cfg(test)]
+mod tests;
+
+use definition::Definition;
+use fault::McpError;
+use result::Answer;
+use server::{Grounds, Make, Server};
+
+use crate::{
+    sandbox::{process::Sandbox, workspace::Workspace},
+    settings::mcp_servers::McpServers,
+    taint::Taint,
+    vault::Vault,
+};
+
+/// Threads for blocking work: files of programs that start and end.
+const BLOCKING_THREADS: usize = 4;
+/// How long all servers have to end with the service.
+const END: Duration = Duration::from_secs(5);
+
+/// The servers of all teams. Cheap to clone.
+#[derive(Clone)]
+pub struct Servers(Arc<Inner>);
+
+struct Inner {
+    grounds: Arc<Grounds>,
+    known: Mutex<BTreeMap<(TeamName, String), Arc<Server>>>,
+    thread: OnceLock<Option<Thread>>,
+}
+
+/// The thread where connections live. It ends with the last who could use it.
+struct Thread {
+    runtime: Handle,
+    _stop: DropGuard,
+}
+
+impl Thread {
+    fn start() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .enable_all()
+            .build()?;
+        let (handle, stop) = (runtime.handle().clone(), CancellationToken::new());
+        let stopped = stop.clone();
+        let run = move || {
+            runtime.block_on(stopped.cancelled());
+            runtime.shutdown_background();
+        };
+        std::thread::Builder::new().name("mcp".to_owned()).spawn(run)?;
+        Ok(Self { runtime: handle, _stop: stop.drop_guard() })
+    }
+}
+
+/// A tool of a server, for a turn.
+#[derive(Clone)]
+pub struct Offer {
+    pub server: Arc<Server>,
+    pub definition: Definition,
+}
+
+/// What the servers of a team offer now.
+#[derive(Clone, Default)]
+pub struct Offers {
+    pub tools: Vec<Offer>,
+    /// Servers whose tools are missing, by name.
+    pub missing: Vec<String>,
+    /// Servers whose words are not believed, by key.
+    pub untrusted: Vec<String>,
+    /// Names this list: by server, its life and the state of its list.
+    names: Vec<(String, usize, u64)>,
+}
+
+impl PartialEq for Offers {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
+            && self.missing == other.missing
+            && self.untrusted == other.untrusted
+    }
+}
+
+impl Servers {
+    pub fn new(sandbox: Arc<Sandbox>, vault: Vault, taint: Taint, live: Publisher) -> Self {
+        let grounds = Grounds { sandbox, vault, taint, live, web: OnceLock::new() };
+        Self(Arc::new(Inner {
+            grounds: Arc::new(grounds),
+            known: Mutex::default(),
+            thread: OnceLock::new(),
+        }))
+    }
+
+    /// Servers for a test in which nobody uses one.
+    #[cfg(test)]
+    pub(crate) fn unused() -> Self {
+        tests::servers()
+    }
+
+    /// Where connections live, from the first use on.
+    fn runtime(&self) -> Option<&Handle> {
+        let start = || {
+            let started = Thread::start();
+            started.inspect_err(|error| tracing::error!(%error, "no thread for MCP servers")).ok()
+        };
+        self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(TeamName, String), Arc<Server>>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers of a team as its file says now. Starts none; ends those that are not wanted any more.
+    pub fn of_team(
+        &self,
+        team: &TeamKey,
+        settings: &McpServers,
+        workspace: &Arc<Workspace>,
+    ) -> Vec<Arc<Server>> {
+        let mut known = self.known();
+        known.retain(|(of, name), server| {
+            let is_wanted = *of != team.name || settings.0.contains_key(name);
+            if !is_wanted {
+                server.close();
+            }
+            is_wanted
+        });
+        let grounds = &self.0.grounds;
+        let servers = settings.0.iter().map(|(name, config)| {
+            let make = Make::new(team, config, workspace, &grounds.vault);
+            let key = (team.name.clone(), name.clone());
+            match known.get(&key) {
+                Some(server) if server.make == make => return Arc::clone(server),
+                Some(server) => server.close(),
+                None => {}
+            }
+            let server = Arc::new(Server::new(name, make, workspace.clone(), grounds.clone()));
+            known.insert(key, Arc::clone(&server));
+            server
+        });
+        servers.collect()
+    }
+
+    /// The servers that are known, also those that nobody has used.
+    pub fn all(&self) -> Vec<Arc<Server>> {
+        self.known().values().cloned().collect()
+    }
+
+    pub fn find(&self, team: &TeamName, name: &str) -> Option<Arc<Server>> {
+        self.known().get(&(team.clone(), name.to_owned())).cloned()
+    }
+
+    /// What servers offer, as far as it is known.
+    pub fn offers(servers: &[Arc<Server>]) -> Offers {
+        let mut offers = Offers::default();
+        for server in servers {
+            if !server.config.trusted {
+                offers.untrusted.push(server.key());
+            }
+            let status = server.status();
+            let Some(known) = status.offers else {
+                offers.missing.push(server.name.clone());
+                continue;
+            };
+            let life = Arc::as_ptr(server) as usize;
+            offers.names.push((server.name.clone(), life, status.version));
+            offers.tools.extend(known.tools.iter().map(|definition| Offer {
+                server: Arc::clone(server),
+                definition: definition.clone(),
+            }));
+        }
+        offers
+    }
+
+    /// What servers offer. Those that were never asked are started for it, all at once; one that fails is missing.
+    pub async fn list(&self, servers: &[Arc<Server>]) -> Offers {
+        let unlisted = servers.iter().filter(|server| !server.is_listed());
+        let listing = unlisted.filter_map(|server| {
+            let server = Arc::clone(server);
+            // A connection that was begun is kept, also when the turn is given up.
+            Some(self.runtime()?.spawn(async move {
+                // What is wrong with it is kept with it.
+                let _ = server.connect().await;
+            }))
+        });
+        join_all(listing).await;
+        Self::offers(servers)
+    }
+
+    /// Calls a tool. It goes on until it ends or is told to stop, also when nobody waits any more.
+    pub async fn call(
+        &self,
+        server: &Arc<Server>,
+        tool: &str,
+        args: Value,
+        cancel: CancellationToken,
+    ) -> Result<Answer, McpError> {
+        let calling = Arc::clone(server).call(tool.to_owned(), server::arguments(args), cancel);
+        let failed = || McpError::Ended { server: server.name.clone() };
+        let runtime = self.runtime().ok_or_else(failed)?;
+        runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
+    }
+
+    /// Ends the servers of teams that are stopped at once; the next call starts them again.
+    pub async fn rest(&self, teams: &[TeamName]) {
+        let all = self.all();
+        let of_teams = all.iter().filter(|server| teams.contains(&server.team.name));
+        let ending = join_all(of_teams.map(|server| server.restart()));
+        // What has not ended by then ends without anybody waiting for it.
+        let _ = tokio::time::timeout(END, ending).await;
+    }
+
+    /// Ends all servers.
+    pub async fn end(&self) {
+        let all = self.all();
+        let ending = join_all(all.iter().map(|server| server.end()));
+        if tokio::time::timeout(END, ending).await.is_err() {
+            tracing::warn!("some MCP servers did not end in time; they are killed");
+        }
+    }
+}
+
+/// The servers of a team that is shut down.
+impl Belongings for Servers {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let servers: Vec<_> = {
+            let mut known = self.known();
+            let (of_team, others): (BTreeMap<_, _>, _) =
+                std::mem::take(&mut *known).into_iter().partition(|((of, _), _)| *of == team.name);
+            *known = others;
+            of_team.into_values().collect()
+        };
+        Box::pin(async move {
+            let ending = join_all(servers.iter().map(|server| server.end()));
+            // What has not ended by then is killed all the same.
+            let _ = tokio::time::timeout(END, ending).await;
+            Vec::new()
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Opening a connection: secrets, the program or the address, the first words, the list of tools.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use hivewright_actors::wildcard::fits;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::{
+    ClientHandler, Peer, RoleClient, ServiceExt,
+    model::{ClientCapabilities, ClientConfig, ErrorData, Implementation, PaginatedRequestParams},
+    service::{ClientInitializeError, NotificationContext, RunningService, ServiceError},
+    transport::Transport,
+};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::{
+    definition::{self, Definitions},
+    fault::Faults,
+    flood::Guarded,
+    http::Door,
+    program::{self, Remark, Running},
+    server::Server,
+};
+use crate::{
+    settings::mcp_servers::McpServer,
+    vault::{
+        audit::Actor,
+        expand::{self, Use},
+        scope::Scope,
+    },
+};
+
+/// How long a program that failed has to say why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The most pages of a list of tools.
+const MOST_PAGES: usize = 32;
+
+/// A connection that is just made.
+pub(super) struct Opened {
+    pub(super) service: RunningService<RoleClient, Handler>,
+    pub(super) running: Option<Running>,
+    pub(super) faults: Faults,
+    pub(super) changed: Arc<Notify>,
+    pub(super) remark: Remark,
+}
+
+/// What a server may ask of us: to be heard when its tools change.
+pub(super) struct Handler {
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("hivewright", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    #[expect(deprecated, reason = "servers of earlier versions ask for it")]
+    async fn list_roots(
+        &self,
+        _: rmcp::service::RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<rmcp::model::ListRootsRequestMethod>())
+    }
+}
+
+impl Server {
+    /// Starts or connects it, and asks what it offers. An error is in words for the operator.
+    pub(super) async fn open(&self, remark: Remark) -> Result<(Opened, Definitions), String> {
+        let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
+        let (env, headers) = self.secrets().await?;
+        let handler = Handler { changed: changed.clone() };
+        let (running, service) = match (&self.config.command, &self.config.url) {
+            (Some(command), _) => {
+                let (mut running, streams) =
+                    program::start(self, command, env, &faults, &remark).await?;
+                let shaken = shake(handler, Guarded::new(streams, faults.clone()), &faults).await;
+                match shaken {
+                    Ok(service) => (Some(running), service),
+                    Err(reason) => {
+                        let why = tokio::time::timeout(LAST_WORDS, running.life.ended()).await;
+                        return Err(why.ok().flatten().unwrap_or(reason));
+                    }
+                }
+            }
+            (None, Some(url)) => {
+                let client = match self.grounds.web.get() {
+                    Some(client) => client.clone(),
+                    None => {
+                        let client = Door::client()?;
+                        self.grounds.web.get_or_init(|| client).clone()
+                    }
+                };
+                let transport = Door::new(client, faults.clone()).transport(url, headers);
+                let service = shake(handler, Guarded::new(transport, faults.clone()), &faults);
+                (None, service.await?)
+            }
+            (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
+        };
+        let offers = tokio::select! {
+            offers = self.list(service.peer()) => offers?,
+            fault = faults.heard() => return Err(fault),
+        };
+        Ok((Opened { service, running, faults, changed, remark }, offers))
+    }
+
+    /// Variables and headers, with the values of secrets in them.
+    async fn secrets(
+        &self,
+    ) -> Result<(BTreeMap<String, String>, HashMap<HeaderName, HeaderValue>), String> {
+        let McpServer { env, headers, .. } = &self.config;
+        let mut args = json!({ "env": env, "headers": headers });
+        let key = self.key();
+        let request = Use {
+            scope: &Scope::Team(self.team.clone()),
+            actor: &Actor::System,
+            tool: &key,
+            places: &["env", "headers"],
+            paths: &[],
+            approved: None,
+            permits: &|patterns| permits(patterns, &key),
+        };
+        let expanded = self.grounds.vault.expand(&request, &mut args).await;
+        expanded.map_err(|error| error.to_string())?;
+        let texts = |place: &str| {
+            let fields = args[place].as_object().into_iter().flatten();
+            fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+        };
+        let mut found = HashMap::new();
+        for (name, value) in texts("headers") {
+            let bad = || format!("the header `{name}` cannot be sent");
+            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            found.insert(header, value);
+        }
+        let env = texts("env").collect();
+        expand::wipe(&mut args);
+        Ok((env, found))
+    }
+
+    /// Asks for its tools, page by page.
+    pub(super) async fn list(&self, peer: &Peer<RoleClient>) -> Result<Definitions, String> {
+        let none = |why: &str| Definitions { tools: Vec::new(), left_out: vec![why.to_owned()] };
+        if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
+            return Ok(none("the server offers no tools"));
+        }
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let page = peer.list_tools(Some(params)).await;
+            let page =
+                page.map_err(|error| format!("its tools cannot be listed: {}", words(&error)))?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let mut offers = definition::take(tools, &self.config.tools);
+        if cursor.is_some() {
+            offers.left_out.push(format!("what comes after {MOST_PAGES} pages of tools"));
+        }
+        Ok(offers)
+    }
+}
+
+/// The first words between us and a server.
+async fn shake<T: Transport<RoleClient> + 'static>(
+    handler: Handler,
+    transport: T,
+    faults: &Faults,
+) -> Result<RunningService<RoleClient, Handler>, String> {
+    tokio::select! {
+        shaken = handler.serve(transport) => shaken.map_err(|error| match error {
+            ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+            ClientInitializeError::JsonRpcError(error) => {
+                format!("it refuses to begin: {}", definition::shown(&error.message))
+            }
+            ClientInitializeError::ConnectionClosed(_) => "it ended before it answered".to_owned(),
+            _ => "it does not speak MCP as we do".to_owned(),
+        }),
+        fault = faults.heard() => Err(fault),
+    }
+}
+
+/// The words of an error of a server, or of the way to it.
+fn words(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => definition::shown(&error.message),
+        ServiceError::TransportSend(error) => error.error.to_string(),
+        ServiceError::UnexpectedResponse => "it answered something else".to_owned(),
+        _ => "it ended".to_owned(),
+    }
+}
+
+/// Whether the patterns of a vault entry name a server.
+fn permits(patterns: &[String], key: &str) -> bool {
+    let names = |pattern: &str| pattern == "@mcp" || fits(pattern, key);
+    let any = |removed: bool| {
+        patterns.iter().any(|pattern| match pattern.strip_prefix('!') {
+            Some(pattern) => removed && names(pattern),
+            None => !removed && names(pattern),
+        })
+    };
+    any(false) && !any(true)
+}

@@ -1,0 +1,56 @@
+//! Results of calls as text: what a model can read of them, with word of what it cannot.
+
+use hivewright_actors::excerpt;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use super::definition::shown;
+
+const UNKNOWN: &str = "[content of a kind that is not known: not shown]";
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub text: String,
+    /// The server says that the call failed.
+    pub failed: bool,
+}
+
+pub(super) fn answer(result: CallToolResult) -> Answer {
+    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    if let (true, Some(value)) = (parts.is_empty(), &result.structured_content) {
+        parts.push(value.to_string());
+    }
+    if parts.is_empty() {
+        parts.push("(no output)".to_owned());
+    }
+    Answer { text: parts.join("\n"), failed: result.is_error == Some(true) }
+}
+
+fn part(block: &ContentBlock) -> String {
+    let left_out = |kind: &str, mime: &str, base64: &str| {
+        let bytes = base64.len() / 4 * 3;
+        format!("[{kind}, {}, about {bytes} bytes: not shown]", word(mime))
+    };
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => left_out("image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => left_out("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                format!("[{}]\n{text}", word(uri))
+            }
+            ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
+                left_out("resource", mime_type.as_deref().unwrap_or("unknown type"), blob)
+            }
+            _ => UNKNOWN.to_owned(),
+        },
+        ContentBlock::ResourceLink(link) => {
+            format!("[resource {}: {}]", word(&link.name), word(&link.uri))
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+fn word(text: &str) -> String {
+    excerpt::line(&shown(text).replace('\n', " "), 300)
+}

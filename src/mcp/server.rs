@@ -1,0 +1,341 @@
+//! One server of one team: connected when it is needed, let go when it is not, tried again when it failed.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hivewright_actors::{
+    clock::Clock,
+    ids::TeamKey,
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
+};
+use rmcp::{
+    Peer, RoleClient,
+    model::{CallToolRequestParams, CallToolResponse, JsonObject},
+    service::ServiceError,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    definition::{self, Definitions},
+    fault::McpError,
+    link::{Link, with_remark},
+    program::Remark,
+    result::{self, Answer},
+    status::{ServerState, Status},
+};
+use crate::{
+    sandbox::{process::Sandbox, workspace::Workspace},
+    settings::{
+        mcp_servers::{FolderAccess, McpServer},
+        team::Access,
+    },
+    system::WallClock,
+    taint::Taint,
+    vault::{Vault, expand::keys_in, scope::Scope},
+};
+
+/// What servers need of the service.
+pub(super) struct Grounds {
+    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) vault: Vault,
+    pub(super) taint: Taint,
+    pub(super) live: Publisher,
+    pub(super) web: OnceLock<reqwest::Client>,
+}
+
+/// What a server was made of: another one takes its place when this differs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Make {
+    pub(super) team: TeamKey,
+    pub(super) config: McpServer,
+    /// The folders of the team.
+    pub(super) roots: Vec<(PathBuf, Access)>,
+    /// The secrets that it is given, with their versions.
+    pub(super) secrets: BTreeMap<String, Option<u64>>,
+}
+
+impl Make {
+    pub(super) fn new(
+        team: &TeamKey,
+        config: &McpServer,
+        workspace: &Workspace,
+        vault: &Vault,
+    ) -> Self {
+        let texts = config.env.values().chain(config.headers.values());
+        let scope = Scope::Team(team.clone());
+        let keys = texts.flat_map(|text| keys_in(text));
+        let secrets = keys.map(|key| {
+            let version = vault.version_of(&scope, &key);
+            (key, version)
+        });
+        Self {
+            secrets: secrets.collect(),
+            team: team.clone(),
+            config: config.clone(),
+            roots: workspace.real_roots().map(|(path, access)| (path.to_owned(), access)).collect(),
+        }
+    }
+}
+
+/// One server of one team.
+pub struct Server {
+    pub team: TeamKey,
+    pub name: String,
+    pub config: McpServer,
+    pub(super) make: Make,
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) grounds: Arc<Grounds>,
+    status: Mutex<Status>,
+    pub(super) link: tokio::sync::Mutex<Option<Link>>,
+    links: AtomicUsize,
+    /// Calls under way.
+    pub(super) busy: AtomicUsize,
+    /// Another one takes its place, or none.
+    pub(super) closed: CancellationToken,
+}
+
+impl Server {
+    pub(super) fn new(
+        name: &str,
+        make: Make,
+        workspace: Arc<Workspace>,
+        grounds: Arc<Grounds>,
+    ) -> Self {
+        Self {
+            team: make.team.clone(),
+            name: name.to_owned(),
+            config: make.config.clone(),
+            make,
+            workspace,
+            grounds,
+            status: Mutex::default(),
+            link: tokio::sync::Mutex::default(),
+            links: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// What rules and vault entries name it by.
+    pub fn key(&self) -> String {
+        format!("mcp.{}", self.name)
+    }
+
+    /// A program that sees the folders of the team.
+    pub fn sees_workspace(&self) -> bool {
+        self.config.command.is_some() && self.config.workspace != FolderAccess::Off
+    }
+
+    pub fn status(&self) -> Status {
+        self.state().clone()
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set(&self, state: ServerState) {
+        self.state().state = state;
+        let about = json!({ "team": self.team.name, "server": self.name, "state": state });
+        self.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(&self.team.name));
+    }
+
+    pub(super) fn note(&self, reason: &str) {
+        let (team, server) = (&self.team.name, &self.name);
+        tracing::warn!(%team, server, reason, "an MCP server failed");
+        self.state().last_error = Some((WallClock.now(), reason.to_owned()));
+    }
+
+    /// Whether its tools are known, or it is not worth asking now.
+    pub(super) fn is_listed(&self) -> bool {
+        let state = self.state();
+        state.offers.is_some() || state.pause().is_some()
+    }
+
+    /// Ends it for good.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// Ends it for good, and waits until nothing of it is left.
+    pub(super) async fn end(&self) {
+        self.close();
+        let over = self.link.lock().await.as_ref().map(|link| link.over.clone());
+        if let Some(over) = over {
+            over.cancelled().await;
+        }
+    }
+
+    /// Ends the connection, and forgets that it failed: the next turn or call makes another.
+    pub async fn restart(&self) {
+        let link =
+            self.link.lock().await.as_ref().map(|link| (link.end.clone(), link.over.clone()));
+        if let Some((end, over)) = link {
+            end.cancel();
+            over.cancelled().await;
+        }
+        {
+            let mut state = self.state();
+            state.forgive();
+            state.offers = None;
+        }
+        self.set(ServerState::Resting);
+    }
+
+    fn unreachable(&self, reason: impl Into<String>, retry_in: Option<Duration>) -> McpError {
+        McpError::Unreachable { server: self.name.clone(), reason: reason.into(), retry_in }
+    }
+
+    /// The connection, made if there is none.
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
+        let mut link = self.link.lock().await;
+        if let Some(open) = &*link
+            && open.is_alive().await
+        {
+            return Ok(open.peer.clone());
+        }
+        if self.closed.is_cancelled() {
+            return Err(self.unreachable("its settings have changed", None));
+        }
+        if let Some(pause) = self.state().pause() {
+            let reason = self.state().last_error.clone().map(|(_, reason)| reason);
+            return Err(self.unreachable(reason.unwrap_or_default(), Some(pause)));
+        }
+        self.set(ServerState::Starting);
+        let remark = Remark::default();
+        let opening = self.open(remark.clone());
+        let opened = match tokio::time::timeout(self.config.connect_timeout, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err("it did not answer in time".to_owned()),
+        };
+        match opened {
+            Ok((opened, offers)) => {
+                let made = Link::new(self.links.fetch_add(1, Ordering::Relaxed), &opened);
+                *link = Some(made.clone());
+                self.learn(offers);
+                {
+                    let mut state = self.state();
+                    state.forgive();
+                    state.used = Some(Instant::now());
+                }
+                self.set(ServerState::Ready);
+                let peer = made.peer.clone();
+                tokio::spawn(Arc::clone(self).keep(opened, made));
+                Ok(peer)
+            }
+            Err(reason) => Err(self.failed(with_remark(reason, &remark))),
+        }
+    }
+
+    fn failed(&self, reason: String) -> McpError {
+        self.note(&reason);
+        let pause = self.state().fail();
+        self.set(ServerState::Failing);
+        self.unreachable(reason, Some(pause))
+    }
+
+    pub(super) fn learn(&self, offers: Definitions) {
+        let mut state = self.state();
+        if state.offers.as_deref() != Some(&offers) {
+            state.version += 1;
+            state.offers = Some(Arc::new(offers));
+        }
+    }
+
+    /// Calls a tool. Told to stop, it tells the server and ends.
+    pub(super) async fn call(
+        self: Arc<Self>,
+        tool: String,
+        args: JsonObject,
+        cancel: CancellationToken,
+    ) -> Result<Answer, McpError> {
+        let busy = Busy::new(&self);
+        let peer = self.connect().await?;
+        let server = self.name.clone();
+        if cancel.is_cancelled() {
+            return Err(McpError::Stopped { server });
+        }
+        self.state().calls += 1;
+        let params = CallToolRequestParams::new(tool).with_arguments(args);
+        let called = tokio::select! {
+            called = peer.call_tool_once(params) => called,
+            () = cancel.cancelled() => {
+                // Dropping the call has told the server. One that is stuck does not answer to anything else either.
+                self.doubt().await;
+                return Err(McpError::Stopped { server });
+            }
+        };
+        drop(busy);
+        match called {
+            Ok(CallToolResponse::Complete(result)) => Ok(result::answer(result)),
+            Ok(CallToolResponse::InputRequired(_)) => {
+                Err(McpError::Wants { server, what: "further input" })
+            }
+            Ok(CallToolResponse::Task(_)) => {
+                Err(McpError::Wants { server, what: "a task of its own" })
+            }
+            Ok(_) => Err(McpError::Senseless { server }),
+            Err(ServiceError::McpError(error)) => {
+                Err(McpError::Refused { message: definition::shown(&error.message) })
+            }
+            Err(ServiceError::UnexpectedResponse) => Err(McpError::Senseless { server }),
+            Err(ServiceError::TransportSend(error)) => {
+                let reason = error.to_string();
+                self.note(&reason);
+                self.doubt().await;
+                Err(self.unreachable(reason, None))
+            }
+            Err(_) => Err(McpError::Ended { server }),
+        }
+    }
+
+    /// Finds out whether the server still answers. Whoever calls meanwhile waits for that.
+    async fn doubt(self: &Arc<Self>) {
+        let server = Arc::clone(self);
+        if let Some(link) = &*self.link.lock().await {
+            link.doubted.store(true, Ordering::Relaxed);
+        }
+        tokio::spawn(async move {
+            if let Some(link) = &*server.link.lock().await {
+                link.is_alive().await;
+            }
+        });
+    }
+}
+
+/// A call under way: the server is not let go meanwhile.
+struct Busy(Arc<Server>);
+
+impl Busy {
+    fn new(server: &Arc<Server>) -> Self {
+        server.busy.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(server))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.state().used = Some(Instant::now());
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Arguments of a call as the protocol has them.
+pub(super) fn arguments(args: Value) -> JsonObject {
+    match args {
+        Value::Object(args) => args,
+        _ => JsonObject::new(),
+    }
+}

@@ -1,0 +1,82 @@
+//! How a server stands, with what is known of it.
+
+use std::{sync::Arc, time::Duration};
+
+use hivewright_actors::{clock::Timestamp, words};
+use tokio::time::Instant;
+
+use super::definition::Definitions;
+
+/// The first pause after a start that failed. Each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+words! {
+    /// How a server stands.
+    #[schemars(rename = "McpServerState")]
+    pub enum ServerState {
+        /// Nobody has needed it yet.
+        Unused = "unused",
+        /// It is being started or connected.
+        Starting = "starting",
+        /// It can be called.
+        Ready = "ready",
+        /// It has ended, and starts again with the next call.
+        Resting = "resting",
+        /// It cannot be started or connected; it is tried again.
+        Failing = "failing",
+    }
+}
+
+/// How a server stands, with what is known of it.
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub state: ServerState,
+    /// What it offers; none before it was asked for the first time.
+    pub offers: Option<Arc<Definitions>>,
+    /// Another list has another number.
+    pub version: u64,
+    pub last_error: Option<(Timestamp, String)>,
+    pub calls: u64,
+    failures: u32,
+    retry_at: Option<Instant>,
+    pub(super) used: Option<Instant>,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            state: ServerState::Unused,
+            offers: None,
+            version: 0,
+            last_error: None,
+            calls: 0,
+            failures: 0,
+            retry_at: None,
+            used: None,
+        }
+    }
+}
+
+impl Status {
+    /// How long it is left alone.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        let pause = self.retry_at?.checked_duration_since(Instant::now())?;
+        (!pause.is_zero()).then_some(pause)
+    }
+
+    /// It could not be had: it is left alone for so long, longer each time.
+    pub(super) fn fail(&mut self) -> Duration {
+        let doubled = 2u32.saturating_pow(self.failures);
+        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+        self.failures = (self.failures + 1).min(16);
+        self.retry_at = Some(Instant::now() + pause);
+        pause
+    }
+
+    /// It failed no time before.
+    pub(super) fn forgive(&mut self) {
+        self.failures = 0;
+        self.retry_at = None;
+    }
+}

@@ -1,0 +1,64 @@
+//! Tool servers in the sandbox: programs that talk through their standard streams for as long as they are wanted.
+//!
+//! One sees system programs, what the operator shows it, and as much of the team's folders as it is given. What tells
+//! the team what it is, it can never change.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use tokio::{net::UnixStream, process::ChildStderr};
+
+use super::{
+    Job, Prepared, Sandbox, SandboxError,
+    agent::{Launched, Life},
+    plan::{Program, ServerProgram},
+    until_excess,
+};
+use crate::{
+    sandbox::{quota::Excess, workspace::Workspace},
+    settings::team::Access,
+};
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct ServerJob {
+    pub workspace: Arc<Workspace>,
+    /// What it may do in the folders of the team; without any it sees none of them.
+    pub access: Option<Access>,
+    pub program: ServerProgram,
+    pub env: BTreeMap<String, String>,
+}
+
+/// A server that runs.
+pub struct ServerProcess {
+    /// Its input and its output.
+    pub streams: UnixStream,
+    pub errors: ChildStderr,
+    pub life: Life,
+    /// Ends when it wrote more to the disk than it may.
+    pub excess: BoxFuture<'static, Excess>,
+}
+
+impl Sandbox {
+    /// Starts a server.
+    pub async fn serve(&self, job: ServerJob) -> Result<ServerProcess, SandboxError> {
+        if let Some((layer, reason)) = self.missing() {
+            return Err(SandboxError::Unavailable { layer, reason });
+        }
+        let ServerJob { workspace, access, program, env } = job;
+        let program = Program::Server(program);
+        let job = Job { workspace, program, env, keeps_self: access.is_some() };
+        let Prepared { mut plan, watch, scratch, group } = self.prepare(job).await?;
+        match access {
+            Some(Access::ReadWrite) => {}
+            Some(Access::ReadOnly) => {
+                plan.keep_top = false;
+                plan.folders.iter_mut().for_each(|folder| folder.writable = false);
+            }
+            None => plan.folders.clear(),
+        }
+        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
+        let life = Life::new(control, child, scratch, group);
+        Ok(ServerProcess { streams, errors, life, excess: Box::pin(until_excess(watch)) })
+    }
+}
