@@ -169,10 +169,11 @@ fn is_name(name: &str) -> bool {
 }
 
 fn check(server: McpServer, section: &mut Section<'_>) -> McpServer {
-    match (&server.command, &server.url) {
-        (Some(_), None) | (None, Some(_)) => {}
-        (None, None) => section.reject("needs a `command` or a `url`"),
-        (Some(_), Some(_)) => section.reject("has a `command` and a `url`; keep one"),
+    // One that is wrong is reported already.
+    match (section.field("command").is_some(), section.field("url").is_some()) {
+        (true, false) | (false, true) => {}
+        (false, false) => section.reject("needs a `command` or a `url`"),
+        (true, true) => section.reject("has a `command` and a `url`; keep one"),
     }
     let of_programs = ["args", "env", "workspace", "network", "read_dirs"];
     let (others, what) = match server.url {
