@@ -213,7 +213,7 @@ fn a_message_may_be_as_large_as_it_may_and_no_larger() {
     events.count(&short).unwrap();
     assert!(events.count(b"data").is_err());
     let mut apart = Meter::of_events(Faults::default());
-    apart.count(&b"data: x\r\n\r\n".repeat(LARGEST)).unwrap();
+    apart.count(&b"data: x\r\n\r\n".repeat(LARGEST / 4)).unwrap();
     let mut body = Meter::of_body(Faults::default());
     assert!(body.count(&b"\n\n".repeat(LARGEST)).is_err());
 }

@@ -169,15 +169,18 @@ fn is_name(name: &str) -> bool {
 }
 
 fn check(server: McpServer, section: &mut Section<'_>) -> McpServer {
-    match (&server.command, &server.url) {
-        (Some(_), None) | (None, Some(_)) => {}
-        (None, None) => section.reject("needs a `command` or a `url`"),
-        (Some(_), Some(_)) => section.reject("has a `command` and a `url`; keep one"),
+    // One that is wrong is reported already.
+    let (program, address) = (section.field("command").is_some(), section.field("url").is_some());
+    match (program, address) {
+        (true, false) | (false, true) => {}
+        (false, false) => section.reject("needs a `command` or a `url`"),
+        (true, true) => section.reject("has a `command` and a `url`; keep one"),
     }
     let of_programs = ["args", "env", "workspace", "network", "read_dirs"];
-    let (others, what) = match server.url {
-        Some(_) => (&of_programs[..], "is for programs, and this server has a `url`"),
-        None => (&["headers"][..], "is for addresses, and this server has a `command`"),
+    let (others, what) = if address {
+        (&of_programs[..], "is for programs, and this server has a `url`")
+    } else {
+        (&["headers"][..], "is for addresses, and this server has a `command`")
     };
     for key in others {
         if let Some(field) = section.field(key) {
