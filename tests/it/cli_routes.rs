@@ -76,8 +76,16 @@ enum Why {
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 7] =
-    ["serve", "init", "mcp", "completions", "restore", "import openhive", "config check"];
+const ALONE: [&str; 8] = [
+    "serve",
+    "init",
+    "mcp",
+    "completions",
+    "restore",
+    "import openhive",
+    "history import",
+    "config check",
+];
 
 /// Commands that also work where no service runs, on the files and the store.
 const AT_REST: [&str; 8] = [
