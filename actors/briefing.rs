@@ -108,6 +108,8 @@ pub struct Brief {
     pub turn_timeout: Duration,
     /// The longest a turn may stand still.
     pub idle_timeout: Duration,
+    /// A conversation of a person in which nothing was said for longer than this begins anew; none if it never does.
+    pub conversation_idle: Option<Duration>,
     /// How much the model thinks; none leaves it to the model.
     pub thinking: Option<Thinking>,
     /// What a message during the turn does.

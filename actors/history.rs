@@ -63,6 +63,9 @@ pub enum Fact {
         /// The first task of the work that it is part of. Former versions did not note it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<TaskId>,
+        /// The conversation begins anew with it: nothing was said for so long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        idle: Option<Idle>,
     },
     /// Words of a person or of another team.
     User {
@@ -173,6 +176,29 @@ impl Fact {
             | Self::ToolCall { step, .. } => Some(*step),
             _ => None,
         }
+    }
+}
+
+/// How long nothing was said in a conversation that begins anew therefore, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Idle(pub u64);
+
+impl Idle {
+    /// For a person.
+    pub fn words(self) -> String {
+        let minutes = self.0 / 60_000;
+        let time = match minutes {
+            0..2 => "a minute".to_owned(),
+            2..60 => format!("{minutes} minutes"),
+            60..120 => "an hour".to_owned(),
+            120..2_880 => format!("{} hours", minutes / 60),
+            _ => format!("{} days", minutes / 1_440),
+        };
+        format!(
+            "A new conversation begins here: nothing was said for {time}, so the team is not shown what was said before. \
+             Its memory and this history stay. The setting `sessions.idle` says after how long."
+        )
     }
 }
 

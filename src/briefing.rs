@@ -35,7 +35,7 @@ use crate::{
     sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
-        config::{self, Tasks},
+        config::{self, Sessions, Tasks},
         home::Home,
         live::Live,
         providers::{Profile, Providers},
@@ -196,7 +196,11 @@ impl Inner {
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
         let team_steps = if inner { INNER_STEPS } else { kit.team.max_steps };
-        let tasks = self.live.held().map_or_else(Tasks::default, |held| held.config.tasks.clone());
+        let held = self.live.held();
+        let (tasks, sessions) = held.map_or_else(
+            || (Tasks::default(), Sessions::default()),
+            |held| (held.config.tasks.clone(), held.config.sessions.clone()),
+        );
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         let tools = self.tools(&part, earlier);
@@ -213,6 +217,7 @@ impl Inner {
             max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
             turn_timeout: turn_timeout.unwrap_or(tasks.turn_timeout),
             idle_timeout: tasks.idle_timeout,
+            conversation_idle: sessions.idle.0,
             thinking: options.thinking.or(kit.team.thinking),
             queue_mode: kit.team.queue_mode,
             budget,

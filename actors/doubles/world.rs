@@ -133,6 +133,7 @@ impl Briefing for Briefs {
                 max_steps: 10,
                 turn_timeout: Duration::from_secs(30 * 60),
                 idle_timeout: Duration::from_secs(5 * 60),
+                conversation_idle: Some(Duration::from_secs(6 * 60 * 60)),
                 thinking: assignment.options.thinking,
                 queue_mode: this.queue_mode,
                 budget: this.budget,

@@ -43,6 +43,8 @@ pub struct TurnFold {
     step: u32,
     summary: Option<Summary>,
     end: Option<(u64, Ending, Option<Code>, String)>,
+    /// When its last event happened.
+    last: Timestamp,
 }
 
 /// Something said after the task, in or after a step.
@@ -83,6 +85,9 @@ struct Summary {
 pub(super) struct Folded {
     pub(super) first_seq: u64,
     pub(super) end_seq: u64,
+    pub(super) ended_at: Timestamp,
+    /// The conversation began anew with it.
+    pub(super) is_first: bool,
     /// None if only a summary came of it.
     pub(super) messages: Option<Vec<Message>>,
     /// Where the conversation begins from now on.
@@ -112,6 +117,7 @@ impl TurnFold {
     pub fn on(&mut self, event: HistoryEvent) {
         let HistoryEvent { seq, timestamp, fact, .. } = event;
         self.first.get_or_insert((seq, timestamp));
+        self.last = timestamp;
         self.step = self.step.max(fact.step().unwrap_or_default());
         match fact {
             Fact::TurnStart { .. } => {
@@ -186,6 +192,11 @@ impl TurnFold {
         self.start.as_ref().zip(self.first.map(|(_, began)| began))
     }
 
+    /// The conversation began anew with it.
+    pub(super) fn is_first(&self) -> bool {
+        matches!(self.start, Some(Fact::TurnStart { idle: Some(_), .. }))
+    }
+
     /// The turn as later turns with this label are shown it; none if it has not ended.
     pub(super) fn end(self, label: Label, clean: &Clean) -> Option<Folded> {
         let (end_seq, ..) = self.end.as_ref()?;
@@ -193,6 +204,8 @@ impl TurnFold {
         Some(Folded {
             first_seq: self.first_seq()?,
             end_seq: *end_seq,
+            ended_at: self.last,
+            is_first: self.is_first(),
             messages: self.task.as_ref().map(|task| {
                 let mut messages = self.messages(task, label);
                 messages.iter_mut().for_each(|message| scrub(message, clean));

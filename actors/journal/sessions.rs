@@ -13,7 +13,7 @@ use crate::{
     storage::{Order, Storage, StorageError},
     store::{
         keys::Beginning,
-        reads::{Range, first, get, parse},
+        reads::{Range, contains, first, get, parse},
     },
     task::{Lane, Task, records::LaneKey},
 };
@@ -131,7 +131,10 @@ pub fn journal(
     order: Order,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let first = first_piece(storage, lane, after)?;
+    // Whoever goes on mostly does so behind a piece.
+    let next = after.saturating_add(1);
+    let begins = contains::<Piece<'_>>(storage, &(lane.clone(), next)).unwrap_or_default();
+    let first = if begins { next } else { first_piece(storage, lane, after)? };
     let range = Range::<Piece<'_>>::under(&(lane,)).since(&(lane, first));
     let range = match before {
         u64::MAX => range,

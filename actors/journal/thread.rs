@@ -66,12 +66,22 @@ pub struct Thread {
     calls: HashSet<String>,
     /// No more characters than this are kept, but for the newest turn.
     most: usize,
+    /// When its last turn ended.
+    used_at: Option<Timestamp>,
 }
 
 impl Thread {
     /// A conversation in which nothing was said.
     pub fn new(reader: Reader, most: usize) -> Self {
-        Self { reader, start: None, turns: Vec::new(), characters: 0, calls: HashSet::new(), most }
+        Self {
+            reader,
+            start: None,
+            turns: Vec::new(),
+            characters: 0,
+            calls: HashSet::new(),
+            most,
+            used_at: None,
+        }
     }
 
     /// Reads the turns that did not begin before a moment, up to so many characters. Blocks.
@@ -101,6 +111,7 @@ impl Thread {
                     return ControlFlow::Break(());
                 }
             }
+            let is_first = fold.is_first();
             let Some(folded) = fold.end(reader.label, &reader.clean) else {
                 return ControlFlow::Continue(());
             };
@@ -110,7 +121,7 @@ impl Thread {
             keep_from = keep_from.max(folded.start.as_ref().map_or(0, |start| start.keep_from_seq));
             size += folded.messages.iter().flatten().map(Message::characters).sum::<usize>();
             found.push(folded);
-            ControlFlow::Continue(())
+            if is_first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(error) = failure {
             return Err(error);
@@ -128,7 +139,14 @@ impl Thread {
         }
     }
 
-    fn push(&mut self, Folded { first_seq, end_seq, messages, start }: Folded) {
+    fn push(&mut self, folded: Folded) {
+        let Folded { first_seq, end_seq, ended_at, is_first, messages, start } = folded;
+        self.used_at = self.used_at.max(Some(ended_at));
+        if is_first {
+            self.turns.retain(|turn| turn.first_seq > first_seq);
+            self.start.take_if(|start| start.keep_from_seq <= first_seq);
+            self.count();
+        }
         if let Some(start) = start {
             self.turns.retain(|turn| turn.first_seq >= start.keep_from_seq);
             self.count();
@@ -186,6 +204,11 @@ impl Thread {
     /// Forgets all turns: the conversation begins anew.
     pub fn clear(&mut self) {
         *self = Self::new(self.reader.clone(), self.most);
+    }
+
+    /// When its last turn ended; none if nothing was said.
+    pub fn used_at(&self) -> Option<Timestamp> {
+        self.used_at
     }
 
     /// How much of it is kept, in characters.

@@ -108,6 +108,7 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
         toolset_hash: String::new(),
         cause: None,
         root: None,
+        idle: None,
     };
     let call = Fact::ToolCall {
         id: "c1".into(),

@@ -21,11 +21,17 @@ use super::{
 use crate::{
     approvals::{desk::Desk, record::Approval},
     briefing::{Assignment, Brief, Hindrance},
+    clock::millis,
     excerpt::READER,
-    history::{Fact, HistoryEvent, Meta},
+    frame::{Progress, ProgressKind},
+    history::{Fact, HistoryEvent, Idle, Meta},
     ids::{ApprovalId, ChannelId},
     inbox::{self, InboxEvent, Shown},
-    journal::{self, LaneHistory, scope::Scope, thread::Reader},
+    journal::{
+        self, LaneHistory,
+        scope::Scope,
+        thread::{Earlier, Reader, Thread},
+    },
     queue::{
         Return,
         parking::{Hindered, Park},
@@ -44,6 +50,8 @@ pub(super) struct Prepared {
     pub(super) inbox: InboxShare,
     /// What the turn is shown of it.
     shown: Shown,
+    /// The conversation begins anew with the turn: nothing was said for so long.
+    idle: Option<Idle>,
     pub(super) approvals: HashMap<ApprovalId, Approval>,
     pub(super) brief: Brief,
     /// What is to be summarised, if that is the task; else why it cannot be.
@@ -65,13 +73,14 @@ impl Prepared {
         }
         if self.journal.is_empty() {
             let mut wants = turn.begin(start, &self.shown);
-            // An earlier attempt was cut off before anything of it was written: whoever is acknowledged
-            // may have heard words of it.
-            if task.acked
-                && task.attempts > 1
-                && let Some(Want::Record(_, frames)) = wants.first_mut()
-            {
-                frames.push(interruption());
+            if let Some(Want::Record(_, frames)) = wants.first_mut() {
+                // An earlier attempt was cut off before anything of it was written: whoever is acknowledged
+                // may have heard words of it.
+                if task.acked && task.attempts > 1 {
+                    frames.push(interruption());
+                }
+                frames
+                    .extend(self.idle.map(|idle| Progress::new(ProgressKind::Note, idle.words())));
             }
             return wants;
         }
@@ -109,6 +118,7 @@ impl Prepared {
             toolset_hash: brief.toolset_hash.clone(),
             cause: Some(cause),
             root: Some(task.root().clone()),
+            idle: self.idle.filter(|_| self.journal.is_empty()),
         }
     }
 
@@ -123,6 +133,14 @@ impl Prepared {
         }
         let channel = task.source.as_ref().map(|source| source.channel.clone());
         (task.caused_by(), channel)
+    }
+
+    /// What the turn is shown of what came before it.
+    pub(super) fn earlier(&self) -> Earlier {
+        match self.idle {
+            Some(_) => Earlier::default(),
+            None => self.history.earlier(self.journal.first().map(|first| first.seq)),
+        }
     }
 
     /// How long the turn was at work before, in all: what passed between two leases does not count.
@@ -277,7 +295,24 @@ async fn load(
         (InboxShare { leaves_some: true, ..InboxShare::default() }, Shown::default())
     };
     let past = compacts.then(|| history::past(history.thread(), now, most_of_summary(brief.room)));
-    Ok(Prepared { history, journal, inbox, shown, approvals, brief, past })
+    let idle = match journal.first() {
+        // A turn that goes on does so in the conversation that it began in.
+        Some(first) => match first.fact {
+            Fact::TurnStart { idle, .. } => idle,
+            _ => None,
+        },
+        None => idle_time(&task, history.thread(), brief.conversation_idle),
+    };
+    Ok(Prepared { history, journal, inbox, shown, idle, approvals, brief, past })
+}
+
+/// How long nothing was said when a person's message came, if that was too long for the conversation to go on. Only stored
+/// times count, so that a turn that is prepared again comes to the same.
+fn idle_time(task: &Task, thread: Option<&Thread>, longest: Option<Duration>) -> Option<Idle> {
+    let is_of_person = task.kind == Kind::Chat && task.caused_by() != Cause::System;
+    let thread = thread.filter(|thread| matches!(thread.reader.scope, Scope::Person { .. }))?;
+    let idle = task.created_at.since(thread.used_at()?);
+    (is_of_person && idle > longest?).then(|| Idle(millis(idle)))
 }
 
 /// The decisions that a turn waited for.

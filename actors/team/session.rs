@@ -160,7 +160,7 @@ impl Session {
         let (task, now) = (&leased.task, cx.now());
         // It may have begun anew since it was read.
         prepared.history.begin_anew(known.and_then(|known| known.began()));
-        let earlier = prepared.history.earlier(prepared.journal.first().map(|first| first.seq));
+        let earlier = prepared.earlier();
         let brief = &prepared.brief;
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
         let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);

@@ -234,6 +234,7 @@ fn begun() -> Fact {
         toolset_hash: String::new(),
         cause: None,
         root: None,
+        idle: None,
     }
 }
 

@@ -103,10 +103,13 @@ struct Tokens {
     /// Written.
     output: u64,
     /// Read from the cache.
+    #[serde(default)]
     cache_read: u64,
     /// Written to the cache.
+    #[serde(default)]
     cache_write: u64,
     /// All of them.
+    #[serde(default)]
     total_tokens: u64,
     /// In USD, if prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]

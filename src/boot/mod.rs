@@ -175,6 +175,7 @@ impl Service {
             .map_err(|error| machine("the run dir cannot be opened", error))?;
         let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
         forget_replaced(backup_home(&context.home, &config.backup));
+        catch_up(&context);
         Ok(Self {
             spine,
             storage: context.storage.clone(),
@@ -306,6 +307,14 @@ fn forget_replaced(layout: StorageHome) {
             tracing::warn!(%error, "a replaced store cannot be removed");
         }
     });
+}
+
+/// Writes what transcripts lack, beside everything else.
+fn catch_up(context: &Context) {
+    if let Some(transcripts) = context.transcripts.clone() {
+        let storage = context.storage.clone();
+        tokio::task::spawn_blocking(move || transcripts.catch_up(&*storage));
+    }
 }
 
 /// Backups in time, and word of those that fail.

@@ -51,6 +51,7 @@ use crate::{
     system::Randomness,
     timezone::LocalTime,
     tools::registry,
+    transcript::{files::Folder, follower::Follower},
     vault::Vault,
 };
 
@@ -81,6 +82,8 @@ pub(super) struct Context {
     /// Which start of this store it is.
     pub(super) boot: u64,
     pub(super) vault: Vault,
+    /// What writes transcripts to files, if the settings want it.
+    pub(super) transcripts: Option<Arc<Follower>>,
     pub(super) demo: Arc<AtomicBool>,
 }
 
@@ -124,7 +127,7 @@ impl Opened {
             launcher: options.launcher.clone(),
             memory: config.sandbox.memory.0,
             scratch: home.run().join("scratch"),
-            private: vec![home.store(), home.secrets()],
+            private: vec![home.store(), home.secrets(), home.history()],
         });
         // Whether there is a key is known before anything of the store is changed.
         let keys = vault::keys(&home, &options.environment).await?;
@@ -135,8 +138,6 @@ impl Opened {
         let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
         let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
         let store = start_store(storage.clone(), metrics.clone());
-        let archivist = Archivist::start(storage.clone());
-        store.archive_with(archivist, storage.clone());
         let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
@@ -147,6 +148,10 @@ impl Opened {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
+        // Transcripts are written with what moves to the archive, and hold no secret that is known by now.
+        let transcripts = follow(&home, &config, &storage, &secrets);
+        let archivist = Archivist::start(storage.clone());
+        store.archive_with(archivist, storage.clone());
         let local = local_time(&config, &options.environment, &mut notices);
         let context = Context {
             home,
@@ -168,6 +173,7 @@ impl Opened {
             metrics,
             boot,
             vault,
+            transcripts,
             demo: Arc::new(AtomicBool::new(demo)),
         };
         let context = Arc::new(context);
@@ -202,6 +208,25 @@ async fn open_store(
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened.await.map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// Has transcript files go on with the store, if the settings want them.
+fn follow(
+    home: &Home,
+    config: &Config,
+    storage: &TieredStorage,
+    secrets: &Secrets,
+) -> Option<Arc<Follower>> {
+    let folder = Folder::new(home.history(), secrets.clone());
+    if !config.sessions.transcripts {
+        if let Err(error) = folder.set_incomplete() {
+            tracing::warn!(%error, "transcripts will lack what happens while they are off");
+        }
+        return None;
+    }
+    let follower = Arc::new(Follower::new(folder));
+    storage.observe(follower.clone());
+    Some(follower)
 }
 
 /// The store, on a thread of its own.

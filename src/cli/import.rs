@@ -27,6 +27,7 @@ use crate::{
     },
     settings::{home::resolve, load, zone::Zone},
     system::{Randomness, WallClock},
+    transcript::files,
     vault::{Vault, master::KeyFiles},
 };
 
@@ -132,6 +133,8 @@ fn import(
         progress: &|done, total| gauge.set(done, total, "things"),
     };
     let note = import.apply(&plan, &site).map_err(|error| broken_off(&error, context))?;
+    files::set_incomplete(&context.home.history())
+        .map_err(|error| Failure::system("transcripts may lack what was imported", error))?;
     Ok((plan, Some(note)))
 }
 

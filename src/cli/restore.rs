@@ -27,6 +27,7 @@ use crate::{
         restore::{Restored, look, restore, restore_newest},
     },
     system::WallClock,
+    transcript::files,
     vault::{Vault, master::KeyFiles},
 };
 
@@ -141,6 +142,9 @@ fn work(
         Some(file) => restore(file, &home, arguments.force, &progress)?,
         None => restore_newest(&home, &progress)?,
     };
+    files::set_incomplete(&context.home.history()).map_err(|error| {
+        Failure::system("transcripts may lack what was restored", error.to_string())
+    })?;
     Ok((restored, tell_key(context, &home)))
 }
 

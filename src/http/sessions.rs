@@ -21,7 +21,7 @@ use super::{State, call::*, error::*, listing::Gathering, tasks::giving};
 use crate::{
     api::{endpoint::*, reply::*, sessions::*},
     logging::Secrets,
-    transcript::{lines, merge::Merge, page},
+    transcript::{lines, page},
 };
 
 /// An export reads this many events at a time.
@@ -179,12 +179,10 @@ async fn part(
 struct Export {
     store: StoreHandle,
     secrets: Secrets,
-    lane: Lane,
-    generation: u32,
-    id: String,
+    lane: LaneKey,
     /// All up to this event has been read.
     seen: u64,
-    merge: Option<Merge>,
+    lines: Option<lines::Writer>,
 }
 
 pub(super) async fn hand_out(
@@ -192,15 +190,14 @@ pub(super) async fn hand_out(
 ) -> ApiResult<HttpResponse> {
     let (lane, generation) = reached(&caller, &id)?;
     stored(&state, &lane, generation).await?;
-    let file = format!("{}-{}.jsonl", lane.team, id.replace([':', '~'], "-"));
+    let lane = LaneKey::new(&lane, generation);
+    let file = lines::file_name(&lane);
     let export = Export {
         store: state.spine.store.clone(),
         secrets: state.secrets.clone(),
+        lines: Some(lines::Writer::new(&lane)),
         lane,
-        generation,
-        id,
         seen: 0,
-        merge: Some(Merge::default()),
     };
     let answer = HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, LINES))
@@ -263,41 +260,37 @@ impl Export {
     /// The next lines; nothing at the end.
     async fn next(&mut self) -> Option<Result<String, StorageError>> {
         loop {
-            let mut merge = self.merge.take()?;
-            let (lane, generation, seen) = (self.lane.clone(), self.generation, self.seen);
+            let mut lines = self.lines.take()?;
+            let (lane, seen) = (self.lane.clone(), self.seen);
             let read = self.store.read(move |storage| {
                 let (mut count, mut last) = (0, seen);
-                let of = LaneKey::new(&lane, generation);
                 let (range, order) = ((seen, u64::MAX), Order::Rising);
-                sessions::journal(storage, &of, range, order, &mut |piece| {
+                sessions::journal(storage, &lane, range, order, &mut |piece| {
                     count += piece.len();
                     for event in piece {
                         last = event.seq;
-                        merge.push(event);
+                        lines.push(event);
                     }
                     let is_full = count >= PIECE;
                     if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
-                Ok((merge, last, count < PIECE))
+                Ok((lines, last, count < PIECE))
             });
-            let (mut merge, last, is_end) = match read.await {
+            let (mut lines, last, is_end) = match read.await {
                 Ok(read) => read,
                 Err(error) => return Some(Err(error)),
             };
             self.seen = last;
-            let messages = if is_end {
-                merge.finish()
+            let text = if is_end {
+                lines.finish()
             } else {
-                let messages = merge.take();
-                self.merge = Some(merge);
-                messages
+                let text = lines.take();
+                self.lines = Some(lines);
+                text
             };
-            if messages.is_empty() {
-                continue;
+            if !text.is_empty() {
+                return Some(Ok(self.secrets.scrub_known(&text)));
             }
-            let line = |message| lines::line(self.lane.team.as_str(), &self.id, message) + "\n";
-            let text: String = messages.iter().map(line).collect();
-            return Some(Ok(self.secrets.scrub_known(&text)));
         }
     }
 }

@@ -74,6 +74,7 @@ settings! {
         limits: Limits,
         defaults: Defaults,
         tasks: Tasks,
+        sessions: Sessions,
         sandbox: Sandbox,
         engines: Engines,
         retention: Terms,
@@ -168,6 +169,18 @@ settings! {
         /// The longest a turn may stand still before it is tried again.
         #[range(SHORTEST..=LONGEST_TURN)]
         idle_timeout: Duration = minutes(5),
+    }
+
+    /// Conversations and their history.
+    pub struct Sessions {
+        /// A conversation in which nothing was said for this long is over: the next message begins a new one, in which
+        /// the model is not shown what was said before.
+        #[range(minutes(1)..=365 * DAY)]
+        #[counts(NextTurn)]
+        idle: Interval = Interval(Some(hours(6))),
+        /// Whether each session is also written to a file of JSON lines in `history` of the run dir, turn by turn.
+        #[counts(NextStart)]
+        transcripts: bool = true,
     }
 
     /// What tools may use.
@@ -315,7 +328,7 @@ pub(crate) const TEAM_TOOLS: [&str; 9] =
     ["@files", "@shell", "@web", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Sections that other versions have.
-const MISSING: [&str; 4] = ["sessions", "browser", "skill_repository", "plugins"];
+const MISSING: [&str; 3] = ["browser", "skill_repository", "plugins"];
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 const POLICY_EXAMPLE: &str = "

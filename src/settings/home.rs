@@ -65,6 +65,8 @@ places! {
     store: run / "store",
     /// Backups, where the settings name no other place.
     backups: run / "backups",
+    /// Transcripts of all sessions.
+    history: run / "history",
     teams: run / "teams",
     /// What teams left that are gone.
     trash: run / "trash",
@@ -127,6 +129,7 @@ impl Home {
             self.store(),
             self.teams(),
             self.backups(),
+            self.history(),
             self.trash(),
         ] {
             create_private(&folder)?;

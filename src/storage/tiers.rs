@@ -7,10 +7,10 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, HashSet},
-    io,
+    fmt, io,
     ops::ControlFlow,
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use hivewright_actors::{
@@ -44,6 +44,14 @@ const MOVED_BYTES: usize = 4 << 20;
 const FIRST_CHUNK: usize = 8;
 const LARGEST_CHUNK: usize = 512;
 
+/// A record that moves: its key, and what it is now; none if it was removed.
+pub type Change = (Arc<[u8]>, Option<Arc<[u8]>>);
+
+/// Sees records that are over before sled lets them go; after a crash in between it sees them again. May block.
+pub trait MoveObserver: fmt::Debug + Send + Sync {
+    fn see(&self, storage: &TieredStorage, changes: &[Change]);
+}
+
 #[derive(Debug)]
 pub struct TieredStorage {
     pub(super) hot: SledStorage,
@@ -52,6 +60,7 @@ pub struct TieredStorage {
     pub(super) cold: History,
     /// Held while records move.
     moving: Mutex<()>,
+    observer: OnceLock<Arc<dyn MoveObserver>>,
 }
 
 impl TieredStorage {
@@ -89,7 +98,8 @@ impl TieredStorage {
             );
             hot.report_damage(&key, &reason);
         }
-        let storage = Self { hot, pending, cold, moving: Mutex::default() };
+        let (moving, observer) = Default::default();
+        let storage = Self { hot, pending, cold, moving, observer };
         storage.tidy().map_err(|error| unusable(error.to_string()))?;
         Ok(storage)
     }
@@ -133,6 +143,11 @@ impl TieredStorage {
             }
         }
         Ok(())
+    }
+
+    /// From now on this one sees what moves. A store has one observer.
+    pub fn observe(&self, observer: Arc<dyn MoveObserver>) {
+        let _ = self.observer.set(observer);
     }
 
     pub fn schema(&self) -> u16 {
@@ -197,6 +212,9 @@ impl Archive for TieredStorage {
         let moving = self.pending.begin_moving();
         self.pending.settle();
         let Some((oldest, number)) = self.take_oldest()? else { return Ok(false) };
+        if let Some(observer) = self.observer.get() {
+            observer.see(self, &oldest.records);
+        }
         self.let_go(&moving, oldest, number)?;
         Ok(true)
     }

@@ -7,7 +7,7 @@ use hivewright_actors::{
     conversation_log::{ConversationEntry, EntryKey},
     excerpt,
     frame::PREVIEW,
-    history::{Fact, HistoryEvent, Meta, Origin},
+    history::{Fact, HistoryEvent, Idle, Meta, Origin},
     ids::{CallId, TaskId, TurnId},
     journal::sessions,
     storage::{Order, Storage, StorageError},
@@ -95,8 +95,8 @@ struct Done {
 
 /// What an event says of a turn, cut to what is shown.
 enum Step {
-    /// It is for this task.
-    Begins(TaskId),
+    /// It is for this task; what is said about its beginning.
+    Begins(TaskId, Option<String>),
     /// It answers this message too.
     Joined(TaskId),
     Thinking(String),
@@ -151,7 +151,11 @@ impl Turns {
     }
 
     fn take(&mut self, tasks_of: &mut HashMap<TurnId, TaskId>, turn: TurnId, step: Step) {
-        if let Step::Begins(task) = step {
+        if let Step::Begins(task, note) = step {
+            if let Some(text) = note {
+                let done = self.of.entry(task.clone()).or_default();
+                done.add(ConversationBlock::Note { text });
+            }
             // One that went on after a crash says so again.
             tasks_of.insert(turn, task);
             return;
@@ -161,7 +165,7 @@ impl Turns {
         };
         let done = self.of.entry(task.clone()).or_default();
         match step {
-            Step::Begins(_) => {}
+            Step::Begins(..) => {}
             Step::Joined(joined) => {
                 self.joined.insert(joined, task.clone());
             }
@@ -225,7 +229,10 @@ impl Done {
 fn step(fact: Fact, depth: Depth) -> Option<Step> {
     let note = |text: String| Some(Step::Block(ConversationBlock::Note { text }));
     match fact {
-        Fact::TurnStart { task_ids, .. } => task_ids.into_iter().next().map(Step::Begins),
+        Fact::TurnStart { task_ids, idle, .. } => {
+            let task = task_ids.into_iter().next()?;
+            Some(Step::Begins(task, idle.map(Idle::words)))
+        }
         Fact::User { origin: Origin::Steer, task_id, .. } => Some(Step::Joined(task_id)),
         Fact::AssistantText { text, .. } => Some(Step::Block(ConversationBlock::Text { text })),
         Fact::AssistantThinking { text, .. } => {

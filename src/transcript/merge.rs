@@ -10,7 +10,8 @@ use hivewright_actors::{
 
 use crate::api::transcript::{Answers, Block, Message, Meta, Role};
 
-/// Turns events into messages as they come. Turns may interleave.
+/// Turns events into messages as they come. Turns may interleave; one of them runs at a time, so that messages come in the
+/// order in which they began, and none is open where a turn has ended.
 #[derive(Debug, Default)]
 pub struct Merge {
     turns: HashMap<TurnId, Turn>,
@@ -37,10 +38,17 @@ impl Merge {
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
         let blank = turn.blank(seq, &id, timestamp);
         match fact {
-            Fact::TurnStart { task_ids, provider, model, .. } => {
-                turn.task = task_ids.into_iter().next();
-                turn.provider = Some(provider);
-                turn.model = Some(model);
+            Fact::TurnStart { task_ids, provider, model, idle, .. } => {
+                let task_id = task_ids.into_iter().next();
+                turn.task = task_id.clone();
+                turn.provider = some(provider);
+                turn.model = some(model);
+                // What was cut off is not gone on with in the same message.
+                self.close_all();
+                if let Some(idle) = idle {
+                    let told = Message { task_id, ..blank };
+                    self.tell(&id, Some((told, idle.words())));
+                }
             }
             Fact::User { text, from, origin, task_id, .. } => {
                 let role = match origin {
@@ -86,9 +94,9 @@ impl Merge {
                     message.seq = seq;
                     message.meta = Some(Meta {
                         provider: turn.provider.clone(),
-                        model: Some(model),
+                        model: some(model),
                         usage: Some(usage),
-                        stop_reason: Some(stop_reason),
+                        stop_reason: some(stop_reason),
                     });
                     turn.counted = true;
                 }
@@ -104,6 +112,11 @@ impl Merge {
             }
             Fact::TurnSuspended { message, .. } => self.tell(&id, Some((blank, message))),
         }
+    }
+
+    /// The task that a turn is for, until its end.
+    pub fn task_of(&self, turn: &TurnId) -> Option<&TaskId> {
+        self.turns.get(turn)?.task.as_ref()
     }
 
     /// Ends the open message of a turn, and tells one of another kind behind it.
@@ -130,11 +143,15 @@ impl Merge {
 
     /// All messages, also those that are not over.
     pub fn finish(mut self) -> Vec<Message> {
-        let open = self.turns.into_values().filter_map(|turn| turn.open);
+        self.close_all();
+        self.done
+    }
+
+    fn close_all(&mut self) {
+        let open = self.turns.values_mut().filter_map(|turn| turn.open.take());
         let mut open: Vec<Message> = open.collect();
         open.sort_by_key(|message| message.first);
         self.done.extend(open);
-        self.done
     }
 }
 
@@ -175,6 +192,11 @@ impl Turn {
         message.seq = seq;
         &mut message.content
     }
+}
+
+/// A word that is known.
+fn some(word: String) -> Option<String> {
+    (!word.is_empty()).then_some(word)
 }
 
 /// What a remark says to people, if it does.
@@ -459,6 +481,40 @@ mod tests {
             shape(&merge(vec![user("hello"), text("I wa")])),
             ["User: hello", "Assistant: I wa"]
         );
+    }
+
+    /// EN-45, EN-48: a turn that was cut off and one that waits meanwhile leave no message open behind another's end.
+    #[test]
+    fn messages_stand_in_the_order_in_which_they_began() {
+        let start: Fact = serde_json::from_value(json!({
+            "type": "turn_start", "task_ids": ["task-1"], "team": "ops", "topic": null, "source_channel": null,
+            "attempt": 1, "redelivered": false, "sdk": "native", "provider": "p", "model": "m",
+            "prompt_hash": "", "toolset_hash": "", "idle": 25_200_000,
+        }))
+        .unwrap();
+        let events = [
+            ("a", user("one")),
+            ("a", text("I be")),
+            ("b", start.clone()),
+            ("b", user("two")),
+            ("b", text("Two.")),
+            ("b", end()),
+            ("a", start),
+            ("a", text("One.")),
+        ];
+        let mut merge = Merge::default();
+
+        for (seq, (turn, fact)) in (1..).zip(events) {
+            let (turn, timestamp) = (turn.into(), Timestamp(seq));
+            merge.push(HistoryEvent { seq, turn, timestamp, fact, redacted: false });
+        }
+
+        let messages = merge.finish();
+        let told = shape(&messages);
+        assert!(told[2].starts_with("System: A new conversation begins here"), "{told:?}");
+        let order: Vec<_> =
+            messages.iter().map(|message| (message.turn.as_str(), message.first)).collect();
+        assert_eq!(order, [("a", 1), ("a", 2), ("b", 3), ("b", 4), ("b", 5), ("a", 7), ("a", 8)]);
     }
 
     /// EN-46, EN-126

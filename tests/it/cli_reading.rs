@@ -39,8 +39,10 @@ async fn history_is_listed_shown_and_exported() {
     assert!(cut.stderr.contains("`--before "), "{cut:?}");
     assert_eq!(json_of(&document.stdout)["session"]["id"], id);
     let lines: Vec<Value> = export.stdout.lines().map(json_of).collect();
-    let roles: Vec<&Value> = lines.iter().map(|line| &line["role"]).collect();
+    let (turn, messages) = lines.split_last().expect("lines");
+    let roles: Vec<&Value> = messages.iter().map(|line| &line["role"]).collect();
     assert_eq!(roles, ["user", "assistant", "toolResult", "assistant"]);
+    assert_eq!((&turn["key"], &turn["value"]["outcome"]), (&json!("turn"), &json!("done")));
     assert_eq!((unknown.code, no_name.code), (Some(5), Some(2)));
 }
 

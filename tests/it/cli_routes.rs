@@ -75,9 +75,18 @@ enum Why {
     Loop,
 }
 
-/// Commands that never talk to a service, or not before something talks to them.
-const ALONE: [&str; 8] =
-    ["serve", "init", "mcp", "acp", "completions", "restore", "import openhive", "config check"];
+/// Commands that never talk to a service.
+const ALONE: [&str; 9] = [
+    "serve",
+    "init",
+    "mcp",
+    "acp",
+    "completions",
+    "restore",
+    "import openhive",
+    "history import",
+    "config check",
+];
 
 /// Commands that also work where no service runs, on the files and the store.
 const AT_REST: [&str; 8] = [

@@ -69,6 +69,7 @@ mod skills;
 mod store;
 mod systemd;
 mod topics;
+mod transcripts;
 mod triggers;
 mod trust;
 mod two_people;

@@ -25,6 +25,7 @@ pub(in crate::journal) fn start() -> Fact {
         toolset_hash: String::new(),
         cause: Some(Cause::sender("ws", "ann")),
         root: Some("task-1".into()),
+        idle: None,
     }
 }
 

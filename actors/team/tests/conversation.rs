@@ -304,6 +304,77 @@ async fn a_conversation_that_began_anew_knows_nothing_of_before() {
     assert_eq!(world.shown_before(), ["and now", "Fine."]);
 }
 
+/// EN-131: after six hours without a word the next message begins a conversation, of which the person is told; after a
+/// restart its turns are the same. What is said in time goes on with it, and work that ends is no message.
+#[actix::test]
+async fn a_conversation_in_which_nothing_was_said_for_long_is_over() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    let client = world.connect(&world.start());
+    let hours = |count: u64| tokio::time::sleep(Duration::from_secs(count * 60 * 60));
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+
+    hours(5).await;
+    client.say_in(&topic, "m2", "and the roses");
+    let in_time = client.hear_end_of("m2").await;
+    let goes_on = world.shown_before();
+    hours(7).await;
+    client.say_in(&topic, "m3", "good morning");
+    let late = client.hear_end_of("m3").await;
+    let anew = world.shown_before();
+    client.say_in(&topic, "m4", "and now");
+    client.hear_end_of("m4").await;
+    let living = world.shown_before();
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
+    next.channel = client.channel.clone();
+    next.say_in(&topic, "m5", "and then");
+    next.hear_end_of("m5").await;
+
+    assert_eq!(goes_on, ["water the garden", "Fine."]);
+    assert_eq!(anew, [""; 0]);
+    assert_eq!(living, ["good morning", "Fine."]);
+    assert_eq!(world.shown_before(), ["good morning", "Fine.", "and now", "Fine."]);
+    let note = "note m3: A new conversation begins here: nothing was said for 7 hours, so the team is not shown";
+    assert!(late.iter().any(|frame| frame.starts_with(note)), "{late:#?}");
+    assert!(!in_time.iter().any(|frame| frame.starts_with("note")), "{in_time:#?}");
+}
+
+/// EN-131: a turn that is cut off goes on in the conversation that it began.
+#[actix::test]
+async fn a_first_turn_that_goes_on_knows_nothing_of_before() {
+    let world = World::new(|request| match (last_words(request), request.step) {
+        ("good morning", 1) => vec![Play::Call(vec![("c1", "rumour")])],
+        ("good morning", _) => vec![seconds(30), Play::Say("Fine."), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.hear_end_of("m1").await;
+
+    tokio::time::sleep(Duration::from_secs(7 * 60 * 60)).await;
+    client.say_in(&topic, "m2", "good morning");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
+    next.channel = client.channel.clone();
+    next.hear_end_of("m2").await;
+    let resumed = world.shown_before();
+    next.say_in(&topic, "m3", "and now");
+    next.hear_end_of("m3").await;
+
+    assert_eq!(resumed, [""; 0]);
+    let shown = world.shown_before();
+    assert!(!shown.contains(&"water the garden".to_owned()), "{shown:?}");
+    assert_eq!(shown.first().map(String::as_str), Some("good morning"));
+}
+
 /// SE-125, CH-65: what a new try says comes after the note that voids the old one, so that nobody
 /// forgets it with that.
 #[actix::test]

@@ -47,6 +47,7 @@ fn start() -> Fact {
         toolset_hash: String::new(),
         cause: None,
         root: None,
+        idle: None,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::api::{
     transcript::{Block, Message},
 };
 
+mod import;
 mod tail;
 
 /// Read what was said and done, word for word
@@ -53,6 +54,7 @@ pub(super) enum Action {
         #[command(flatten)]
         which: Which,
     },
+    Import(import::Arguments),
     /// Have a session summarised, so that the model is shown less of it
     #[command(after_help = "Example:\n  hivewright history compact main:t-61c8864680b583eb")]
     Compact {
@@ -144,6 +146,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             Ok(())
         }
         Action::Export { which } => export(&which, context).await,
+        Action::Import(arguments) => import::run(arguments, context).await,
         Action::Compact { which } => {
             let service = Service::find(context)?;
             let path = which.id(&service).await?;

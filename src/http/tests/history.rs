@@ -33,6 +33,7 @@ fn facts(number: u64) -> Vec<Fact> {
             toolset_hash: String::new(),
             cause: None,
             root: None,
+            idle: None,
         },
         Fact::User {
             text: format!("question {number}"),
@@ -328,7 +329,7 @@ async fn what_is_not_there_or_not_known_is_refused() {
 
 /// OP-40, EN-48, EN-50
 #[actix::test]
-async fn an_export_has_a_line_for_each_message() {
+async fn an_export_has_a_line_for_each_message_and_each_turn() {
     let bench = Bench::new().await;
     bench.turns("t-1", 60).await;
     let app = App::new().configure(configure(bench.state.clone(), others));
@@ -341,11 +342,15 @@ async fn an_export_has_a_line_for_each_message() {
 
     let text = String::from_utf8(text.to_vec()).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 60 * 4);
+    assert_eq!(lines.len(), 60 * 5);
     assert_eq!(lines[0]["role"], "user");
     assert_eq!(lines[0]["agentId"], "main");
     assert_eq!(lines[0]["sessionId"], "main:t-1");
-    assert_eq!(lines[239]["content"][0]["text"], "answer 60");
+    assert_eq!(lines[298]["content"][0]["text"], "answer 60");
+    assert_eq!(
+        (&lines[299]["key"], &lines[299]["value"]["task"]),
+        (&json!("turn"), &json!("task-60"))
+    );
 }
 
 /// OP-26: a session is reset if there is one, and nobody works in it.

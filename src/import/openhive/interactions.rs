@@ -133,6 +133,7 @@ fn start(lane: &Lane, channel: &ChannelId, person: &str) -> Fact {
         toolset_hash: String::new(),
         cause: is_named.then(|| Cause::sender(channel_type, person)),
         root: None,
+        idle: None,
     }
 }
 

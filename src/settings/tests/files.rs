@@ -317,7 +317,7 @@ fn listening_beyond_this_machine_needs_encryption() {
 #[test]
 fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
     let place = place();
-    let text = "store: {backend: jetstream, jetstream: {url: x}}\nsessions: {idle: 6h}\n\
+    let text = "store: {backend: jetstream, jetstream: {url: x}}\nbrowser: {idle: 6h}\n\
         sandbox: {network_form: port}\nbackup: {every: 24h}\nplugins: {paths: []}\n";
     place.write(&place.home.config_file(), text);
 
@@ -327,7 +327,7 @@ fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
     for expected in [
         "store.backend: this version keeps its data in sled: expected `sled`",
         "store.jetstream: unknown key: this version keeps its data in sled",
-        "sessions: unknown key: this version does not have what it sets",
+        "browser: unknown key: this version does not have what it sets",
         "sandbox.network_form: unknown key: this version does not have",
         "plugins: unknown key: this version does not have what it sets",
     ] {

@@ -274,6 +274,8 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("defaults.grantable_tools", "[read]"),
         ("tasks.turn_timeout", "1h"),
         ("tasks.idle_timeout", "1h"),
+        ("sessions.idle", "0s"),
+        ("sessions.transcripts", "false"),
         ("sandbox.memory", "2GiB"),
         ("engines.claude.binary", "/opt/claude"),
         ("engines.codex.binary", "/opt/codex"),

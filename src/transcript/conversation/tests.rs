@@ -59,6 +59,7 @@ fn begin(task: &str) -> Fact {
         toolset_hash: String::new(),
         cause: None,
         root: None,
+        idle: None,
     }
 }
 
@@ -194,6 +195,25 @@ fn a_message_has_what_came_of_it_in_order() {
         ("m-1", 100, 7, "question 1")
     );
     assert_eq!(shown[1].end.as_ref().map(|end| (end.at, end.usage.input)), Some((150, 10)));
+}
+
+/// EN-131: who looks at it sees where a conversation began, and why.
+#[test]
+fn a_message_that_began_a_conversation_says_so() {
+    let mut stage = Stage::default();
+    stage.tasks(&[ended(1, Ending::Done, "Hello.")]);
+    let mut begin = begin("task-1");
+    if let Fact::TurnStart { idle, .. } = &mut begin {
+        *idle = Some(Idle(3 * 24 * 60 * 60 * 1_000));
+    }
+    stage.turn(110, vec![begin, text("Hello.")]);
+
+    let shown = stage.shown(&[1], Depth::Frames);
+
+    let note = blocks(&shown[0]);
+    assert!(note[0].contains("begins here: nothing was said for 3 days"), "{note:?}");
+    assert!(note[0].contains("`sessions.idle`"), "{note:?}");
+    assert_eq!(note[1..], ["Hello."]);
 }
 
 /// CH-160: also one that never had a turn, and one that waits for it.

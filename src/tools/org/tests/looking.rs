@@ -95,6 +95,7 @@ impl super::Bench {
             toolset_hash: text.clone(),
             cause: None,
             root: None,
+            idle: None,
         };
         let said = Fact::AssistantText { text, step };
         let events: Vec<_> = (1..)

@@ -1,0 +1,267 @@
+//! Transcript files: each session as lines in a file of its own, which goes on with each turn and outlives the store.
+//!
+//! Behind each turn a line names it, so that a file itself says where it goes on. What stands behind the last of these
+//! lines was cut off by a crash, and is written again.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write},
+    ops::ControlFlow,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hivewright_actors::{
+    clock::Timestamp,
+    history::{Fact, HistoryEvent},
+    ids::TurnId,
+    journal::sessions,
+    storage::{Order, Storage, StorageError},
+    task::records::LaneKey,
+};
+
+use super::lines::{self, Line, Writer};
+use crate::logging::Secrets;
+
+/// The last turn of a file is looked for in so many bytes first, then in ever more.
+const TAIL: u64 = 4 * 1024;
+/// A clock may have been set back by this much.
+const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
+/// Is there while no file lacks anything: a mark that can be taken away on a full disk, too.
+const COMPLETE: &str = ".complete";
+/// What a file is called while it takes the place of another.
+const NEW: &str = ".new";
+
+/// Why a file is not up to date.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TranscriptError {
+    #[error("the file cannot be written: {0}")]
+    File(#[from] io::Error),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// The folder of transcripts. Its calls block, and each session is written by one caller at a time.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+    secrets: Secrets,
+}
+
+/// Where a file ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The end of its last turn in the journal.
+    seq: u64,
+    length: u64,
+}
+
+/// The turn that a file ends with.
+#[derive(Debug, PartialEq, Eq)]
+struct LastTurn {
+    id: TurnId,
+    at: Timestamp,
+}
+
+impl Folder {
+    /// What is known as a secret does not get into its files.
+    pub fn new(path: PathBuf, secrets: Secrets) -> Self {
+        Self { path, secrets }
+    }
+
+    /// Whether all files have all that there is.
+    pub fn is_complete(&self) -> bool {
+        self.path.join(COMPLETE).exists()
+    }
+
+    /// From now on the next start looks what the files lack.
+    pub fn set_incomplete(&self) -> io::Result<()> {
+        set_incomplete(&self.path)
+    }
+
+    pub fn set_complete(&self) -> io::Result<()> {
+        private().create(true).open(self.path.join(COMPLETE)).map(drop)
+    }
+
+    /// Adds the turns that have ended since; returns where the file ends now. Where it ended after the last call need not be
+    /// looked for. If events were changed that are in the file already, from this one on, all is written anew.
+    pub fn append(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+        known: Option<Position>,
+        redacted: Option<u64>,
+    ) -> Result<Position, TranscriptError> {
+        let path = self.path_of(lane);
+        let mut file = private().create(true).open(&path)?;
+        let length = file.metadata()?.len();
+        let position = match known.filter(|known| known.length == length) {
+            Some(known) => known,
+            None => {
+                let (length, last) = last_turn(&mut file)?;
+                let seq = last.map_or(Ok(0), |last| place_of(storage, lane, &last))?;
+                Position { seq, length }
+            }
+        };
+        if redacted.is_some_and(|first| first <= position.seq) {
+            return self.rewrite(storage, lane);
+        }
+        if length != position.length {
+            file.set_len(position.length)?;
+        }
+        file.seek(SeekFrom::Start(position.length))?;
+        let position = self.write(storage, lane, position, file)?;
+        if position.length == 0 {
+            // No turn has ended yet.
+            fs::remove_file(&path)?;
+        }
+        Ok(position)
+    }
+
+    /// Writes all turns anew, as the journal has them now. Without any the file goes.
+    pub fn rewrite(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+    ) -> Result<Position, TranscriptError> {
+        let path = self.path_of(lane);
+        let new = beside(&path);
+        let position = self.write(storage, lane, Position::default(), create(&new)?)?;
+        if position.length > 0 {
+            fs::rename(&new, &path)?;
+            return Ok(position);
+        }
+        fs::remove_file(&new)?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(position),
+        }
+    }
+
+    fn path_of(&self, lane: &LaneKey) -> PathBuf {
+        self.path.join(lines::file_name(lane))
+    }
+
+    /// Writes the turns that have ended behind a position, and returns the new one.
+    fn write(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+        mut position: Position,
+        file: File,
+    ) -> Result<Position, TranscriptError> {
+        let mut out = BufWriter::new(file);
+        let mut lines = Writer::new(lane);
+        let mut written = Ok(());
+        let range = (position.seq, u64::MAX);
+        sessions::journal(storage, lane, range, Order::Rising, &mut |piece| {
+            for event in piece {
+                let (seq, ends) = (event.seq, ends_turn(&event));
+                lines.push(event);
+                if ends {
+                    let text = self.secrets.scrub_known(&lines.take());
+                    written = out.write_all(text.as_bytes());
+                    position = Position { seq, length: position.length + text.len() as u64 };
+                }
+            }
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        written?;
+        out.flush()?;
+        Ok(position)
+    }
+}
+
+/// The same of a folder whose store was changed without it.
+pub fn set_incomplete(folder: &Path) -> io::Result<()> {
+    match fs::remove_file(folder.join(COMPLETE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    private().create(true).truncate(true).open(path)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(NEW);
+    name.into()
+}
+
+fn ends_turn(event: &HistoryEvent) -> bool {
+    matches!(event.fact, Fact::TurnEnd { .. })
+}
+
+/// Where the last turn of a file ends, and which that is.
+fn last_turn(file: &mut File) -> io::Result<(u64, Option<LastTurn>)> {
+    let total = file.seek(SeekFrom::End(0))?;
+    let mut length = TAIL;
+    loop {
+        let start = total.saturating_sub(length);
+        file.seek(SeekFrom::Start(start))?;
+        let mut tail = Vec::new();
+        Read::by_ref(file).take(total - start).read_to_end(&mut tail)?;
+        let mut lines = tail.split_inclusive(|byte| *byte == b'\n');
+        // What a part of a file begins with may be the end of a line.
+        if start > 0 {
+            lines.next();
+        }
+        let mut end = total;
+        for line in lines.rev() {
+            if let Some(last) = line.strip_suffix(b"\n").and_then(turn_of) {
+                return Ok((end, Some(last)));
+            }
+            end -= line.len() as u64;
+        }
+        if start == 0 {
+            return Ok((0, None));
+        }
+        length *= 4;
+    }
+}
+
+/// The turn whose end a line tells.
+fn turn_of(line: &[u8]) -> Option<LastTurn> {
+    match serde_json::from_slice(line).ok()? {
+        Line::Meta(fact) => {
+            let at = Timestamp(fact.timestamp);
+            fact.turn().map(|turn| LastTurn { id: turn.id, at })
+        }
+        Line::History(_) => None,
+    }
+}
+
+/// The last event of a session that is in its file. A store that was restored may not know the turn that the file ends
+/// with: then all that is not newer is taken to be there.
+fn place_of(storage: &dyn Storage, lane: &LaneKey, last: &LastTurn) -> Result<u64, StorageError> {
+    let (mut found, mut older) = (None, None);
+    sessions::journal(storage, lane, (0, u64::MAX), Order::Falling, &mut |piece| {
+        for event in piece.into_iter().rev() {
+            if ends_turn(&event) && event.turn == last.id {
+                found = Some(event.seq);
+                return ControlFlow::Break(());
+            }
+            if event.timestamp <= last.at {
+                older = older.or(Some(event.seq));
+            }
+            if event.timestamp + CLOCK_SLACK < last.at {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found.or(older).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Transcripts in files, as they are written and as they come back.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::service::{Service, until};
+
+/// The only transcript that there is.
+fn file_of(service: &Service) -> Option<PathBuf> {
+    let entries = fs::read_dir(service.path("run/history")).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files = paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    files.next().filter(|_| files.next().is_none())
+}
+
+fn text_of(service: &Service) -> String {
+    file_of(service).and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default()
+}
+
+async fn export(service: &Service) -> String {
+    let export = service.run(&["history", "export"], "").await;
+    assert_eq!(export.code, Some(0), "{export:?}");
+    export.stdout
+}
+
+async fn ask(service: &Service, words: &str) {
+    let said = service.run(&["send", words], "").await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+/// Waits until the file is what an export is.
+async fn until_complete(service: &Service) -> String {
+    let whole = export(service).await;
+    until("the transcript is complete", async || text_of(service) == whole).await;
+    whole
+}
+
+/// EN-48: also a service that is killed at once, again and again, leaves no turn out and none twice.
+#[actix::test]
+async fn transcripts_go_on_with_each_turn_and_over_kills() {
+    let mut service = Service::start_working().await;
+    ask(&service, "#call bash {\"command\": \"echo found\"}\n#reply it is here").await;
+    until_complete(&service).await;
+
+    for round in 0..4 {
+        ask(&service, &format!("#reply round {round}")).await;
+        service.kill();
+        service.launch().await;
+    }
+    until_all_complete(&service).await;
+
+    let files = fs::read_dir(service.path("run/history")).expect("a folder");
+    let files: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
+    let texts = files.iter().map(|path| fs::read_to_string(path).expect("text"));
+    let turns: usize = texts.map(|text| text.matches("\"key\":\"turn\"").count()).sum();
+    assert_eq!(turns, 5, "{files:?}");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
+    assert_eq!(mode(&service.path("run/history")), 0o700);
+}
+
+/// EN-48: a value that becomes a secret goes from the file as well.
+#[actix::test]
+async fn a_value_that_becomes_a_secret_goes_from_the_transcript() {
+    let service = Service::start_working().await;
+    ask(&service, "#reply the word is hunter2-hunter2").await;
+    let before = until_complete(&service).await;
+    assert!(before.contains("hunter2-hunter2"), "{before}");
+
+    let set = service.run(&["vault", "set", "WORD", "--team", "main"], "hunter2-hunter2").await;
+    assert_eq!(set.code, Some(0), "{set:?}");
+
+    until("the value is gone", async || !text_of(&service).contains("hunter2")).await;
+    let whole = until_complete(&service).await;
+    assert_eq!(whole.lines().count(), before.lines().count());
+}
+
+/// EN-48: where files cannot be written, turns go on, one line says so, and later nothing is missing.
+#[actix::test]
+async fn transcripts_that_cannot_be_written_are_written_later() {
+    let service = Service::start_working().await;
+    ask(&service, "#reply one").await;
+    until_complete(&service).await;
+    let (folder, aside) = (service.path("run/history"), service.path("run/aside"));
+    fs::rename(&folder, &aside).expect("renamed");
+    fs::write(&folder, "").expect("written");
+
+    ask(&service, "#reply two").await;
+    service.until_logged("fall behind").await;
+    ask(&service, "#reply three").await;
+    fs::remove_file(&folder).expect("removed");
+    fs::rename(&aside, &folder).expect("renamed");
+    ask(&service, "#reply four").await;
+
+    until_all_complete(&service).await;
+    assert_eq!(service.log().matches("fall behind").count(), 1, "{}", service.log());
+}
+
+/// Waits until each session's file is what its export is.
+async fn until_all_complete(service: &Service) {
+    let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
+    for session in sessions["data"].as_array().expect("rows") {
+        let id = session["id"].as_str().expect("an id");
+        let whole = service.run(&["history", "export", id], "").await.stdout;
+        let file = service.path("run/history").join(format!("main-{}.jsonl", id.replace(':', "-")));
+        until("the transcript is complete", async || {
+            fs::read_to_string(&file).is_ok_and(|text| text == whole)
+        })
+        .await;
+    }
+}
+
+/// EN-51: what was exported comes back as a session of its own, once, and is the same when it is exported again.
+#[actix::test]
+async fn a_transcript_is_imported_once() {
+    let mut service = Service::start_working().await;
+    ask(&service, "#call bash {\"command\": \"echo found\"}\n#reply it is here").await;
+    let whole = export(&service).await;
+    service.write("old.jsonl", &format!("{whole}not a line\n"));
+    let file = service.path("old.jsonl").display().to_string();
+    let import = ["history", "import", "--team", "main", &file];
+
+    let busy = service.run(&import, "").await;
+    service.signal("TERM");
+    service.ended().await;
+    let nobody = service.run(&["history", "import", "--team", "nobody", &file], "").await;
+    let first = service.run(&import, "").await;
+    let second = service.run(&import, "").await;
+    let nothing = service.run(&["history", "import", "--team", "main", "nothing.jsonl"], "").await;
+    service.launch().await;
+    let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
+    let rows = sessions["data"].as_array().expect("rows");
+
+    assert_eq!((busy.code, nobody.code, nothing.code), (Some(6), Some(5), Some(5)), "{busy:?}");
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{first:?} {second:?}");
+    assert!(first.stdout.contains("4 messages became session main:t-"), "{first:?}");
+    assert!(first.stdout.contains("1 line left out"), "{first:?}");
+    assert!(second.stdout.contains("was taken before"), "{second:?}");
+    let ids: Vec<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
+    let new = ids.iter().find(|id| first.stdout.contains(**id)).expect("listed");
+    let old = ids.iter().find(|id| id != &new).expect("listed");
+    let again = service.run(&["history", "export", new], "").await;
+    assert_eq!(again.stdout.replace(new, old), whole);
+    until_all_complete(&service).await;
+}
