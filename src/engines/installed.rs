@@ -50,6 +50,11 @@ fn about(sdk: Sdk) -> Option<About> {
     Some(About { program, oldest, install })
 }
 
+/// The command that installs an agent.
+pub fn install(sdk: Sdk) -> Option<&'static str> {
+    about(sdk).map(|about| about.install)
+}
+
 impl Installations {
     /// Finds an agent: the file that the settings name, or one of its name where programs are. Blocks.
     ///
