@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// All of them and the ways to speak to them: the `sdk` of a team, and what the settings say. Ours is the first.
-const ENGINES: [(&str, &str); 6] = [
+pub(crate) const ENGINES: [(&str, &str); 6] = [
     ("native", ""),
     ("claude", ""),
     ("codex", ""),
@@ -28,7 +28,7 @@ const ENGINES: [(&str, &str); 6] = [
 const AGENTS: [&str; 3] = ["claude", "codex", "pi"];
 
 /// The folder with the agents that `./tests/run` installed; none where that may be left out.
-fn agents() -> Option<PathBuf> {
+pub(crate) fn agents() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder");
     let path = target.join("agents/node_modules/.bin");
     let is_there = path.join("claude").exists();
@@ -41,7 +41,7 @@ fn agents() -> Option<PathBuf> {
 }
 
 /// A home whose main team runs on an engine, with the demo as its model.
-fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
+pub(crate) fn home(agents: &Path, sdk: &str, settings: &str) -> Service {
     let engines = AGENTS.map(|name| {
         let binary = agents.join(name);
         match settings.strip_prefix(&format!("{name}: {{")) {

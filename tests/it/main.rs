@@ -28,6 +28,7 @@ mod crash;
 mod delegations;
 mod disk;
 mod engines;
+mod engines_watched;
 mod events;
 mod fake_model;
 mod faults;

@@ -14,12 +14,11 @@ use hivewright_actors::{
     usage::Usage,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncWriteExt, BufReader},
     net::{
         TcpListener,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    process::ChildStderr,
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::Instant,
@@ -31,6 +30,7 @@ use super::{
     bridge::{Bridge, BridgeCall},
     lines::{Line, Lines},
     lock,
+    notes::Notes,
     program::{Act, Dialogue},
     wake,
 };
@@ -44,8 +44,6 @@ use crate::{
 const TOLD: Duration = Duration::from_secs(2);
 /// An agent that does not read what it is told has failed.
 const WRITTEN: Duration = Duration::from_secs(10);
-/// So much of a line of its error output is kept.
-const REMARK: usize = 400;
 
 /// A step that ended: what the model wrote, not yet paid for.
 pub(super) struct Stepped {
@@ -81,8 +79,9 @@ pub(super) struct Running {
     /// How many messages of the turn it knows.
     seen: usize,
     spent: Arc<Mutex<Usage>>,
-    /// The last line of its error output.
-    remark: Arc<Mutex<String>>,
+    notes: Notes,
+    /// Those that it writes to its error output.
+    remarks: mpsc::UnboundedReceiver<String>,
     life: Life,
     _serving: JoinSet<()>,
     _ends: DropGuard,
@@ -183,13 +182,13 @@ impl Running {
         let Agent { streams, errors, relay: listener, bridge, life } = agent;
         let (output, input) = streams.into_split();
         let (sent, calls) = mpsc::unbounded_channel();
-        let remark: Arc<Mutex<String>> = Arc::default();
+        let (notes, (noted, remarks)) = (Notes::default(), mpsc::unbounded_channel());
         let ends = CancellationToken::new();
         let mut serving = JoinSet::new();
         serving.spawn(relay(listener, ends.clone()));
         let tools = request.tools.clone();
         serving.spawn(Bridge { token: token.into(), tools, calls: sent }.serve(bridge));
-        serving.spawn(remarks(errors, remark.clone()));
+        serving.spawn(notes.clone().follow(errors, noted));
         let earlier = request.earlier.iter().map(|part| &**part);
         let mut running = Self {
             lines: Lines::new(BufReader::new(output)),
@@ -205,7 +204,8 @@ impl Running {
             done: None,
             seen: request.messages.len(),
             spent,
-            remark,
+            notes,
+            remarks,
             life,
             _serving: serving,
             _ends: ends.drop_guard(),
@@ -256,6 +256,22 @@ impl Running {
         request: &StepRequest,
         scrubber: &Scrubber,
     ) -> Result<Stepped, EngineFailure> {
+        let stepped = self.work(voice, request, scrubber).await;
+        while let Ok(remark) = self.remarks.try_recv() {
+            voice.note(&remark, scrubber);
+        }
+        if let Some(rest) = self.notes.rest() {
+            voice.note(&rest, scrubber);
+        }
+        stepped
+    }
+
+    async fn work(
+        &mut self,
+        voice: &mut Voice,
+        request: &StepRequest,
+        scrubber: &Scrubber,
+    ) -> Result<Stepped, EngineFailure> {
         loop {
             self.write().await?;
             // What came together is one step, also if it is over by then.
@@ -275,11 +291,12 @@ impl Running {
             tokio::select! {
                 biased;
                 line = self.lines.next() => match line {
-                    Ok(Some(line)) => self.hear(line, voice),
-                    Ok(None) => return Err(self.broke_off(None).await),
-                    Err(error) => return Err(self.broke_off(Some(error)).await),
+                    Ok(Some(line)) => self.hear(line, voice, scrubber),
+                    Ok(None) => return Err(self.broke_off(None, voice, scrubber).await),
+                    Err(error) => return Err(self.broke_off(Some(error), voice, scrubber).await),
                 },
                 Some(call) = self.calls.recv() => self.make(call),
+                Some(remark) = self.remarks.recv() => voice.note(&remark, scrubber),
                 () = pause, if due.is_some() => {}
             }
         }
@@ -322,19 +339,22 @@ impl Running {
         Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason }
     }
 
-    fn hear(&mut self, line: Line, voice: &mut Voice) {
+    fn hear(&mut self, line: Line, voice: &mut Voice, scrubber: &Scrubber) {
         match line {
             Line::Json(line) => {
                 let acts = self.dialogue.hear(line);
                 self.take(acts, &mut |event| match event {
                     EngineEvent::Reset => voice.reset(),
+                    EngineEvent::Note(note) => voice.note(&note, scrubber),
+                    EngineEvent::Retry(note) => voice.retry(&note, scrubber),
                     event => voice.say(event),
                 });
             }
-            Line::Other(line) => {
-                tracing::debug!(line, "an agent printed something that is no JSON")
+            other => {
+                if let Some(note) = self.notes.take_line(&other) {
+                    voice.note(&note, scrubber);
+                }
             }
-            Line::TooLong => tracing::warn!("a line of an agent was too long and is passed over"),
         }
     }
 
@@ -371,7 +391,12 @@ impl Running {
                     self.message.has_ended = true;
                     self.message.stop_reason = stop_reason;
                 }
-                Act::Note(note) => tracing::info!(note, "an agent remarks"),
+                Act::Note(note) => {
+                    self.notes.take(&note).map(EngineEvent::Note).into_iter().for_each(&mut *say);
+                }
+                Act::Retry(note) => {
+                    self.notes.take_try(&note).into_iter().for_each(&mut *say);
+                }
                 Act::Reset => {
                     self.message.blocks.truncate(self.message.begun);
                     say(EngineEvent::Reset);
@@ -423,13 +448,27 @@ impl Running {
     }
 
     /// Its output has ended before it was done.
-    async fn broke_off(&mut self, error: Option<std::io::Error>) -> EngineFailure {
+    async fn broke_off(
+        &mut self,
+        error: Option<std::io::Error>,
+        voice: &mut Voice,
+        scrubber: &Scrubber,
+    ) -> EngineFailure {
         let mut failure = self.dialogue.ended();
         let reason = tokio::time::timeout(GRACE, self.life.ended()).await.unwrap_or_default();
-        let remark = lock(&self.remark).clone();
-        let remark = Some(remark).filter(|remark| !remark.is_empty());
-        for detail in [error.map(|error| error.to_string()), reason, remark].into_iter().flatten() {
-            failure.message = format!("{}: {detail}", failure.message);
+        // All of its error output: the last line may be why.
+        let hear_out = async {
+            while let Some(remark) = self.remarks.recv().await {
+                voice.note(&remark, scrubber);
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, hear_out).await;
+        let error = error.map(|error| error.to_string());
+        for detail in [error, reason, self.notes.last()].into_iter().flatten() {
+            // The last note may be what it failed with.
+            if !failure.message.contains(&detail) {
+                failure.message = format!("{}: {detail}", failure.message);
+            }
         }
         failure
     }
@@ -444,25 +483,5 @@ impl Running {
         let Self { life, input, .. } = self;
         drop(input);
         life.end(GRACE).await;
-    }
-}
-
-/// Keeps the last line of the error output.
-async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
-    let mut lines = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match lines.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let text: String =
-                    String::from_utf8_lossy(&line).trim().chars().take(REMARK).collect();
-                if !text.is_empty() {
-                    tracing::debug!(remark = text, "an agent writes to its error output");
-                    *lock(&last) = text;
-                }
-            }
-        }
     }
 }
