@@ -45,6 +45,10 @@ async fn the_main_team_stops_and_starts_those_below_it() {
     assert_eq!(paused, json!({"success": true, "team": "guides", "state": "paused"}));
     assert_eq!((bench.state("guides"), dismissed()), (TeamState::Paused, vec!["guides".into()]));
 
+    let waits = json!({"team": "guides", "task": "Dig."});
+    let note = bench.call("scouts", "delegate_task", waits).await["note"].clone();
+    assert!(note.as_str().unwrap().contains("until `main` or an operator resumes it"), "{note}");
+
     let resumed = bench.control("main", "guides", "resume").await;
     assert_eq!(resumed["state"], "active");
     assert_eq!((bench.state("guides"), dismissed().len()), (TeamState::Active, 1));
