@@ -175,6 +175,8 @@ pub enum EngineEvent {
     Retry(String),
     /// Another profile takes over.
     Fallback(String),
+    /// Something said beside the answer, scrubbed. It is no sign of life.
+    Note(String),
     /// A try failed, and cost this all the same.
     Spent(Paid),
 }

@@ -372,7 +372,7 @@ impl Inner {
         let allowed = ToolFilter::parse(&team.allowed_tools)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
         let allowed = match name.as_str() {
-            MAIN => allowed,
+            MAIN => allowed.at_root(),
             _ => allowed.below_root(),
         };
         let mut folders = team.allowed_dirs.clone();

@@ -54,6 +54,9 @@ pub struct ActiveTurn {
     pub model: String,
     /// The newest event that is in here.
     pub seq: u64,
+    /// The last note on it, until it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// What it has said and done.
     pub active_turn: Content,
     /// Where the present step begins in text and thinking.
@@ -208,6 +211,7 @@ impl Turns {
             sdk: sdk.clone(),
             model: model.clone(),
             seq,
+            note: None,
             active_turn: Content { user_text: body.clone(), ..Content::default() },
             marks: (0, 0),
         };
@@ -250,6 +254,10 @@ impl ActiveTurn {
 
     fn fold(&mut self, at: Timestamp, moment: &Moment) {
         let content = &mut self.active_turn;
+        self.note = match moment {
+            Moment::Note { text, .. } => Some(text.clone()),
+            _ => None,
+        };
         match moment {
             Moment::State { state: "waiting", reason, .. } => {
                 self.state = "waiting";

@@ -25,6 +25,8 @@ pub enum OrgError {
     Unknown(TeamName),
     #[error("`{caller}` may not do this to `{team}`: {rule}")]
     NotAuthorized { team: TeamName, caller: String, rule: &'static str },
+    #[error("`{0}` may not do this to itself")]
+    Own(TeamName),
     #[error("`main` is always there: it can be neither made nor shut down")]
     Root,
     #[error("`{team}` has children: {}; shut them down first, or set `cascade`", list(.children))]
@@ -60,6 +62,7 @@ impl OrgError {
             Self::LimitTeams { .. } => "limit_teams",
             Self::Unknown(_) => "not_found",
             Self::NotAuthorized { .. } | Self::Root => "not_authorized",
+            Self::Own(_) => "self_forbidden",
             Self::HasChildren { .. } => "has_children",
             Self::Draining(_) => "team_draining",
             Self::Busy(_) => "busy",

@@ -111,8 +111,10 @@ pub struct Pause {
     pub team: Option<TeamName>,
     /// Rest, or work.
     pub paused: bool,
-    /// Also stop what runs.
+    /// Also stop what runs. A team that is to work begins that again.
     pub now: bool,
+    /// Who wants it so.
+    pub by: By,
 }
 
 /// A team keeps dying and rests.

@@ -29,6 +29,9 @@ pub struct TeamRecord {
     /// When a team that kept dying works again. Without it a degraded team waits for an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rested_at: Option<Timestamp>,
+    /// The team that lets it rest; none if an operator does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<TeamName>,
     /// Whether it has set itself up.
     pub phase: Phase,
     /// Words for what it takes on.
@@ -55,6 +58,7 @@ impl TeamRecord {
             parent: None,
             state: TeamState::Active,
             rested_at: None,
+            paused_by: None,
             phase: Phase::Ready,
             scope: BTreeSet::new(),
             capabilities: BTreeSet::new(),

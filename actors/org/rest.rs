@@ -6,6 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use super::{
     Answered, Degrade, Org, OrgError, Pause, answered,
     record::{TeamRecord, TeamState},
+    tree::By,
 };
 use crate::{
     ids::TeamName,
@@ -50,9 +51,13 @@ impl Org {
     /// The teams that change, and those that are as wanted already.
     fn repaused(&self, pause: &Pause) -> Result<(Vec<TeamRecord>, Vec<TeamName>), OrgError> {
         let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
+        let paused_by = match &pause.by {
+            By::Team(team) if pause.paused => Some(team.clone()),
+            _ => None,
+        };
         let meant: Vec<&TeamRecord> = match &pause.team {
             Some(name) => {
-                let team = self.tree.known(name)?;
+                let team = self.tree.as_keeper(&pause.by, name)?;
                 if team.state == TeamState::Draining {
                     return Err(OrgError::Draining(name.clone()));
                 }
@@ -63,8 +68,15 @@ impl Org {
         let names = meant.iter().map(|team| team.name.clone()).collect();
         let changed = meant
             .into_iter()
-            .filter(|team| team.state != wanted)
-            .map(|team| TeamRecord { state: wanted, rested_at: None, ..team.clone() });
+            .filter(|team| {
+                team.state != wanted || (team.paused_by.is_some() && paused_by.is_none())
+            })
+            .map(|team| TeamRecord {
+                state: wanted,
+                rested_at: None,
+                paused_by: paused_by.clone(),
+                ..team.clone()
+            });
         Ok((changed.collect(), names))
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use super::{
     error::OrgError,
     names,
-    record::{TeamRecord, TeamState},
+    record::{Capability, TeamRecord, TeamState},
 };
 use crate::ids::{MAIN, TeamKey, TeamName};
 
@@ -242,6 +242,30 @@ impl Tree {
             By::Team(caller) if team.parent.as_ref() == Some(caller) => Ok(team),
             By::Team(caller) => Err(not_authorized(caller, name, "only its direct parent may")),
         }
+    }
+
+    /// The team, if `by` may let it rest and work again: an operator, or a team above it that may start and stop
+    /// others. What an operator has stopped, and what rests since it kept dying, is left to operators.
+    pub fn as_keeper(&self, by: &By, name: &TeamName) -> Result<&TeamRecord, OrgError> {
+        let team = self.known(name)?;
+        let By::Team(caller) = by else { return Ok(team) };
+        if name == caller {
+            return Err(OrgError::Own(name.clone()));
+        }
+        let own = self.known(caller)?;
+        let may = caller.as_str() == MAIN || own.capabilities.contains(&Capability::Lifecycle);
+        let rule = if !self.is_below(name.as_str(), caller.as_str()) {
+            "only the teams above it may"
+        } else if !may {
+            "that needs the capability `lifecycle`, which an operator gives"
+        } else if team.state == TeamState::Paused && team.paused_by.is_none() {
+            "an operator has paused it, and an operator resumes it"
+        } else if team.state == TeamState::Degraded {
+            "it kept dying and rests, which only an operator ends"
+        } else {
+            return Ok(team);
+        };
+        Err(not_authorized(caller, name, rule))
     }
 
     /// The team, if the caller is it, or above it.

@@ -109,6 +109,7 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "org.spawn_team" => ask(Kind::Spawn, Risk::High, "a new team is made"),
         "org.shutdown_team" => ask(Kind::Shutdown, Risk::High, "a team and all its data end"),
         "org.update_team" => ask(Kind::Config, Risk::High, "a team's settings change"),
+        "org.control_team" => ask(Kind::Config, Risk::Normal, "a team is stopped or started"),
         "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }

@@ -13,10 +13,11 @@ use crate::{
     channel::{Tell, records::OutboxWrites},
     clock::Timestamp,
     engine::EngineEvent,
+    excerpt,
     frame::{Body, Frame, Progress, ProgressKind},
     history::{Fact, Meta},
     ids::{ChannelId, MessageId, TaskId},
-    live::event::{Event, Moment, Stream},
+    live::event::{Event, Moment, SAID, Stream},
     store::records::Writes,
     task::{Source, Task, ending},
 };
@@ -37,7 +38,10 @@ enum Reader {
 impl Session {
     /// The engine says something about the running step. It had that at `at`, which may be a while ago.
     pub(super) fn spoke(&mut self, event: EngineEvent, at: Instant, ctx: &mut Context<Team>) {
-        self.watchdog.sign();
+        if !matches!(event, EngineEvent::Note(_)) {
+            self.watchdog.sign();
+            self.turn.remark = None;
+        }
         match event {
             EngineEvent::Spent(lost) => {
                 self.spending.heard = 0;
@@ -53,6 +57,7 @@ impl Session {
             EngineEvent::Thinking(piece) => self.show(true, &piece, ctx),
             EngineEvent::Reset => self.withdraw_text(ctx),
             EngineEvent::Retry(text) => {
+                self.turn.remark = Some(text.clone());
                 let note = Progress::new(ProgressKind::Note, text.clone());
                 self.note(Meta::Retry(text), note, ctx);
             }
@@ -60,7 +65,16 @@ impl Session {
                 let note = Progress::new(ProgressKind::Note, text.clone());
                 self.note(Meta::Fallback(text), note, ctx);
             }
+            EngineEvent::Note(text) => self.remark(text),
         }
+    }
+
+    /// Shows whoever watches what the engine says beside its answer.
+    fn remark(&mut self, text: String) {
+        // What was said before it is shown before it.
+        self.flush_live();
+        self.publish_moment(Moment::Note { text: excerpt::line(&text, SAID), level: "info" });
+        self.turn.remark = Some(text);
     }
 
     fn note(&mut self, meta: Meta, note: Progress, ctx: &mut Context<Team>) {
@@ -181,8 +195,12 @@ impl Session {
     }
 
     pub(super) fn publish(&self, value: Stream) {
+        self.publish_moment(Moment::Stream { value });
+    }
+
+    fn publish_moment(&self, moment: Moment) {
         let task = &self.leased.task;
-        let (topic, moment) = (task.lane.topic.as_ref(), Moment::Stream { value });
+        let topic = task.lane.topic.as_ref();
         let event = Event::turn(&self.cx.name, topic, Some(&task.id), &self.leased.turn, moment);
         self.cx.recipe.live.publish(event);
     }

@@ -172,6 +172,8 @@ pub(super) struct Turn {
     pub(super) report: Option<Value>,
     /// What it waited for since the model last answered, and how often.
     waited: Option<(WaitReason, u32)>,
+    /// The last thing that the engine said beside its answer: it may be why nothing moves.
+    pub(super) remark: Option<String>,
     /// It has decided how it ends.
     pub(super) ended: bool,
 }
@@ -218,6 +220,7 @@ impl Turn {
             label,
             report: None,
             waited: None,
+            remark: None,
             ended: false,
         }
     }
@@ -256,6 +259,9 @@ impl Turn {
     pub(super) fn on(&mut self, input: Input) -> Vec<Want> {
         if self.ended {
             return Vec::new();
+        }
+        if !matches!(input, Input::Stop(..)) {
+            self.remark = None;
         }
         match input {
             Input::Replied(reply, checks) => self.replied(reply, checks),

@@ -151,6 +151,9 @@ pub struct LastError {
 pub struct OneTeam {
     #[serde(flatten)]
     pub row: TeamRow,
+    /// The team that paused it; none if it is not paused, or an operator did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<TeamName>,
     /// The teams right below it.
     pub teams: Vec<TeamName>,
     /// What it takes on itself.

@@ -50,7 +50,7 @@ pub(super) fn inner() -> Result<ToolFilter, FilterError> {
 /// What a run may have in which a team looks back at itself: it reads and remembers. It changes
 /// nothing else and talks to nobody; what it is itself it changes by a proposal.
 pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
-    let reading = ["get_status", "list_completed_tasks", "list_teams"];
+    let reading = ["get_status", "list_completed_tasks", "list_teams", "whoami"];
     let org = registry::members("@org").unwrap_or_default();
     let not_reading = org.iter().filter(|tool| !reading.contains(tool));
     let mut patterns: Vec<String> = not_reading.map(|tool| format!("!{tool}")).collect();

@@ -71,6 +71,11 @@ fn about(sdk: Sdk, settings: &Engines) -> Result<About, String> {
     })
 }
 
+/// What to do to have an agent, in words for a person.
+pub fn how(sdk: Sdk, settings: &Engines) -> String {
+    about(sdk, settings).map_or_else(|unnamed| unnamed, |about| about.install)
+}
+
 impl Installations {
     /// Finds an agent: the file that the settings name, or one of its name where programs are. Blocks.
     ///

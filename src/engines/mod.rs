@@ -123,6 +123,7 @@ impl Engines {
         chosen: &Profile,
         native: Arc<dyn Engine>,
     ) -> Result<Arc<dyn Engine>, String> {
+        speaks(sdk, choice)?;
         let program: Arc<dyn Program> = match sdk {
             Sdk::Native => return Ok(native),
             Sdk::Claude => Arc::new(claude::Claude),
@@ -251,6 +252,22 @@ impl Engines {
         }
         Arc::clone(&state)
     }
+}
+
+/// Whether an engine speaks the format of a profile. The error says that it does not.
+pub fn speaks(sdk: Sdk, profile: &Profile) -> Result<(), String> {
+    let speaks = match sdk {
+        Sdk::Native | Sdk::Pi => true,
+        Sdk::Claude => profile.provider != Provider::OpenAi,
+        Sdk::Codex => profile.provider != Provider::Anthropic,
+    };
+    if speaks {
+        return Ok(());
+    }
+    let (name, provider) = (&profile.name, profile.provider.as_str());
+    Err(format!(
+        "profile `{name}` is of the provider `{provider}`, whose format {sdk} does not speak"
+    ))
 }
 
 /// The keys of profiles: what nobody is shown.

@@ -39,6 +39,16 @@ impl Voice {
         }
     }
 
+    /// Something beside the answer.
+    pub(super) fn note(&mut self, text: &str, scrubber: &Scrubber) {
+        (self.sink)(EngineEvent::Note(scrubber.scrub(text).into_owned()));
+    }
+
+    /// The model is asked again.
+    pub(super) fn retry(&mut self, reason: &str, scrubber: &Scrubber) {
+        (self.sink)(EngineEvent::Retry(scrubber.scrub(reason).into_owned()));
+    }
+
     pub(super) fn end(&mut self) {
         self.end_thinking();
         self.end_text();

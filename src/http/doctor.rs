@@ -37,7 +37,7 @@ async fn examined(
         let agents = found.config.as_ref().map(|config| config.engines.clone());
         let of_machine = [
             machine::modes(home),
-            engines::check(home, &agents.unwrap_or_default()),
+            engines::check(home, &agents.unwrap_or_default(), found.providers.as_ref()),
             machine::disk(home),
             machine::clock(home),
         ];

@@ -115,6 +115,7 @@ impl Sight<'_> {
         let name = team.name.as_str();
         Some(OneTeam {
             row: self.row(name)?,
+            paused_by: team.paused_by.clone(),
             teams: self.tree.children(name).map(|child| child.name.clone()).collect(),
             own_scope: team.scope.iter().cloned().collect(),
             capabilities: team.capabilities.clone(),

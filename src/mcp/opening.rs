@@ -119,12 +119,17 @@ impl Server {
         let McpServer { env, headers, .. } = &self.config;
         let mut args = json!({ "env": env, "headers": headers });
         let key = self.key();
+        let url = self.config.url.as_deref().and_then(|url| Url::parse(url).ok());
+        let host = url.as_ref().and_then(host_name);
         let request = Use {
             scope: &Scope::Team(self.team.clone()),
             actor: &Actor::System,
             tool: &key,
             places: &["env", "headers"],
             paths: &[],
+            host: host.as_deref(),
+            // The operator wrote the secret beside the address.
+            permitted: true,
             approved: None,
             permits: &|patterns| permits(patterns, &key),
         };

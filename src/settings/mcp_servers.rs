@@ -148,20 +148,6 @@ impl Setting for McpServers {
     }
 }
 
-/// Texts by name.
-impl Setting for BTreeMap<String, String> {
-    type Bounds = ();
-
-    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
-        let members = field.members()?.into_iter();
-        Some(members.filter_map(|(name, field)| Some((name.to_owned(), field.text()?))).collect())
-    }
-
-    fn shown(&self) -> Json {
-        json!(self)
-    }
-}
-
 fn is_name(name: &str) -> bool {
     let good =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);

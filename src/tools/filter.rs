@@ -7,6 +7,8 @@ use crate::settings::tool_groups;
 
 /// Families that only the main team can have, whatever a team file says.
 const OF_ROOT: &[&str] = &["@trust", "@topics"];
+/// Tools that are of no use to the main team: models are not told of what can only be refused.
+const BELOW_ROOT: [&str; 1] = ["enqueue_parent_task"];
 
 /// Why a list of patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +81,12 @@ impl ToolFilter {
     pub fn below_root(mut self) -> Self {
         let tools = OF_ROOT.iter().filter_map(|group| registry::members(group)).flatten();
         self.removed.extend(tools.map(str::to_owned));
+        self
+    }
+
+    /// The same for the main team, which has nobody above it.
+    pub fn at_root(mut self) -> Self {
+        self.removed.extend(BELOW_ROOT.map(str::to_owned));
         self
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::service::{PATIENCE, Service, http};
 
 /// An open stream of events.
-struct Events {
+pub(crate) struct Events {
     chunks: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     text: String,
     /// The id of the last event that was no gap.
@@ -18,7 +18,7 @@ struct Events {
 }
 
 impl Events {
-    async fn open(service: &Service, last: Option<&str>) -> Self {
+    pub(crate) async fn open(service: &Service, last: Option<&str>) -> Self {
         let mut request =
             http().get(format!("{}/api/v1/events", service.url())).bearer_auth(service.token());
         if let Some(last) = last {
@@ -30,7 +30,7 @@ impl Events {
     }
 
     /// The next event with its id and kind; nothing when the stream has ended.
-    async fn next(&mut self) -> Option<(String, String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, String, Value)> {
         loop {
             if let Some((whole, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::service::{Service, until};
 
@@ -68,4 +68,39 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
     );
     // The call that was cut off is not made again; the one that had not begun is made now.
     until_there_are(1, &seconds).await;
+}
+
+/// EN-112, OR-95: in the chat a team is stopped, over a kill of the process, and started again; what waited is done.
+#[actix::test]
+async fn the_main_team_stops_and_starts_another() {
+    let mut service = Service::start().await;
+    service.make_team("research", "finds things out").await;
+    let control = |action: &str| {
+        let args = json!({ "team": "research", "action": action });
+        format!("#call control_team {args}\n#then\n#reply {{result}}")
+    };
+
+    let paused = service.connect().await.ask(&control("pause")).await;
+    let order = json!({"team": "research", "task": "#reply Found."});
+    let (_, given) = service.api("POST", "/api/v1/tasks", Some(order)).await;
+    let task = format!("/api/v1/tasks/{}", given["data"]["id"].as_str().expect("an id"));
+    service.kill();
+    service.launch().await;
+    let (_, team) = service.api("GET", "/api/v1/teams/research", None).await;
+    let (_, waits) = service.api("GET", &task, None).await;
+    let resumed = service.connect().await.ask(&control("resume")).await;
+    let done = service.until(&task, |task| task["state"] == "done").await;
+
+    let says = |answer: &Value, state: &str| {
+        let content = answer["content"].as_str().unwrap_or_default();
+        assert!(content.contains(&format!("\"state\":\"{state}\"")), "{answer}");
+    };
+    says(&paused, "paused");
+    assert_eq!(
+        (&team["data"]["state"], &team["data"]["paused_by"]),
+        (&json!("paused"), &json!("main"))
+    );
+    assert_eq!(waits["data"]["state"], "accepted", "{waits}");
+    says(&resumed, "active");
+    assert_eq!(done["outcome"]["result"], "Found.", "{done}");
 }

@@ -32,6 +32,7 @@ mod engines;
 mod engines_compaction;
 mod engines_faults;
 mod engines_soak;
+mod engines_watched;
 mod events;
 mod fake_model;
 mod faults;

@@ -92,6 +92,7 @@ fn tries(tool: &str, other: &str) -> Option<Vec<Value>> {
         "shutdown_team" => vec![json!({ "name": other, "cascade": true })],
         "spawn_team" => vec![json!({ "name": "east", "scope_accepts": ["x"] })],
         "update_team" => vec![json!({ "team": other, "description": "taken" })],
+        "control_team" => vec![json!({ "team": other, "action": "pause" })],
         "create_trigger" => vec![
             json!({ "team": other, "name": "evening", "type": "schedule", "config": { "every": "1h" }, "task": "x" }),
         ],
@@ -103,7 +104,7 @@ fn tries(tool: &str, other: &str) -> Option<Vec<Value>> {
         "memory_delete" => vec![json!({ "key": "nothing" })],
         "vault_get" => vec![json!({ "key": "OFFICE" })],
         "vault_delete" => vec![json!({ "key": "NOTHING" })],
-        "vault_list" => vec![json!({})],
+        "vault_list" | "whoami" => vec![json!({})],
         "vault_set" => vec![json!({ "key": "MORE", "value": "x" })],
         "use_skill" => vec![
             json!({ "skill_name": "office" }),

@@ -170,7 +170,7 @@ async fn a_paused_team_rests_until_it_is_resumed() {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
     let pause = |team: Option<&str>, paused: bool, now: bool| {
-        process.org.send(Pause { team: team.map(TeamName::from), paused, now })
+        process.org.send(Pause { team: team.map(TeamName::from), paused, now, by: operator() })
     };
 
     let paused = pause(Some("scouts"), true, true).await.unwrap().unwrap();
@@ -205,8 +205,12 @@ impl Process {
     }
 }
 
+fn operator() -> By {
+    By::Operator("ann".to_owned())
+}
+
 fn pause(paused: bool) -> Pause {
-    Pause { team: Some("scouts".into()), paused, now: false }
+    Pause { team: Some("scouts".into()), paused, now: false, by: operator() }
 }
 
 /// OR-30: a commit that ends late does not undo what was changed meanwhile.

@@ -24,6 +24,7 @@ use crate::{
     org::{
         Pause,
         record::{TeamRecord, TeamState},
+        tree::By,
     },
     scheduler::firing::{Roster, Standing},
     spine::Spine,
@@ -262,7 +263,8 @@ async fn a_degraded_team_is_among_all_that_are_resumed() {
     settle().await;
     mines.store(false, Ordering::Relaxed);
 
-    let all = Pause { team: None, paused: false, now: false };
+    let by = By::Operator("ann".to_owned());
+    let all = Pause { team: None, paused: false, now: false, by };
     let resumed = spine.org.send(all).await.unwrap().unwrap();
     let heard = client.hear_end_of("m1").await;
 
@@ -278,7 +280,8 @@ async fn a_paused_team_stays_paused_when_it_would_have_rested() {
     let spine = world.start();
     degrade(&world, &spine).await;
 
-    let pause = Pause { team: Some("main".into()), paused: true, now: false };
+    let by = By::Operator("ann".to_owned());
+    let pause = Pause { team: Some("main".into()), paused: true, now: false, by };
     spine.org.send(pause).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(700)).await;
 

@@ -10,6 +10,7 @@ use actix::Arbiter;
 use super::crash::settle;
 use crate::{
     doubles::{engine::Play, world::World},
+    engine::EngineEvent,
     notice::{self, Notice, NoticeKind},
     supervisor::CountRestarts,
 };
@@ -47,6 +48,34 @@ async fn a_turn_that_stands_still_is_warned_of_then_stopped_and_tried_again() {
             "Nothing moved in a turn for 300 s: it was stopped, and is tried again if it may be.",
         ]
     );
+}
+
+/// EN-64, EN-93, EN-120: what an engine says beside its answer is told at once and keeps no turn alive; the last of it
+/// is why nothing moved.
+#[actix::test]
+async fn notes_are_no_signs_of_life_and_explain_a_stall() {
+    let tries = AtomicUsize::new(0);
+    let note = |text: &str| Play::Report(EngineEvent::Note(text.to_owned()));
+    let world = World::new(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => {
+            let waits = |text| [Play::Wait(Duration::from_secs(200)), note(text)];
+            [waits("Reconnecting 1"), waits("Reconnecting 2")].concat()
+        }
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "hello");
+    tokio::time::sleep(Duration::from_secs(201)).await;
+    let noted = spine.live.running().1[0].note.clone();
+    let frames = client.hear_end_of("m1").await;
+
+    assert_eq!(noted.as_deref(), Some("Reconnecting 1"));
+    assert_eq!(began.elapsed().as_secs(), 300 + 30);
+    let stopped = "nothing moved for too long; the last that was heard: Reconnecting 1. Trying again in 30 s.";
+    assert!(frames.iter().any(|frame| frame.contains(stopped)), "{frames:?}");
 }
 
 /// OR-83: signs of life put the warning off; a tool may take its own time.

@@ -14,6 +14,9 @@ use crate::{
     tool::{ToolFault, ToolReply},
 };
 
+/// So much of what an engine said last is told with a stall, in characters.
+const REMARK: usize = 400;
+
 impl Turn {
     /// The end with what the model said last.
     pub(super) fn answer(&mut self, text: String, truncated: bool) -> End {
@@ -94,7 +97,9 @@ impl Turn {
             Stop::Interrupted => (Ending::Cancelled, Code::Interrupted, None),
             Stop::Deadline => (Ending::Expired, Code::Deadline, Some("the turn ran out of time")),
             Stop::Stalled => {
-                let message = "nothing moved for too long".to_owned();
+                let remark = self.remark.take().map(|text| excerpt::line(&text, REMARK));
+                let remark = remark.map(|text| format!("; the last that was heard: {text}"));
+                let message = format!("nothing moved for too long{}", remark.unwrap_or_default());
                 return vec![Want::StopCalls, self.give_back(Code::Stalled, message)];
             }
         };

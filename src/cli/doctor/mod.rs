@@ -59,12 +59,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(service::check(&running, settings.config.as_ref()));
     add(store::check(context, &running, arguments.deep).await);
     add(vec![vault]);
+    let agents = settings.config.as_ref().map(|config| config.engines.clone());
+    let engines =
+        engines::check(&context.home, &agents.unwrap_or_default(), settings.providers.as_ref());
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
     add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
     drop(gauge);
-    let agents = settings.config.as_ref().map(|config| config.engines.clone());
-    add(engines::check(&context.home, &agents.unwrap_or_default()));
+    add(engines);
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));
     add(machine::clock(&context.home));

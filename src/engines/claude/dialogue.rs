@@ -72,7 +72,7 @@ impl Dialogue {
             Some("api_retry") => {
                 self.signs.retry(line);
                 let status = line["error_status"].as_u64().map(|status| format!(" ({status})"));
-                vec![Act::Note(format!(
+                vec![Act::Retry(format!(
                     "claude asks the model again, attempt {} of {}: {}{}",
                     line["attempt"],
                     line["max_retries"],

@@ -69,6 +69,7 @@ fn shown(acts: impl IntoIterator<Item = Act>) -> Vec<String> {
             }
             Act::MessageEnd(stop) => ("end", stop.unwrap_or_default()),
             Act::Note(note) => ("note", note),
+            Act::Retry(note) => ("retry", note),
             Act::Reset => ("reset", String::new()),
             Act::Done(Ok(())) => ("done", String::new()),
             Act::Done(Err(failure)) => ("failed", format!("{}: {}", failure.code, failure.message)),
@@ -220,7 +221,7 @@ fn a_message_of_which_nothing_is_whole_is_written_again() {
             "ready",
             "… one two",
             "reset",
-            "note claude asks the model again, attempt 1 of 3: unknown",
+            "retry claude asks the model again, attempt 1 of 3: unknown",
             "… one two three",
             "text one two three",
             "end end_turn",
@@ -379,7 +380,7 @@ fn an_unreachable_api_is_a_failure_although_it_is_called_a_success() {
     assert_eq!(
         heard(&mut *told(1), after_init),
         [
-            "note claude asks the model again, attempt 1 of 1: unknown",
+            "retry claude asks the model again, attempt 1 of 1: unknown",
             "failed network: API Error: Unable to connect to API (ConnectionRefused)",
         ]
     );

@@ -109,7 +109,8 @@ impl AppServer {
                 let mut acts = self.items.asked_again();
                 let error = &params["error"];
                 let parts = [text(error, "message"), text(error, "additionalDetails")];
-                acts.push(Act::Note(parts.join(": ")));
+                let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                acts.push(Act::Retry(parts.join(": ")));
                 acts
             }
             "warning" => vec![Act::Note(text(params, "message").to_owned())],

@@ -63,7 +63,8 @@ impl Dialogue for Exec {
             "error" => {
                 let message = text(&line, "message").to_owned();
                 self.error = Some(message.clone());
-                vec![Act::Note(message)]
+                let is_retry = message.starts_with("Reconnecting");
+                vec![if is_retry { Act::Retry(message) } else { Act::Note(message) }]
             }
             _ => Vec::new(),
         }

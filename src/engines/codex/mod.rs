@@ -31,6 +31,8 @@ impl Program for Codex {
             ("CODEX_HOME", settings::home(order).display().to_string()),
             (settings::MODEL_TOKEN, order.token.clone()),
             (settings::TURN_TOKEN, order.token.clone()),
+            // It complains of what is not in its box. What concerns a turn it tells in its protocol.
+            ("RUST_LOG", "off".to_owned()),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value)).into();
         Launch { args, env, files: settings::files(order) }

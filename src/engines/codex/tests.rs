@@ -76,6 +76,7 @@ fn readable(act: &Act) -> String {
         Act::Block(Block::Call(call)) => format!("call {} {} {}", call.id, call.name, call.args),
         Act::MessageEnd(None) => "end of message".into(),
         Act::Note(note) => format!("note: {note}"),
+        Act::Retry(note) => format!("retry: {note}"),
         Act::Done(Err(failure)) => format!("failed, {}: {failure}", failure.code),
         other => format!("{other:?}"),
     }
@@ -95,6 +96,7 @@ fn all_of_its_own_is_off_in_its_settings() {
             ("CODEX_HOME", "/home/team/codex"),
             ("HIVEWRIGHT_MODEL_TOKEN", "t0k"),
             ("HIVEWRIGHT_TURN_TOKEN", "t0k"),
+            ("RUST_LOG", "off"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
     );
@@ -289,7 +291,7 @@ fn an_answer_that_breaks_off_is_recorded_once() {
             "text one |",
             "text two |",
             "Reset",
-            "note: Reconnecting... 1/3: stream disconnected before completion: stream closed before response.completed",
+            "retry: Reconnecting... 1/3: stream disconnected before completion: stream closed before response.completed",
             "text one |",
             "text two |",
             "text three|",
@@ -313,7 +315,7 @@ fn what_was_whole_before_an_answer_breaks_off_stands() {
     let acts =
         dialogue.hear(json!({"method": "error", "params": {"error": error, "willRetry": true}}));
 
-    assert_eq!(acts, [Act::Note("Reconnecting... 1/3: cut".into())]);
+    assert_eq!(acts, [Act::Retry("Reconnecting... 1/3: cut".into())]);
 }
 
 /// EN-84
@@ -335,7 +337,7 @@ fn a_failed_turn_says_what_kind_of_failure() {
 
         let (last, before) = acts.split_last().unwrap();
         assert!(last.starts_with(expected), "{last}");
-        assert!(before[1..].iter().all(|act| act.starts_with("note: Reconnecting")), "{before:?}");
+        assert!(before[1..].iter().all(|act| act.starts_with("retry: Reconnecting")), "{before:?}");
     }
 }
 
@@ -498,6 +500,6 @@ fn a_single_run_that_cannot_reach_the_model_is_not_over() {
 
     let error = "Reconnecting... waiting for network (Connection failed: error sending request)";
     let reason = format!("Codex ended before its turn did: {error}");
-    assert!(acts[3..].iter().all(|act| act.starts_with("note: ")), "{acts:?}");
+    assert!(acts[4..].iter().all(|act| act.starts_with("retry: ")), "{acts:?}");
     assert_eq!(dialogue.ended(), EngineFailure::new(Code::Crash, reason));
 }

@@ -40,6 +40,7 @@ use crate::{
 
 pub mod bridge;
 pub mod lines;
+mod notes;
 pub mod program;
 mod running;
 pub mod wake;

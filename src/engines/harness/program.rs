@@ -91,8 +91,10 @@ pub enum Act {
     MessageEnd(Option<String>),
     /// What was said of the model's message is void: it is written again.
     Reset,
-    /// Something that a person may want to know. No sign of life.
+    /// Something that a person may want to know.
     Note(String),
+    /// The model is asked again, with the reason.
+    Retry(String),
     /// The turn is over.
     Done(Result<(), EngineFailure>),
 }

@@ -19,7 +19,6 @@ use tokio::{
         TcpListener,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    process::ChildStderr,
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::Instant,
@@ -31,6 +30,7 @@ use super::{
     bridge::{Bridge, BridgeCall},
     lines::{Line, Lines},
     lock,
+    notes::Notes,
     program::{Act, Dialogue},
     wake,
 };
@@ -47,8 +47,6 @@ use crate::{
 const TOLD: Duration = Duration::from_secs(2);
 /// An agent that does not read what it is told has failed.
 const WRITTEN: Duration = Duration::from_secs(10);
-/// So much of a line that is meant for people is kept.
-const REMARK: usize = 400;
 
 /// A step that ended: what the model wrote, not yet paid for.
 pub(super) struct Stepped {
@@ -106,8 +104,9 @@ pub(super) struct Running {
     model_calls: ModelCalls,
     /// What the model API has against its last request.
     rejected: Option<EngineFailure>,
-    /// The last line that was meant for people.
-    remark: Arc<Mutex<String>>,
+    notes: Notes,
+    /// Those that it writes to its error output.
+    remarks: mpsc::UnboundedReceiver<String>,
     life: Life,
     _serving: JoinSet<()>,
     _ends: DropGuard,
@@ -227,13 +226,13 @@ impl Running {
         let Agent { streams, errors, relay: listener, bridge, life } = agent;
         let (output, input) = streams.into_split();
         let (sent, calls) = mpsc::unbounded_channel();
-        let remark: Arc<Mutex<String>> = Arc::default();
+        let (notes, (noted, remarks)) = (Notes::default(), mpsc::unbounded_channel());
         let ends = CancellationToken::new();
         let mut serving = JoinSet::new();
         serving.spawn(relay(listener, ends.clone()));
         let tools = request.tools.clone();
         serving.spawn(Bridge { token: token.into(), tools, calls: sent }.serve(bridge));
-        serving.spawn(remarks(errors, remark.clone()));
+        serving.spawn(notes.clone().follow(errors, noted));
         let earlier = request.earlier.iter().map(|part| &**part);
         let mut running = Self {
             lines: Lines::new(BufReader::new(output)),
@@ -250,7 +249,8 @@ impl Running {
             seen: request.messages.len(),
             model_calls,
             rejected: None,
-            remark,
+            notes,
+            remarks,
             life,
             _serving: serving,
             _ends: ends.drop_guard(),
@@ -302,6 +302,22 @@ impl Running {
         request: &StepRequest,
         scrubber: &Scrubber,
     ) -> Result<Stepped, Stopped> {
+        let stepped = self.work(voice, request, scrubber).await;
+        while let Ok(remark) = self.remarks.try_recv() {
+            voice.note(&remark, scrubber);
+        }
+        if let Some(rest) = self.notes.rest() {
+            voice.note(&rest, scrubber);
+        }
+        stepped
+    }
+
+    async fn work(
+        &mut self,
+        voice: &mut Voice,
+        request: &StepRequest,
+        scrubber: &Scrubber,
+    ) -> Result<Stepped, Stopped> {
         loop {
             self.write().await?;
             // What came together is one step, also if it is over by then.
@@ -323,11 +339,12 @@ impl Running {
                 // Before the agent says that it failed, in words of its own.
                 Some(told) = self.model_calls.told.recv() => self.heed(told, voice, scrubber)?,
                 line = self.lines.next() => match line {
-                    Ok(Some(line)) => self.hear(line, voice),
-                    Ok(None) => return Err(self.broke_off(None).await),
-                    Err(error) => return Err(self.broke_off(Some(error)).await),
+                    Ok(Some(line)) => self.hear(line, voice, scrubber),
+                    Ok(None) => return Err(self.broke_off(None, voice, scrubber).await),
+                    Err(error) => return Err(self.broke_off(Some(error), voice, scrubber).await),
                 },
                 Some(call) = self.calls.recv() => self.make(call),
+                Some(remark) = self.remarks.recv() => voice.note(&remark, scrubber),
                 () = pause, if due.is_some() => {}
             }
         }
@@ -384,20 +401,22 @@ impl Running {
         Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason }
     }
 
-    fn hear(&mut self, line: Line, voice: &mut Voice) {
+    fn hear(&mut self, line: Line, voice: &mut Voice, scrubber: &Scrubber) {
         match line {
             Line::Json(line) => {
                 let acts = self.dialogue.hear(line);
                 self.take(acts, &mut |event| match event {
                     EngineEvent::Reset => voice.reset(),
+                    EngineEvent::Note(note) => voice.note(&note, scrubber),
+                    EngineEvent::Retry(note) => voice.retry(&note, scrubber),
                     event => voice.say(event),
                 });
             }
-            Line::Other(line) => {
-                tracing::debug!(line, "an agent printed something that is no JSON");
-                *lock(&self.remark) = line;
+            other => {
+                if let Some(note) = self.notes.take_line(&other) {
+                    voice.note(&note, scrubber);
+                }
             }
-            Line::TooLong => tracing::warn!("a line of an agent was too long and is passed over"),
         }
     }
 
@@ -435,7 +454,12 @@ impl Running {
                     self.message.is_over = true;
                     self.message.stop_reason = stop_reason;
                 }
-                Act::Note(note) => tracing::info!(note, "an agent remarks"),
+                Act::Note(note) => {
+                    self.notes.take(&note).map(EngineEvent::Note).into_iter().for_each(&mut *say);
+                }
+                Act::Retry(note) => {
+                    self.notes.take_try(&note).into_iter().for_each(&mut *say);
+                }
                 Act::Reset => {
                     self.message.blocks.truncate(self.message.begun);
                     say(EngineEvent::Reset);
@@ -489,18 +513,32 @@ impl Running {
     }
 
     /// Its output has ended before it was done.
-    async fn broke_off(&mut self, error: Option<std::io::Error>) -> Stopped {
+    async fn broke_off(
+        &mut self,
+        error: Option<std::io::Error>,
+        voice: &mut Voice,
+        scrubber: &Scrubber,
+    ) -> Stopped {
         if let Some(rejected) = self.rejected.take() {
             return Stopped::Failed(rejected);
         }
         let mut failure = self.dialogue.ended();
         let reason = tokio::time::timeout(GRACE, self.life.ended()).await.unwrap_or_default();
-        let remark = lock(&self.remark).clone();
-        let remark = Some(remark).filter(|remark| !remark.is_empty());
+        // All of its error output: the last line may be why.
+        let hear_out = async {
+            while let Some(remark) = self.remarks.recv().await {
+                voice.note(&remark, scrubber);
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, hear_out).await;
         // It ended before it had read all that it was told: that is no reason.
         let error = error.filter(|error| error.kind() != std::io::ErrorKind::ConnectionReset);
-        for detail in [error.map(|error| error.to_string()), reason, remark].into_iter().flatten() {
-            failure.message = format!("{}: {detail}", failure.message);
+        let error = error.map(|error| error.to_string());
+        for detail in [error, reason, self.notes.last()].into_iter().flatten() {
+            // The last note may be what it failed with.
+            if !failure.message.contains(&detail) {
+                failure.message = format!("{}: {detail}", failure.message);
+            }
         }
         Stopped::Broke(failure)
     }
@@ -518,19 +556,6 @@ impl Running {
     }
 }
 
-/// Keeps the last line of the error output.
-async fn remarks(errors: ChildStderr, last: Arc<Mutex<String>>) {
-    let mut lines = Lines::new(BufReader::new(errors));
-    while let Ok(Some(line)) = lines.next().await {
-        let text = match line {
-            Line::Other(text) => text.trim().to_owned(),
-            Line::Json(json) => json.to_string().chars().take(REMARK).collect(),
-            Line::TooLong => continue,
-        };
-        tracing::debug!(remark = text, "an agent writes to its error output");
-        *lock(&last) = text;
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -224,7 +224,7 @@ impl Dialogue {
     fn tries_again(&mut self, reason: &str) -> Vec<Act> {
         self.ending = false;
         let has_said = self.failed.as_ref().is_some_and(|(blocks, _)| !blocks.is_empty());
-        let note = Act::Note(format!("pi tries again: {reason}"));
+        let note = Act::Retry(format!("pi tries again: {reason}"));
         has_said.then_some(Act::Reset).into_iter().chain([note]).collect()
     }
 

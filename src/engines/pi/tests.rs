@@ -55,6 +55,7 @@ fn shown(act: &Act) -> String {
         }
         Act::MessageEnd(stop) => format!("end {}", stop.as_deref().unwrap_or("-")),
         Act::Note(note) => format!("note {note}"),
+        Act::Retry(note) => format!("retry {note}"),
         Act::Done(Ok(())) => "done".into(),
         Act::Done(Err(failure)) => format!("failed {}: {}", failure.code.as_str(), failure.message),
         other => format!("{other:?}"),
@@ -130,7 +131,7 @@ fn a_run_that_is_tried_again_is_not_the_end() {
     let new = play(RPC, recorded!("1.5.0.retry"));
     let between = play(RPC, recorded!("0.79.10.retry"));
 
-    let half = [r#"text "Half of""#, "> get_state", "Reset", "note pi tries again: terminated"];
+    let half = [r#"text "Half of""#, "> get_state", "Reset", "retry pi tries again: terminated"];
     let end = [
         r#"text "Half of""#,
         "> get_state",
@@ -138,7 +139,7 @@ fn a_run_that_is_tried_again_is_not_the_end() {
         "failed network: pi failed: terminated",
     ];
     assert_eq!(after_opening(&old), [&half[..], &half, &end].concat());
-    let half = [r#"text "Half of""#, "Reset", "note pi tries again: terminated"];
+    let half = [r#"text "Half of""#, "Reset", "retry pi tries again: terminated"];
     assert_eq!(after_opening(&new), [&half[..], &half, &end].concat());
     assert_eq!(after_opening(&between), [&half[..], &half, &end].concat());
 }

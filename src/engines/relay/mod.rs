@@ -7,6 +7,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use hivewright_actors::{
+    blocking,
     engine::{EngineFailure, Paid},
     ids::TeamName,
     task::Code,
@@ -32,12 +33,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+mod admission;
 mod forward;
 mod meter;
 mod offline;
 #[cfg(test)]
 mod tests;
 
+use self::admission::Once;
 use super::native::{Link, gate::Permit, price, retry::RetryPolicy};
 use crate::settings::providers::{Profile, Provider};
 
@@ -170,7 +173,7 @@ impl Route {
     }
 }
 
-/// What of a body decides. A field that is there twice is an error, so that we and the provider read the same.
+/// What of a body decides.
 #[derive(Deserialize)]
 struct Asked {
     model: String,
@@ -200,9 +203,11 @@ impl Relay {
             return Ok(json_response(StatusCode::OK, &self.models()));
         }
         let body = body?;
-        let asked: Asked = serde_json::from_slice(&body).map_err(|error| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"))
-        })?;
+        // It may be long to read.
+        let words = body.clone();
+        let asked = blocking::run(move || admitted(&words)).await.map_err(|cut_off| {
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, cut_off.to_string())
+        })??;
         let link = self.link(&asked.model, route).inspect_err(|refusal| {
             let failure = EngineFailure::new(Code::ConfigError, &*refusal.words);
             self.tell(Told::Rejected(failure));
@@ -280,6 +285,16 @@ impl Relay {
             }
         }
     }
+}
+
+/// What is asked for, if an agent may ask it.
+fn admitted(body: &[u8]) -> Result<Asked, Refusal> {
+    let unreadable = |error| {
+        Refusal::new(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"))
+    };
+    let Once(body) = serde_json::from_slice(body).map_err(unreadable)?;
+    admission::check(&body).map_err(|words| Refusal::new(StatusCode::BAD_REQUEST, words))?;
+    Asked::deserialize(body).map_err(unreadable)
 }
 
 /// Reads a body of at most so many bytes. More is read too, within reason, and forgotten: who is still sending does not

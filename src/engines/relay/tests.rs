@@ -268,6 +268,52 @@ async fn a_turn_may_ask_its_model_and_those_of_its_fallbacks() {
     assert_eq!(unfit, (400, reason.into()));
 }
 
+/// EN-100: on every route, with the reason, and without a try of its own. What the agents send passes.
+#[actix::test]
+async fn nothing_but_the_tools_of_the_turn_reaches_a_provider() {
+    let upstream = Upstream::start(vec![OK, say("{}"), Do::End]).await;
+    let agent = Agent::with(vec![
+        profile(Provider::Anthropic, &upstream.url),
+        Profile {
+            name: "spare".into(),
+            model: "m".into(),
+            ..profile(Provider::OpenAi, &upstream.url)
+        },
+    ])
+    .await;
+    let post = async |path: &str, field: &str, value: Value| {
+        let mut body = ask();
+        body[field] = value;
+        agent.post(path, &body).await
+    };
+
+    let searches =
+        post("/v1/messages", "tools", json!([{"type": "web_search_20250305", "name": "w"}])).await;
+    let counts =
+        post("/v1/messages/count_tokens", "mcp_servers", json!([{"url": "https://example.com"}]))
+            .await;
+    let runs = post("/v1/responses", "tools", json!([{"type": "code_interpreter"}])).await;
+    let remembers = post("/v1/responses", "previous_response_id", json!("resp_1")).await;
+    let chats = post("/v1/chat/completions", "web_search_options", json!({})).await;
+    let refused = upstream.requests().len();
+    let ours = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
+    let passes = post("/v1/responses", "tools", ours).await;
+
+    assert_eq!(searches.headers()["x-should-retry"], "false");
+    let run = |kind: &str| {
+        format!(
+            "tools of the type `{kind}` run at the provider: only those of the turn may be used"
+        )
+    };
+    let leave_out = |field: &str| format!("`{field}` is not for agents: leave it out");
+    assert_eq!(words(searches).await, (400, run("web_search_20250305")));
+    assert_eq!(words(counts).await, (400, leave_out("mcp_servers")));
+    assert_eq!(words(runs).await, (400, run("code_interpreter")));
+    assert_eq!(words(remembers).await, (400, leave_out("previous_response_id")));
+    assert_eq!(words(chats).await, (400, leave_out("web_search_options")));
+    assert_eq!((refused, passes.status().as_u16(), upstream.requests().len()), (0, 200, 1));
+}
+
 /// EN-101
 #[actix::test]
 async fn a_request_of_more_than_32_mebibytes_is_refused() {

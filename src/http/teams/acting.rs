@@ -117,7 +117,7 @@ pub(in crate::http) async fn update(
     }
     let update = Update {
         name: path.name.into(),
-        by: By::Operator(caller.principal.id.to_string()),
+        by: operator(&caller),
         add: change.scope_add,
         remove: change.scope_remove,
         description: change.description,
@@ -137,12 +137,16 @@ pub(in crate::http) async fn shut_down(
         caller.all_teams()?;
     }
     let name = TeamName::from(path.name);
-    let by = By::Operator(caller.principal.id.to_string());
+    let by = operator(&caller);
     let shutdown = Shutdown { name: name.clone(), cascade, by, call: None };
     match tokio::time::timeout(SHUTDOWN_TIMEOUT, state.org().org.send(shutdown)).await {
         Ok(ended) => Ok(Settled::Done(ended??)),
         Err(_) => Ok(Settled::GoesOn(TeamEnding { team: name, state: TeamState::Draining })),
     }
+}
+
+fn operator(caller: &Caller) -> By {
+    By::Operator(caller.principal.id.to_string())
 }
 
 async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
@@ -159,28 +163,32 @@ pub(in crate::http) async fn pause_one(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.team(&path.name)?;
-    pause(&state, Pause { team: Some(path.name.into()), paused: true, now: body.now }).await
+    let by = operator(&caller);
+    pause(&state, Pause { team: Some(path.name.into()), paused: true, now: body.now, by }).await
 }
 
 pub(in crate::http) async fn resume_one(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.team(&path.name)?;
-    pause(&state, Pause { team: Some(path.name.into()), paused: false, now: false }).await
+    let by = operator(&caller);
+    pause(&state, Pause { team: Some(path.name.into()), paused: false, now: false, by }).await
 }
 
 pub(in crate::http) async fn pause_every(
     Call { state, caller, body, .. }: Call<Empty, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.all_teams()?;
-    pause(&state, Pause { team: None, paused: true, now: body.now }).await
+    let by = operator(&caller);
+    pause(&state, Pause { team: None, paused: true, now: body.now, by }).await
 }
 
 pub(in crate::http) async fn resume_every(
     Call { state, caller, .. }: Call,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.all_teams()?;
-    pause(&state, Pause { team: None, paused: false, now: false }).await
+    let by = operator(&caller);
+    pause(&state, Pause { team: None, paused: false, now: false, by }).await
 }
 
 /// The first work of a team is given to it again. A team that is ready has none to do.

@@ -1,10 +1,14 @@
-//! `update_team` and `shutdown_team`: a child takes on other things, or goes with all it has.
+//! `update_team`, `control_team` and `shutdown_team`: a team below takes on other things, rests, or goes with all it has.
 
 use std::time::Duration;
 
 use hivewright_actors::{
     ids::TeamName,
-    org::{Shutdown, Update, record::TeamRecord, shutdown::Removed},
+    org::{
+        Pause, Shutdown, Update,
+        record::{TeamRecord, TeamState},
+        shutdown::Removed,
+    },
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -21,6 +25,7 @@ use crate::{
         about::About,
         answer,
         contract::{LONGEST, Tool, ToolContext, ToolError},
+        told::unsaid,
     },
 };
 
@@ -77,6 +82,45 @@ impl Tool for UpdateTeam {
         };
         let team = parts.ask(update).await?;
         Ok(updated(parts, &team).await)
+    }
+}
+
+pub(super) struct ControlTeam(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Control {
+    team: String,
+    #[schemars(transform = unsaid)]
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Pause,
+    Resume,
+    Restart,
+}
+
+impl Tool for ControlTeam {
+    const ABOUT: About =
+        About::new("control_team", "@org", "org.control_team", Effect::Idempotent).structural();
+    const DESCRIPTION: &'static str = "Pauses a team below you (what it does stops and waits), \
+        resumes it, or lets it begin what it does again. Not what an operator paused.";
+    type Args = Control;
+
+    async fn call(
+        &self,
+        Control { team, action }: Control,
+        cx: &ToolContext,
+    ) -> Result<String, ToolError> {
+        let team = TeamName::from(team);
+        let paused = action == Action::Pause;
+        let now = action != Action::Resume;
+        let pause = Pause { team: Some(team.clone()), paused, now, by: by(cx) };
+        self.0.parts().ask(pause).await?;
+        let state = if paused { TeamState::Paused } else { TeamState::Active };
+        Ok(answer::ok(json!({ "team": team, "state": state })))
     }
 }
 

@@ -18,6 +18,7 @@ mod query;
 mod spawn;
 #[cfg(test)]
 mod tests;
+mod whoami;
 
 use office::Office;
 
@@ -27,6 +28,7 @@ const LONGEST_TEXT: usize = 100_000;
 const LONGEST_ID: usize = 128;
 
 pub(super) const TOOLS: &[About] = &[
+    manage::ControlTeam::ABOUT,
     delegate::DelegateTask::ABOUT,
     handoff::EnqueueParentTask::ABOUT,
     escalate::Escalate::ABOUT,
@@ -39,6 +41,7 @@ pub(super) const TOOLS: &[About] = &[
     manage::ShutdownTeam::ABOUT,
     spawn::SpawnTeam::ABOUT,
     manage::UpdateTeam::ABOUT,
+    whoami::Whoami::ABOUT,
 ];
 
 pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
@@ -47,6 +50,8 @@ pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
         .with(spawn::SpawnTeam(office.clone()))
         .with(manage::ShutdownTeam(office.clone()))
         .with(manage::UpdateTeam(office.clone()))
+        .with(manage::ControlTeam(office.clone()))
+        .with(whoami::Whoami(office.clone()))
         .with(overview::ListTeams(office.clone()))
         .with(overview::GetStatus { office: office.clone(), pools })
         .with(delegate::DelegateTask(office.clone()))

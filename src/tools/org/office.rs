@@ -111,9 +111,13 @@ impl Parts {
     pub(super) async fn note(&self, team: &TeamRecord) -> Option<String> {
         let name = &team.name;
         match self.state(team).await {
-            TeamState::Paused => Some(format!(
-                "team `{name}` is paused: the task waits until an operator resumes it"
-            )),
+            TeamState::Paused => {
+                let who = match &team.paused_by {
+                    Some(team) => format!("`{team}` or an operator"),
+                    None => "an operator".to_owned(),
+                };
+                Some(format!("team `{name}` is paused: the task waits until {who} resumes it"))
+            }
             TeamState::Degraded => Some(format!(
                 "team `{name}` is degraded: the task waits until it has rested, or until an operator cures its settings"
             )),

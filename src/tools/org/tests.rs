@@ -14,7 +14,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TaskId, TeamKey, TeamName},
-    org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
+    org::{self, Org, Settle, record::TeamState, tree::By, view::OrgView, work::Work},
     queue::{
         refusal::Refusal,
         submit::{OpenTask, Submission, Submit},
@@ -68,6 +68,7 @@ use crate::{
 };
 
 mod asking;
+mod controlling;
 mod giving;
 mod looking;
 mod making;
@@ -87,6 +88,7 @@ struct Kept {
     open: Mutex<Vec<OpenTask>>,
     cancelled: Mutex<Vec<TaskId>>,
     told: Mutex<Vec<Lane>>,
+    dismissed: Mutex<Vec<TeamName>>,
     /// The work of teams never ends.
     endless: Mutex<bool>,
 }
@@ -156,7 +158,9 @@ impl Work for Kept {
 
     fn set_state(&self, _: &TeamName, _: TeamState) {}
 
-    fn dismiss(&self, _: &TeamName) {}
+    fn dismiss(&self, team: &TeamName) {
+        self.dismissed.lock().unwrap().push(team.clone());
+    }
 
     fn retry(&self, _: &TeamName) {}
 
@@ -237,6 +241,11 @@ impl Credentials for Mirror {
     }
 }
 
+/// Somebody who may do anything to teams.
+fn operator() -> By {
+    By::Operator("ann".to_owned())
+}
+
 struct Bench {
     place: Place,
     storage: Arc<MemoryStorage>,
@@ -281,6 +290,7 @@ impl Bench {
             open: Mutex::default(),
             cancelled: Mutex::default(),
             told: Mutex::default(),
+            dismissed: Mutex::default(),
             endless: Mutex::default(),
         });
         let mirror = Mirror { aside: Arc::default(), locked };

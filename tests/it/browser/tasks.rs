@@ -1,14 +1,26 @@
 //! Tasks: given, stopped, tried again, and found.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use super::{
     asking, chat, data, go, has_no_complaints, order, press, submit, until_shown, until_told,
 };
-use crate::{service::Service, webdriver::Browser};
+use crate::{engines::home, service::Service, webdriver::Browser};
 
 /// Longer than any test.
 const LONG: &str = "#wait 60000\n#reply late";
+
+/// Begins as Claude Code does, says something that is no part of that, and waits for ever.
+const WAITING_AGENT: &str = r#"#!/bin/sh
+[ "$1" = --version ] && echo "2.1.325 (Claude Code)" && exit
+read -r _
+echo '{"type":"control_response","response":{"subtype":"success","request_id":"initialize"}}'
+read -r _
+echo 'waiting for the proxy'
+read -r _
+"#;
 
 /// Work given to a team at work is asked about first, and its setup is work: so this waits for it.
 async fn started() -> Service {
@@ -149,6 +161,30 @@ async fn tasks_are_found_among_many() {
     // What is looked for is in the address.
     browser.reload().await;
     until_shown(&browser, "No task matches these filters.").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// EN-120: what an agent says beside its answer stands with its task, and how it reaches its model with the doctor.
+#[tokio::test]
+async fn the_last_note_of_an_agent_stands_with_its_task() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let agent = folder.path().join("claude");
+    std::fs::write(&agent, WAITING_AGENT).expect("a program");
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let service = home(folder.path(), "claude", "").started().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    let order = json!({"team": "main", "task": "wait"});
+    let (_, given) = service.api("POST", "/api/v1/tasks", Some(order)).await;
+    let id = given["data"]["id"].as_str().expect("an id").to_owned();
+    go(&browser, &format!("#/tasks/{id}")).await;
+    until_shown(&browser, "waiting for the proxy").await;
+    go(&browser, "#/settings/doctor").await;
+    until_shown(&browser, "reaches demo through the relay with profile `default`").await;
+
     has_no_complaints(&browser).await;
     browser.close().await;
 }

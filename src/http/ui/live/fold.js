@@ -5,7 +5,7 @@
  * @typedef {{id: string, name: string, arguments: any, status: string, startedAt: any, preview?: string}} ToolCall
  * @typedef {{userText: string, thinking: string, text: string, toolCalls: ToolCall[]}} ActiveTurn
  * @typedef {{task_id: string, turn: string, team: string, topic_id?: string, session_id?: string, started_at: string, state: string,
- *   wait_reason?: string, seq: number, active_turn: ActiveTurn, model?: string, step_begins: {text: number, thinking: number}}} Running
+ *   wait_reason?: string, seq: number, note?: string, active_turn: ActiveTurn, model?: string, step_begins: {text: number, thinking: number}}} Running
  */
 
 /** So many characters of a result are kept with its call. */
@@ -108,6 +108,8 @@ function takeTurn(state, data) {
   // What the snapshot's turn already shows is not added again.
   if (!turn || turn.turn !== data.turn || (turn.seq ?? -1) >= data.seq) return;
   turn.seq = data.seq;
+  if (data.kind === "note") turn.note = data.text;
+  else delete turn.note;
   if (data.kind === "turn_end" || data.state === "stopped") state.running.delete(task);
   else if (data.state === "waiting") Object.assign(turn, { state: "waiting", wait_reason: data.reason });
   // A model call is over: what is said from here on is another step.

@@ -175,7 +175,7 @@ async fn work_goes_to_a_child_that_is_there() {
 #[actix_web::test]
 async fn a_team_that_rests_takes_work_and_says_so() {
     let bench = bench().await;
-    let paused = Pause { team: Some("scouts".into()), paused: true, now: false };
+    let paused = Pause { team: Some("scouts".into()), paused: true, now: false, by: operator() };
     bench.org.send(paused).await.unwrap().unwrap();
     bench.place.write(&bench.place.home.team_file("smiths"), "max_steps: many\n");
 

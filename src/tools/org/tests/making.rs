@@ -343,7 +343,7 @@ async fn a_team_takes_on_other_things() {
 
 /// OR-38, TO-27, TO-30
 #[actix_web::test]
-async fn all_twelve_are_there_and_only_looking_is_pure() {
+async fn all_are_there_and_only_looking_is_pure() {
     let bench = Bench::new(false);
     let names: Vec<String> =
         bench.tools("main").specs().iter().map(|spec| spec.name.clone()).collect();
@@ -351,6 +351,7 @@ async fn all_twelve_are_there_and_only_looking_is_pure() {
     assert_eq!(
         names,
         [
+            "control_team",
             "delegate_task",
             "enqueue_parent_task",
             "escalate",
@@ -362,16 +363,17 @@ async fn all_twelve_are_there_and_only_looking_is_pure() {
             "send_message",
             "shutdown_team",
             "spawn_team",
-            "update_team"
+            "update_team",
+            "whoami"
         ]
     );
     let effect = |tool: &str, args: Value| bench.check("main", &call(tool, args)).unwrap().effect;
-    for tool in ["list_teams", "get_status", "list_completed_tasks"] {
+    for tool in ["list_teams", "get_status", "list_completed_tasks", "whoami"] {
         assert_eq!(effect(tool, json!({})), Effect::Pure);
     }
     assert_eq!(effect("escalate", json!({"message": "x"})), Effect::Idempotent);
     assert_eq!(SpawnTeam::ABOUT.class, "org.spawn_team");
-    let paused = Pause { team: Some("main".into()), paused: true, now: false };
+    let paused = Pause { team: Some("main".into()), paused: true, now: false, by: operator() };
     assert!(bench.org.send(paused).await.unwrap().is_ok());
     assert!(bench.clock.now() > Timestamp(0) + Duration::ZERO);
 }

@@ -177,7 +177,8 @@ async fn a_quiet_message_says_that_its_team_rests_or_goes() {
 
     let org = bench.org.clone();
     for name in ["guides", "scouts"] {
-        let pause = org::Pause { team: Some(name.into()), paused: true, now: false };
+        let pause =
+            org::Pause { team: Some(name.into()), paused: true, now: false, by: operator() };
         org.send(pause).await.unwrap().unwrap();
     }
     let rests = "is paused";

@@ -98,7 +98,7 @@ class DoctorPart extends View {
                 .map((/** @type {any} */ row) =>
                   make(
                     "li",
-                    { key: row.id },
+                    { key: `${row.id} ${row.message}` },
                     pill(row.state),
                     make(
                       "div",

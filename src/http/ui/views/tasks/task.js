@@ -6,6 +6,7 @@ import { clean, make } from "../../core/dom.js";
 import { count, duration, money, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
+import { live } from "../../live/live.js";
 import { ask } from "../../parts/dialog.js";
 import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
@@ -66,6 +67,7 @@ class TaskPage extends View {
   /** @param {any} task */
   page(task) {
     const { outcome, lineage } = task;
+    const note = live.state.running.get(task.id)?.note;
     return [
       make(
         "header",
@@ -146,6 +148,7 @@ class TaskPage extends View {
                     "Nothing was said or done for it, or it was long ago: the transcript has everything.",
                   ),
             ),
+            note ? make("p", { class: "note", "aria-live": "polite" }, clean(note)) : null,
           ),
         ),
         make(

@@ -111,6 +111,7 @@ class TeamPage extends View {
             make("h2", {}, "About"),
             facts([
               ["Phase", words(team.phase)],
+              ["Paused by", team.paused_by ? teamLink(team.paused_by) : null],
               ["Engine", clean(team.sdk)],
               ["Model", team.model ? clean(team.model) : "–"],
               ["Above it", team.parent ? teamLink(team.parent) : "Nobody: it is the root"],
