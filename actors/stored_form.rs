@@ -12,7 +12,7 @@ use crate::{
         Caller, Cost, Day, Spent, SpentRow, Tally,
         records::{DayKey, Raised, TaskCalls, Warned, calls, ended_calls},
     },
-    channel::records::{ChannelRow, OutboxRow},
+    channel::records::{ChannelRow, DeliveryMark, OutboxRow},
     clock::Timestamp,
     conversation_log::ConversationEntry,
     ids::{ChannelId, MessageId, TaskId, TeamKey},
@@ -176,6 +176,7 @@ fn conversations_stand_where_they_stood() {
     assert_keys(w().delete::<MessageRow>(&message), &["-msg|ws:1|m1"]);
     assert_keys(w().put(&undecided), &["+und|ws:1|m1"]);
     assert_keys(w().put_at(&channel, &opened), &["+chan|ws:1"]);
+    assert_keys(w().put_at(&channel, &DeliveryMark::default()), &["+deliv|ws:1"]);
     assert_keys(w().put_at(&topic.key(&channel), &topic), &["+tchan|t-1", "+topic|ws:1|t-1"]);
     assert_keys(w().put(&said), &["+log|ws:1|||||||<01><02>task-1"]);
     assert_keys(w().put_at(&said.key_named("n"), &said), &["+log|ws:1|||||||<01><02>n"]);

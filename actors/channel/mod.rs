@@ -107,8 +107,8 @@ pub struct Attach {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Adopt {
-    /// The channel that it had until now, which is discarded.
-    pub fresh: ChannelId,
+    /// The channel that it had until now, if any, which is discarded.
+    pub fresh: Option<ChannelId>,
     /// The channel.
     pub channel: ChannelId,
     /// The connection.
@@ -160,12 +160,12 @@ pub struct HangUp {
 #[rtype(result = "()")]
 pub struct Shutdown;
 
-/// Closes all connections, for their clients to come again. Returns how many there were.
+/// Closes all connections of clients, for these to come again. Returns how many there were.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
 pub struct Reconnect;
 
-/// How many connections there are.
+/// How many connections of clients there are.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
 pub struct CountConnections;
@@ -315,15 +315,16 @@ impl Channel {
         self
     }
 
-    fn hang_up_all(&self, closing: Closing) {
-        for socket in self.conversations.values().flat_map(Conversation::all) {
-            socket.tell(Item::Close(closing));
-        }
+    fn sockets(&self) -> impl Iterator<Item = &Arc<Socket>> {
+        self.conversations.values().flat_map(Conversation::all)
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &Arc<Socket>> {
+        self.sockets().filter(|socket| socket.is_client())
     }
 
     fn connections(&self) -> usize {
-        let conversations = self.conversations.values();
-        conversations.flat_map(Conversation::all).count()
+        self.clients().count()
     }
 
     fn tell_connections(&self) {
@@ -505,7 +506,7 @@ impl Channel {
             match before {
                 Ok((row, frames)) => {
                     unheard.fetched = undelivered::is_fetched(row.as_ref());
-                    unheard.connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
+                    unheard.connected_until = undelivered::connected_until(row.as_ref());
                     for stored in &frames {
                         unheard.outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
                     }
@@ -526,7 +527,7 @@ impl Channel {
         let read = async move {
             let going = store.read(move |storage| {
                 let row = get::<ChannelRow>(storage, &id)?;
-                Ok((row, outboxes::frames(storage, &id, &gone)?))
+                Ok((row, outboxes::unsent(storage, &id, &gone)?))
             });
             going.await
         };
@@ -719,8 +720,10 @@ impl Handler<Adopt> for Channel {
 
     fn handle(&mut self, adopt: Adopt, ctx: &mut Self::Context) {
         let Adopt { fresh, channel, socket, last_seq } = adopt;
-        self.conversations.remove(&fresh);
-        self.spoken.remove(&fresh);
+        if let Some(fresh) = fresh {
+            self.conversations.remove(&fresh);
+            self.spoken.remove(&fresh);
+        }
         self.unheard.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         conversation.joining.push_back(Joining { socket, last_seq });
@@ -762,7 +765,10 @@ impl Handler<Forget> for Channel {
     type Result = ();
 
     fn handle(&mut self, Forget { channel }: Forget, _: &mut Self::Context) {
-        self.conversations.remove(&channel);
+        // A channel of a network may be told something again, with numbers that begin anew.
+        for socket in self.conversations.remove(&channel).iter().flat_map(Conversation::all) {
+            socket.tell(Item::Close(Closing::Reconnect));
+        }
         self.spoken.remove(&channel);
         self.unheard.remove(&channel);
     }
@@ -786,7 +792,9 @@ impl Handler<Shutdown> for Channel {
     type Result = ();
 
     fn handle(&mut self, Shutdown: Shutdown, _: &mut Self::Context) {
-        self.hang_up_all(Closing::Shutdown);
+        for socket in self.sockets() {
+            socket.tell(Item::Close(Closing::Shutdown));
+        }
     }
 }
 
@@ -794,9 +802,10 @@ impl Handler<Reconnect> for Channel {
     type Result = MessageResult<Reconnect>;
 
     fn handle(&mut self, Reconnect: Reconnect, _: &mut Self::Context) -> Self::Result {
-        let connections = self.connections();
-        self.hang_up_all(Closing::Reconnect);
-        MessageResult(connections)
+        for socket in self.clients() {
+            socket.tell(Item::Close(Closing::Reconnect));
+        }
+        MessageResult(self.connections())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records of channels: who may use them, and the frames of their outboxes.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ use crate::{
     store::{
         keys::prefix_of,
         log,
-        reads::{Range, parse, report},
-        records::{Append, Record, Writes, decode},
+        reads::{Range, get, parse, report},
+        records::{Append, Record, Writes, decode, digest, digest_on},
         redact::{Owner, Texts},
     },
     task::{Label, TopicRef},
@@ -42,6 +42,7 @@ pub const TEXTS: &[Texts] = &[Texts {
 
 crate::records! {
     ChannelRow: "chan", ChannelId;
+    DeliveryMark: "deliv", ChannelId;
     OutboxRow: "out", (ChannelId, u64);
 }
 
@@ -82,6 +83,46 @@ impl ChannelRow {
             Some(grant) => *grant == owner.grant,
             None => self.principal == owner.principal && owner.since <= self.last_seen,
         }
+    }
+}
+
+/// How much of what a channel was told its chat network has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryMark {
+    /// All frames up to this number.
+    pub seq: u64,
+    /// Of a later frame: its number, and how many of its parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partly: Option<(u64, usize)>,
+    /// What turns that have not ended said so far.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub said: BTreeMap<TaskId, SaidText>,
+}
+
+/// A text that is with the person already, which the rest of it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaidText {
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// Tells it from another of that length.
+    pub digest: u64,
+}
+
+impl SaidText {
+    /// A text that was sent.
+    pub fn of(text: &str) -> Self {
+        Self { bytes: text.len(), digest: digest(text) }
+    }
+
+    /// The same with more behind it.
+    pub fn and(self, more: &str) -> Self {
+        Self { bytes: self.bytes + more.len(), digest: digest_on(self.digest, more) }
+    }
+
+    /// What of a longer text is still to be sent, if it begins with this one.
+    pub fn rest_of<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let (said, rest) = text.split_at_checked(self.bytes)?;
+        (Self::of(said) == *self).then_some(rest)
     }
 }
 
@@ -208,15 +249,23 @@ pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, Stor
     log::newest(storage, &outbox_of(id))
 }
 
-/// Those of some frames of a channel's outbox that are there.
-pub fn frames(
+/// Those of some frames of a channel's outbox that are there, and that no chat network has.
+pub fn unsent(
     storage: &dyn Storage,
     id: &ChannelId,
     ordinals: &[u64],
 ) -> Result<Vec<Frame>, StorageError> {
+    let sent = newest_delivered(storage, id)?;
     let stored = outbox(storage, id)?.into_iter();
-    let wanted = stored.filter(|stored| ordinals.contains(&stored.ordinal));
+    let wanted =
+        stored.filter(|stored| stored.ordinal > sent && ordinals.contains(&stored.ordinal));
     Ok(wanted.map(|stored| stored.frame).collect())
+}
+
+/// The newest ordinal that a chat network has with all before it; 0 for channels of clients.
+pub fn newest_delivered(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
+    let mark = get::<DeliveryMark>(storage, id)?;
+    Ok(mark.map_or(0, |mark| super::outbox::ordinal(mark.seq)))
 }
 
 /// What a frame says to a person, if it is an end of something.

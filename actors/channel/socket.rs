@@ -58,6 +58,8 @@ pub enum Closing {
 #[derive(Debug)]
 pub struct Socket {
     connection: u64,
+    /// At the other end is a chat network, not a client of ours.
+    is_network: bool,
     state: Mutex<State>,
     filled: Notify,
 }
@@ -73,7 +75,17 @@ struct State {
 impl Socket {
     /// Nothing waits for a new connection.
     pub fn new(connection: u64) -> Self {
-        Self { connection, state: Mutex::default(), filled: Notify::new() }
+        Self { connection, is_network: false, state: Mutex::default(), filled: Notify::new() }
+    }
+
+    /// Nothing waits for a channel of a chat network.
+    pub fn of_network(connection: u64) -> Self {
+        Self { is_network: true, ..Self::new(connection) }
+    }
+
+    /// At the other end is a client of ours, which comes again by itself.
+    pub fn is_client(&self) -> bool {
+        !self.is_network
     }
 
     /// Which connection this is.

@@ -431,11 +431,32 @@ async fn a_frame_stored_during_a_resume_arrives() {
         socket: socket.clone(),
         last_seq: std::cell::Cell::new(last_seq),
     };
-    spine.channel.do_send(Adopt { fresh: "ws:fresh".into(), channel, socket, last_seq });
+    spine.channel.do_send(Adopt { fresh: Some("ws:fresh".into()), channel, socket, last_seq });
     spine.channel.do_send(Deliver { frames: stored });
     adopted(&next, &client.channel).await;
 
     assert_eq!(contents(&next, 1).await, ["two"]);
+}
+
+/// CH-145: a chat network is no client. It is not counted with them, nor sent away with them.
+#[actix::test]
+async fn a_chat_network_is_not_a_client() {
+    let world = world();
+    let spine = world.start();
+    let socket = Arc::new(Socket::of_network(7));
+    let channel: ChannelId = "42".into();
+    let adopt =
+        Adopt { fresh: None, channel: channel.clone(), socket: socket.clone(), last_seq: 0 };
+    spine.channel.send(adopt).await.unwrap();
+    assert_eq!(socket.next().await, Item::Adopted(channel.clone()));
+
+    let counted = spine.channel.send(CountConnections).await.unwrap();
+    let closed = spine.channel.send(Reconnect).await.unwrap();
+    spine.channel.send(Forget { channel }).await.unwrap();
+
+    assert_eq!((counted, closed), (0, 0));
+    // Its numbers begin anew, so that it has to come again.
+    assert_eq!(socket.next().await, Item::Close(Closing::Reconnect));
 }
 
 async fn notices(spine: &crate::spine::Spine) -> Vec<Notice> {

@@ -17,6 +17,12 @@ pub fn is_fetched(row: Option<&ChannelRow>) -> bool {
     row.is_some_and(|row| matches!(row.channel_type, ChannelType::Api | ChannelType::Cli))
 }
 
+/// Until when the clients of a channel were connected. A chat network is no client: what it has is marked.
+pub fn connected_until(row: Option<&ChannelRow>) -> Timestamp {
+    let of_clients = row.filter(|row| row.channel_type.is_authenticated());
+    of_clients.map_or(Timestamp::default(), |row| row.last_seen)
+}
+
 /// A notice of frames that nobody had, if there are any that matter among those that go.
 ///
 /// What was made while the channel was connected has been sent.
@@ -30,7 +36,7 @@ pub fn notice<'a>(
     if is_fetched(row) {
         return None;
     }
-    let connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
+    let connected_until = connected_until(row);
     let (mut count, mut refs) = (0_usize, Vec::new());
     for frame in gone {
         if frame.ts <= connected_until {

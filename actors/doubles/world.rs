@@ -196,6 +196,7 @@ impl World {
                     idle_after: Duration::from_secs(30 * 60),
                 },
                 ask_model: false,
+                discord_rate: Rate { per_minute: 30, burst: 10 },
                 rate: Rate { per_minute: 0, burst: 0 },
                 trust: Policy::None,
                 channels_kept: Duration::from_secs(7 * 24 * 60 * 60),

@@ -1,6 +1,6 @@
 //! The trust gate: everything that comes in passes it before it is anything else.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 
@@ -26,8 +26,11 @@ use crate::{
     task::{Cause, Label},
 };
 
+/// The code of a refusal that whoever is kept out by name must not hear of.
+pub const SILENT: &str = "not_authorized_silently";
+
 /// When a sender may try again whose grants could not be read.
-const GRANTS_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+const GRANTS_RETRY: Duration = Duration::from_secs(1);
 
 /// Who writes on a channel, as its adapter knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub struct Identify(pub Arc<dyn Identities>);
 
 impl Router {
     /// Decides on something that the sender of a channel wants.
-    fn judge(&self, channel: &ChannelId, sender: &Sender) -> Decision {
+    pub(super) fn judge(&self, channel: &ChannelId, sender: &Sender) -> Decision {
         let origin = Origin { channel_type: &sender.channel_type, channel, sender: &sender.id };
         trust::decide(&self.settings.trust, &self.grants, origin)
     }
@@ -169,14 +172,20 @@ impl Router {
         let Some(conversation) = self.conversations.get(from) else {
             return false;
         };
-        let key = conversation.sender.key();
-        let (now, rate) = (self.to.clock.now(), self.settings.rate);
-        let bucket = self.control_buckets.entry(key).or_insert_with(|| Bucket::new(rate, now));
-        let taken = bucket.take(now);
+        let sender = conversation.sender.clone();
+        let taken = self.take_control(&sender);
         if let Err(pause) = taken {
             self.refuse(from, too_fast("requests", pause));
         }
         taken.is_ok()
+    }
+
+    /// Counts a control frame of a sender, or says after which time they may send one.
+    pub(super) fn take_control(&mut self, sender: &Sender) -> Result<(), Duration> {
+        let (now, rate) = (self.to.clock.now(), self.settings.rate_of(&sender.channel_type));
+        let buckets = &mut self.control_buckets;
+        let bucket = buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
+        bucket.take(now)
     }
 
     /// The audit row of a message that was let in and became no task.
@@ -188,7 +197,7 @@ impl Router {
         Writes::new().put_all(&row)
     }
 
-    fn row(&self, channel: &ChannelId, sender: &Sender, decision: Decision) -> AuditRow {
+    pub(super) fn row(&self, channel: &ChannelId, sender: &Sender, decision: Decision) -> AuditRow {
         AuditRow {
             id: self.audit_id(),
             at: self.to.clock.now(),
@@ -220,14 +229,17 @@ impl Router {
         let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
         if decision.is_silent() {
             if let Some(id) = message {
-                self.settle(channel, id, Err(refusal));
+                self.settle(channel, id, Err(ErrorBody { code: SILENT.to_owned(), ..refusal }));
             }
-            let conversation = self.conversations.get(channel);
-            return self.to.channel.do_send(HangUp {
-                channel: channel.clone(),
-                connection: conversation.and_then(|conversation| conversation.speaking),
-                closing: Closing::Denied,
-            });
+            // Who wrote without a connection of their own has none to be cut off from.
+            if let Some(connection) = self.speaking(channel) {
+                self.to.channel.do_send(HangUp {
+                    channel: channel.clone(),
+                    connection: Some(connection),
+                    closing: Closing::Denied,
+                });
+            }
+            return;
         }
         let unreadable = decision.reason == Reason::TrustStoreError;
         let retry_after_ms = unreadable.then(|| millis(GRANTS_RETRY));

@@ -40,7 +40,7 @@ impl Router {
             return;
         };
         let (sender, speaking) = (conversation.sender.clone(), conversation.speaking);
-        let rate = self.settings.rate;
+        let rate = self.settings.rate_of(&sender.channel_type);
         let bucket = self.buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
         if let Err(pause) = bucket.take(now) {
             return self.refuse(channel, too_fast("messages", pause).about(id));

@@ -47,6 +47,7 @@ pub mod grants;
 mod intake;
 pub mod managing;
 mod names;
+pub mod pressing;
 pub mod rate;
 mod reading;
 pub mod records;
@@ -169,10 +170,21 @@ pub struct Settings {
     pub ask_model: bool,
     /// Of messages per sender.
     pub rate: Rate,
+    /// The same for senders of Discord.
+    pub discord_rate: Rate,
     /// Of who is let in.
     pub trust: Policy,
     /// A channel is kept this long after it was last used, with its topics.
     pub channels_kept: Duration,
+}
+
+impl Settings {
+    fn rate_of(&self, channel_type: &ChannelType) -> Rate {
+        match channel_type {
+            ChannelType::Discord => self.discord_rate,
+            _ => self.rate,
+        }
+    }
 }
 
 /// What the router goes on with after a restart.
@@ -479,7 +491,8 @@ impl Handler<Reconfigure> for Router {
     type Result = ();
 
     fn handle(&mut self, Reconfigure(settings): Reconfigure, _: &mut Self::Context) {
-        if settings.rate != self.settings.rate {
+        let rates = |settings: &Settings| (settings.rate, settings.discord_rate);
+        if rates(&settings) != rates(&self.settings) {
             self.buckets.clear();
             self.control_buckets.clear();
         }

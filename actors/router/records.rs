@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     admission::Admission,
-    channel::records::{ChannelRow, OutboxRow},
+    channel::records::{ChannelRow, DeliveryMark, OutboxRow},
     clock::Timestamp,
     conversation_log::ConversationEntry,
     identities,
@@ -281,7 +281,7 @@ pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>
         index.push(key_of(HomeChannel::KIND, grant.as_str()));
     }
     Ok([
-        vec![key_of(ChannelRow::KIND, id)],
+        vec![key_of(ChannelRow::KIND, id), key_of(DeliveryMark::KIND, id)],
         topics,
         index,
         said,

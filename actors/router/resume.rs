@@ -132,7 +132,7 @@ impl Router {
             }
         }
         self.commit(writes, ctx);
-        self.to.channel.do_send(Adopt { fresh, channel, socket, last_seq });
+        self.to.channel.do_send(Adopt { fresh: Some(fresh), channel, socket, last_seq });
     }
 
     /// The channel that a connection has becomes the one that those of its owner share. It is stored at once, so that the

@@ -57,9 +57,8 @@ impl Excess {
         if ordinals.is_empty() {
             return Ok(None);
         }
-        let gone = frames.iter().filter(|stored| ordinals.contains(&stored.ordinal));
-        let gone = gone.map(|stored| &stored.frame);
-        let told = undelivered::notice(&channel, Some(row), gone, ids.notice(), now);
+        let gone = outboxes::unsent(storage, &channel, &ordinals)?;
+        let told = undelivered::notice(&channel, Some(row), &gone, ids.notice(), now);
         Ok(Some(Self { channel, ordinals, told }))
     }
 }
@@ -152,8 +151,9 @@ impl Router {
         let read = self.to.store.read(move |storage| {
             let row = get::<ChannelRow>(storage, &id)?;
             let frames = outboxes::outbox(storage, &id)?;
-            let frames = frames.iter().map(|stored| &stored.frame);
-            let told = undelivered::notice(&id, row.as_ref(), frames, notice, now);
+            let ordinals: Vec<_> = frames.iter().map(|stored| stored.ordinal).collect();
+            let unsent = outboxes::unsent(storage, &id, &ordinals)?;
+            let told = undelivered::notice(&id, row.as_ref(), &unsent, notice, now);
             Ok((conversations::channel_keys(storage, &id)?, told))
         });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| {

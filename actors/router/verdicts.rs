@@ -2,7 +2,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::Router;
+use super::{Router, gate::Sender};
 use crate::{
     approvals::{
         Decide, List, Reply, card,
@@ -13,6 +13,7 @@ use crate::{
     audit::Audit,
     clock::Timestamp,
     excerpt,
+    ids::{ChannelId, PrincipalId},
     router::records::Undecided,
     store::records::Writes,
 };
@@ -35,8 +36,11 @@ const APPROVE: &str = "Say /approve <id>: it lets one call run, once; /approve <
 const ALONE: &str = "alone";
 const DENY: &str = "Say /deny <id> <why>: the team reads why. /approvals lists what waits.";
 const ANSWER: &str = "Say /answer <id> <text>. /approvals lists what waits.";
-const NOT_AUTHORIZED: &str = "Not authorized.";
-const GONE: &str = "The service is stopping; try again.";
+pub(super) const NOT_AUTHORIZED: &str = "Not authorized.";
+pub(super) const GONE: &str = "The service is stopping; try again.";
+/// Names of attempts in the audit.
+pub(super) const DECIDE: &str = "approval.decide";
+pub(super) const ANSWER_QUESTION: &str = "question.answer";
 
 /// Reads a command from its word and the rest of the message.
 pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
@@ -58,6 +62,19 @@ pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
     })
 }
 
+impl Verdict {
+    /// What it tries, and on what, as the audit names them.
+    fn attempt(&self) -> (&'static str, &str) {
+        match self {
+            Self::List | Self::Misspelt(_) => ("approval.list", ""),
+            Self::Approve(which, _) | Self::ApproveAlone(which) | Self::Deny(which, _) => {
+                (DECIDE, which)
+            }
+            Self::Answer(which, _) => (ANSWER_QUESTION, which),
+        }
+    }
+}
+
 /// For how many calls an approval is good. For any number only where that is shown before.
 fn uses(text: &str) -> Option<Resolution> {
     match text {
@@ -77,18 +94,10 @@ impl Router {
         let Some(conversation) = self.conversations.get(&message.channel) else {
             return;
         };
-        let sender = &conversation.sender;
-        let linked = self.linked(sender);
-        let may_approve = sender.may_approve || linked.as_ref().is_some_and(|who| who.approve);
-        let principal =
-            linked.map_or_else(|| conversation.row.principal.clone(), |who| who.principal);
-        let by = Decider {
-            credential: None,
-            principal,
-            sender: Some((sender.channel_type.to_string(), sender.id.clone())),
-        };
+        let (by, may_approve) = self.decider(&conversation.sender, &conversation.row.principal);
         if !may_approve {
-            let refused = self.refused(&verdict, &by, &message);
+            let (action, target) = verdict.attempt();
+            let refused = self.refused(action, target, &by, &message.channel);
             return self.respond(&message, NOT_AUTHORIZED.to_owned(), refused, ctx);
         }
         match verdict {
@@ -143,18 +152,31 @@ impl Router {
         }));
     }
 
-    /// What somebody tried who may not.
-    fn refused(&self, verdict: &Verdict, by: &Decider, message: &Undecided) -> Writes {
-        let (action, target) = match verdict {
-            Verdict::List | Verdict::Misspelt(_) => ("approval.list", ""),
-            Verdict::Approve(which, _) | Verdict::ApproveAlone(which) | Verdict::Deny(which, _) => {
-                ("approval.decide", which.as_str())
-            }
-            Verdict::Answer(which, _) => ("question.answer", which.as_str()),
+    /// Who decides when a sender does, on a channel of this owner, and whether they may.
+    pub(super) fn decider(&self, sender: &Sender, owner: &PrincipalId) -> (Decider, bool) {
+        let linked = self.linked(sender);
+        let may_approve = sender.may_approve || linked.as_ref().is_some_and(|who| who.approve);
+        let principal = match linked {
+            Some(linked) => linked.principal,
+            None if sender.channel_type.is_authenticated() => owner.clone(),
+            // A channel of a network is not theirs because they write on it.
+            None => PrincipalId::from(format!("{}:{}", sender.channel_type, sender.id)),
         };
+        let sender = Some((sender.channel_type.to_string(), sender.id.clone()));
+        (Decider { credential: None, principal, sender }, may_approve)
+    }
+
+    /// What somebody tried who may not.
+    pub(super) fn refused(
+        &self,
+        action: &str,
+        target: &str,
+        by: &Decider,
+        channel: &ChannelId,
+    ) -> Writes {
         let target = excerpt::line(target, 64);
         let outcome = "refused: scope `approve` is missing";
-        let (now, from) = (self.to.clock.now(), message.channel.as_str());
+        let (now, from) = (self.to.clock.now(), channel.as_str());
         tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");
         let ids = &self.to.ids;
         Writes::new().put(&Audit::new(ids, now, &by.principal, action, target, from, outcome))
@@ -175,7 +197,7 @@ fn word(which: String, choice: Choice, by: Decider) -> Word {
     }
 }
 
-fn told_of_decision(decided: Result<Approval, NotDecided>) -> String {
+pub(super) fn told_of_decision(decided: Result<Approval, NotDecided>) -> String {
     let tool = |approval: &Approval| {
         let tool = approval.tool.as_deref();
         tool.unwrap_or(approval.kind.as_str()).to_owned()
@@ -200,7 +222,7 @@ fn told_of_decision(decided: Result<Approval, NotDecided>) -> String {
     }
 }
 
-fn told_of_answer(answered: Result<Question, NotAnswered>) -> String {
+pub(super) fn told_of_answer(answered: Result<Question, NotAnswered>) -> String {
     match answered {
         Ok(question) => format!("Answered; {} goes on with it.", question.team.name),
         Err(NotAnswered::AlreadyAnswered(question)) => format!(

@@ -284,7 +284,11 @@ pub fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, Storag
 
 /// Tells texts apart (FNV-1a): the same on every machine and in every version.
 pub fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    digest_on(0xcbf2_9ce4_8422_2325, text)
+}
+
+/// The digest of a text of which the beginning has this one.
+pub fn digest_on(beginning: u64, text: &str) -> u64 {
+    text.bytes()
+        .fold(beginning, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

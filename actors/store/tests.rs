@@ -227,7 +227,7 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
         [(1, ack("a")), (2, frame("b")), (3, ack("c")), (4, frame("e")), (5, frame("g"))]
     );
     assert_eq!(frames(&two), [(1, ack("d")), (2, frame("f"))]);
-    let some = outboxes::frames(&*again.storage, &one, &[1, 4]).unwrap();
+    let some = outboxes::unsent(&*again.storage, &one, &[1, 4]).unwrap();
     assert_eq!(some, [ack("a"), frame("e")]);
     let gone = Writes::new().drop_frames(&one, [1, 2]);
     again.store.commit(gone).await.unwrap();

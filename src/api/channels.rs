@@ -28,9 +28,9 @@ pub struct ByType {
 pub struct Channel {
     #[serde(rename = "type")]
     pub kind: String,
-    /// `on` or `off`.
+    /// `on` or `off`; of Discord `connecting`, `connected`, `retrying` or `failed`.
     pub state: String,
-    /// Clients that are connected now.
+    /// Clients that are connected now; of Discord 1 if the bot is.
     pub connected: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -28,7 +28,10 @@ use super::{
 };
 use crate::{
     api::jobs::JobProgress,
-    channels::websocket::Door,
+    channels::{
+        discord::{Discord, standing::Standing},
+        websocket::Door,
+    },
     http::{
         self,
         access::Access,
@@ -94,6 +97,7 @@ impl Served {
                 context: context.clone(),
                 draining: draining.clone(),
                 standing: reload.standing.clone(),
+                discord: reload.discord.clone(),
                 organisation: spine.view.clone(),
             }),
             metrics: context.metrics.clone(),
@@ -131,6 +135,7 @@ pub(super) struct Facts {
     pub(super) context: Arc<Context>,
     pub(super) draining: Arc<AtomicBool>,
     pub(super) standing: SharedStanding,
+    pub(super) discord: Arc<Discord>,
     pub(super) organisation: OrgView,
 }
 
@@ -145,6 +150,14 @@ impl http::Service for Facts {
 
     fn websocket(&self) -> WebSocket {
         self.standing.now().websocket
+    }
+
+    fn discord(&self) -> Standing {
+        self.discord.standing()
+    }
+
+    fn reconnect_discord(&self) {
+        self.discord.reconnect();
     }
 
     fn channels_fault(&self) -> Option<String> {

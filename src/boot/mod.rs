@@ -19,6 +19,8 @@ use hivewright_actors::{
     approvals::ports::Deciders,
     blocking,
     channel::{CountConnections, Shutdown},
+    clock::Timestamp,
+    identities::Owner,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -38,8 +40,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::scope::Scope,
+    channels::discord::{self, Discord},
     engines::native::retry::RetryPolicy,
-    http::{auth::authenticator::Authenticator, origin::Gate},
+    http::{
+        auth::{authenticator::Authenticator, registry::OPERATOR},
+        origin::Gate,
+    },
     logging::keeper,
     mcp::Servers,
     settings::{
@@ -117,6 +123,7 @@ pub struct Service {
     server: ServerHandle,
     _address_file: AddressFile,
     socket: SocketPath,
+    discord: Arc<Discord>,
     _reload: Reload,
     _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
@@ -166,7 +173,8 @@ impl Service {
         let servers = services.servers.clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
-        let reload = Reload::start(&context, &spine, &gate, disk, backups);
+        let discord = Arc::new(start_discord(&context, &spine));
+        let reload = Reload::start(&context, &spine, &gate, discord.clone(), disk, backups);
         let served =
             Served::open(&context, services, &spine, auth, &reload, gate, &draining).await?;
         let login_code = served.login_code.clone();
@@ -188,6 +196,7 @@ impl Service {
             server,
             _address_file: opened.address_file,
             socket,
+            discord,
             _reload: reload,
             _unparking: unparking,
             _upkeep: upkeep,
@@ -231,6 +240,7 @@ impl Service {
     /// queue, clients are told to come back.
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
+        self.discord.drain();
         systemd::stopping();
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
@@ -327,6 +337,24 @@ fn regular_backups(context: &Context) -> RegularBackups {
     })
 }
 
+/// A bot on Discord, if there is a token. Its channels are the operator's.
+fn start_discord(context: &Context, spine: &Spine) -> Discord {
+    let parts = discord::Parts {
+        router: spine.router.clone(),
+        channel: spine.channel.clone(),
+        store: spine.store.clone(),
+        vault: context.vault.clone(),
+        log: context.secrets.clone(),
+        owner: Owner {
+            principal: OPERATOR.into(),
+            grant: OPERATOR.into(),
+            since: Timestamp::default(),
+        },
+        live: spine.live.clone(),
+    };
+    Discord::start(parts, context.channels.discord.clone())
+}
+
 /// Closes the door to new work before the disk is full, and tells the operator.
 fn watch_disk(context: &Context) -> Result<DiskWatch, ServiceError> {
     let (store, ids) = (context.store.clone(), context.ids.clone());
@@ -385,6 +413,10 @@ fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
         rate: Rate {
             per_minute: channels.limits.rate.ws.per_minute,
             burst: channels.limits.rate.ws.burst,
+        },
+        discord_rate: Rate {
+            per_minute: channels.limits.rate.discord.per_minute,
+            burst: channels.limits.rate.discord.burst,
         },
         trust: channels.trust.clone(),
         channels_kept: kept.tasks,

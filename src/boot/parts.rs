@@ -88,8 +88,12 @@ fn vault(vault: &Vault) -> Result<String, String> {
 fn channels(channels: &Channels, fault: Option<&Problems>) -> Result<String, String> {
     match fault {
         Some(fault) => Err(format!("only the operator's command line is let in: {fault}")),
-        None if channels.ws == WebSocket::Off => Ok("WebSocket off".to_owned()),
-        None => Ok("WebSocket on".to_owned()),
+        None => {
+            let websocket = if channels.ws == WebSocket::Off { "off" } else { "on" };
+            let discord =
+                if channels.discord.token.is_some() { ", Discord connecting" } else { "" };
+            Ok(format!("WebSocket {websocket}{discord}"))
+        }
     }
 }
 

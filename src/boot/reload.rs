@@ -33,6 +33,7 @@ use super::{
     storage::Context,
 };
 use crate::{
+    channels::discord::Discord,
     http::{self, origin::Gate},
     settings::{
         channels::{Channels, WebSocket},
@@ -74,7 +75,7 @@ impl Standing {
             websocket: channels.ws,
             idle_after: channels.topics.idle_after,
             channels_fault: None,
-            fault: channels.topics.disabled.as_ref().map(ToString::to_string),
+            fault: channels.disabled().next().map(ToString::to_string),
         }
     }
 }
@@ -99,6 +100,8 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
     pub(super) standing: SharedStanding,
+    /// Is told of its settings.
+    pub(super) discord: Arc<Discord>,
     orders: mpsc::UnboundedSender<Order>,
     _task: AbortOnDropHandle<()>,
 }
@@ -109,6 +112,7 @@ impl Reload {
         context: &Arc<Context>,
         spine: &Spine,
         gate: &Gate,
+        discord: Arc<Discord>,
         disk: DiskWatch,
         backups: RegularBackups,
     ) -> Self {
@@ -124,6 +128,7 @@ impl Reload {
             context: context.clone(),
             spine: spine.clone(),
             gate: gate.clone(),
+            discord: discord.clone(),
             disk,
             backups,
             public_url: server.public_url.clone(),
@@ -137,7 +142,7 @@ impl Reload {
         }
         let (orders, ordered) = mpsc::unbounded_channel();
         let task = actix::spawn(watch.run(ordered));
-        Self { standing, orders, _task: AbortOnDropHandle::new(task) }
+        Self { standing, discord, orders, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(super) fn order(&self) -> Arc<http::config::Reload> {
@@ -174,6 +179,7 @@ struct Watch {
     context: Arc<Context>,
     spine: Spine,
     gate: Gate,
+    discord: Arc<Discord>,
     disk: DiskWatch,
     backups: RegularBackups,
     public_url: Option<Origin>,
@@ -267,9 +273,10 @@ impl Watch {
                 self.spine.router.do_send(Reconfigure(settings));
                 let standing = Standing::of(&set.channels);
                 if let Some(fault) = &standing.fault {
-                    tracing::warn!(fault, "no model is asked about topics");
+                    tracing::warn!(fault, "some of the channels' settings are not in use");
                 }
                 *self.standing.lock() = standing;
+                self.discord.set(&set.channels.discord);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));

@@ -263,7 +263,7 @@ fn open_channels(
             notices.extend(read.warnings.iter().map(ToString::to_string));
             let fault = Some(read.distrust).filter(|distrust| !distrust.0.is_empty());
             if fault.is_none() {
-                notices.extend(read.channels.topics.disabled.as_ref().map(ToString::to_string));
+                notices.extend(read.channels.disabled().map(ToString::to_string));
             }
             (read.channels, fault)
         }

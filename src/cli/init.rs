@@ -9,24 +9,40 @@ use crate::{
     settings::{providers::Provider, scaffold},
 };
 
+mod discord;
+
 /// Write commented example settings; what is there stays as it is
 #[derive(Debug, PartialEq, Args)]
-#[command(after_help = "Example:\n  hivewright init --provider anthropic")]
+#[command(
+    after_help = "Examples:\n  hivewright init --provider anthropic\n  hivewright init --discord"
+)]
 pub(super) struct Arguments {
     /// Write an active profile for this model API; its key comes from ANTHROPIC_API_KEY or
     /// OPENAI_API_KEY, and `offline` is a demo that needs none
     #[arg(long, value_parser = flags::words::<Provider>())]
     pub(super) provider: Option<Provider>,
+    #[command(flatten)]
+    discord: discord::Flags,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     let home = &context.home;
-    let written = scaffold::init(home, arguments.provider)?;
+    let bot = if arguments.discord.discord {
+        Some(discord::meet(arguments.discord).await?)
+    } else {
+        None
+    };
+    let settings = bot.as_ref().map(|bot| &bot.settings);
+    let written = scaffold::init(home, arguments.provider, settings)?;
+    if let Some(bot) = &bot {
+        bot.keep_token(context)?;
+    }
     let shown: Vec<_> = written.iter().map(|path| path.display()).collect();
     if screen.json {
         let files: Vec<_> = shown.iter().map(ToString::to_string).collect();
-        return screen.document(&json!({"data": {"written": files}}));
+        let bot = bot.map(|bot| json!({ "name": bot.name, "invite": bot.invite }));
+        return screen.document(&json!({"data": {"written": files, "bot": bot}}));
     }
     for path in &shown {
         screen.say(&format!("wrote {path}"));
@@ -49,6 +65,9 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 screen.remark(&format!("put the key into the variable {variable}"));
             }
         }
+    }
+    if let Some(bot) = &bot {
+        bot.explain(context, written.contains(&home.channels_file()));
     }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())

@@ -11,12 +11,16 @@ use crate::{
 /// All of them, with so many connections.
 pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     let is_on = state.service.websocket() != WebSocket::Off;
-    vec![Channel {
+    let websocket = Channel {
         kind: "ws".to_owned(),
         state: if is_on { "on" } else { "off" }.to_owned(),
         connected,
         error: state.service.channels_fault(),
-    }]
+    };
+    let discord = state.service.discord().row();
+    let discord = discord
+        .map(|row| Channel { error: row.error.map(|error| state.secrets.scrub(&error)), ..row });
+    [websocket].into_iter().chain(discord).collect()
 }
 
 pub(super) async fn reconnect(
@@ -29,7 +33,12 @@ pub(super) async fn reconnect(
         let way_out = "the channel is off; turn it on in `config/channels.yaml`";
         return Err(ApiError::conflict(way_out));
     }
-    let connections = ask(&state.spine.channel, Reconnect).await?;
+    let connections = if row.kind == "discord" {
+        state.service.reconnect_discord();
+        row.connected
+    } else {
+        ask(&state.spine.channel, Reconnect).await?
+    };
     Ok(Data(Reconnected { kind: row.kind, connections }))
 }
 

@@ -74,6 +74,11 @@ fn channels(state: &State) -> Finding {
     match state.service.channels_fault() {
         Some(fault) => Finding::error(id, fault, "mend `config/channels.yaml`"),
         None => {
+            let discord = state.service.discord().row();
+            if let Some(error) = discord.as_ref().and_then(|row| row.error.as_ref()) {
+                let found = format!("Discord is not connected: {error}");
+                return Finding::warn(id, state.secrets.scrub(&found), "see `docs/discord.md`");
+            }
             let found = match state.service.websocket() {
                 WebSocket::On => "WebSocket is on",
                 WebSocket::Loopback => {
@@ -81,7 +86,8 @@ fn channels(state: &State) -> Finding {
                 }
                 WebSocket::Off => "WebSocket is off",
             };
-            Finding::ok(id, found)
+            let discord = discord.map(|row| format!(", Discord is {}", row.state));
+            Finding::ok(id, format!("{found}{}", discord.unwrap_or_default()))
         }
     }
 }

@@ -67,11 +67,12 @@ pub(super) async fn show_counts(Call { state, .. }: Visit) -> ApiResult<Bare<Hea
         state.spine.queue.send(Count).timeout(PROBE_TIMEOUT),
         state.spine.channel.send(CountConnections).timeout(PROBE_TIMEOUT),
     );
+    let bots = state.service.discord().row().map_or(0, |row| row.connected);
     let running = queue.ok().map(|counts| counts.teams.iter().map(|(_, _, running)| running).sum());
     Ok(Bare(Health {
         storage: HealthStorage { ok: state.spine.store.is_usable() },
         sessions: HealthSessions { active: running },
         triggers: HealthTriggers { registered: triggers.ok().map(|counts| counts.total) },
-        channels: HealthChannels { connected: channel.ok() },
+        channels: HealthChannels { connected: channel.ok().map(|clients| clients + bots) },
     }))
 }

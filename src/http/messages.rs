@@ -18,6 +18,7 @@ use hivewright_actors::{
         refusal::Refusal,
     },
     router::{
+        gate::SILENT,
         records::MessageRow as StoredMessage,
         saying::{self, Say, Wanted},
     },
@@ -254,7 +255,9 @@ fn refused(error: ErrorBody) -> ApiError {
     let message = error.error;
     match error.code.as_str() {
         "rate_limited" => ApiError::rate_limited(message),
-        "not_authorized" => ApiError::new(StatusCode::FORBIDDEN, "not_authorized", message),
+        "not_authorized" | SILENT => {
+            ApiError::new(StatusCode::FORBIDDEN, "not_authorized", message)
+        }
         "unknown_topic" | "bad_topic_id" => ApiError::not_found(message).about("topic_id"),
         "topic_done" => ApiError::conflict_as("topic_done", message).about("topic_id"),
         "too_many_topics" => ApiError::conflict_as("too_many_topics", message),

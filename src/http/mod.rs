@@ -85,6 +85,7 @@ use route_table::table;
 
 use crate::{
     api::teams::Equipment,
+    channels::discord::standing::Standing as Discord,
     logging::Secrets,
     mcp::Servers,
     memory::Memory,
@@ -119,6 +120,12 @@ pub trait Service: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// Who may open a WebSocket.
     fn websocket(&self) -> WebSocket;
+    /// How Discord stands.
+    fn discord(&self) -> Discord {
+        Discord::Off
+    }
+    /// Lets the bot on Discord connect anew.
+    fn reconnect_discord(&self) {}
     /// What is wrong with the channels, until it is cured.
     fn channels_fault(&self) -> Option<String> {
         None

@@ -7,7 +7,10 @@ use std::{
 };
 
 use hivewright_actors::wildcard::fits;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{
+    Url,
+    header::{HeaderName, HeaderValue},
+};
 use rmcp::{
     ClientHandler, Peer, RoleClient, ServiceExt,
     model::{ClientCapabilities, ClientConfig, ErrorData, Implementation, PaginatedRequestParams},
@@ -26,7 +29,7 @@ use super::{
     server::Server,
 };
 use crate::{
-    settings::mcp_servers::McpServer,
+    settings::{mcp_servers::McpServer, network::host_name},
     vault::{
         audit::Actor,
         expand::{self, Use},

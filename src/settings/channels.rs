@@ -1,15 +1,20 @@
 //! `config/channels.yaml`: how people reach the teams.
 
-use std::{net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr, time::Duration};
 
 use hivewright_actors::{router::trust::Policy, words};
+
+use serde_json::Value as Json;
 
 use super::{
     declare::{Counts, Declaration, Group, settings},
     field::Field,
+    network,
     problem::{Problem, Problems},
     reader::{Document, Section},
-    setting::{SHORTEST, choices},
+    references::Environment,
+    secret::Secret,
+    setting::{SHORTEST, Setting, choices},
     trust,
 };
 
@@ -21,6 +26,8 @@ settings! {
     /// to this machine alone.
     pub struct Channels {
         ws: WebSocket,
+        /// A bot that people talk to on Discord. Without a token nothing of it is started.
+        discord: Discord,
         limits: Limits,
         topics: Topics,
         /// Who is let in. Without this section it is everyone with a token, and nobody else. The first rule
@@ -29,6 +36,27 @@ settings! {
         /// they say cannot be remembered unreviewed.
         #[example(TRUST_EXAMPLE)]
         trust: Policy = Policy::None,
+    }
+
+    /// A bot on Discord. Without a token nothing of it is started.
+    #[check(Discord::without_unknown_token)]
+    pub struct Discord {
+        /// What authenticates the bot. ${env:NAME} is a variable, ${file:PATH} a file, relative to the data dir,
+        /// ${vault:KEY} what `hivewright vault set KEY --system` has set. Absent: the variable
+        /// DISCORD_BOT_TOKEN, if there is one.
+        #[example("${vault:discord.token}")]
+        token: Option<Secret> = None,
+        /// Ids of the channels that the bot listens to; none is all that it sees.
+        #[example("['123456789012345678']")]
+        watched_channels: Vec<Snowflake> = Vec::new(),
+        /// Whether the bot also listens to direct messages.
+        direct_messages: bool = false,
+        /// Where Discord's API is. Another address is for tests, and for proxies that speak for it.
+        #[read(read_api_url)]
+        api_url: String = "https://discord.com".to_owned(),
+        /// Why the bot is not started, though the file wants it: a reference leads nowhere.
+        #[skip = "found while reading"]
+        disabled: Option<Problem> = None,
     }
 
     /// How much may come in.
@@ -40,6 +68,8 @@ settings! {
     pub struct Rates {
         /// What one sender may send over WebSockets.
         ws: Rate,
+        /// What one sender may send on Discord.
+        discord: DiscordRate,
     }
 
     /// A token bucket.
@@ -51,6 +81,17 @@ settings! {
         /// Messages at once.
         #[range(1..=1_000_000)]
         burst: u32 = 1000,
+    }
+
+    /// A token bucket.
+    #[derive(Copy, Eq)]
+    pub struct DiscordRate {
+        /// Messages a minute, in the long run; 0 is no limit.
+        #[range(0..=1_000_000)]
+        per_minute: u32 = 30,
+        /// Messages at once.
+        #[range(1..=1_000_000)]
+        burst: u32 = 10,
     }
 
     /// How conversations are kept apart.
@@ -99,6 +140,86 @@ impl Channels {
     /// What holds while the file is wrong: only the operator's command line gets in.
     pub fn closed() -> Self {
         Self { ws: WebSocket::Off, trust: Policy::Unusable, ..Self::default() }
+    }
+
+    /// What is not in use because a reference leads nowhere.
+    pub fn disabled(&self) -> impl Iterator<Item = &Problem> {
+        self.topics.disabled.iter().chain(&self.discord.disabled)
+    }
+}
+
+/// The variable that holds the bot's token where the file names none.
+const TOKEN_VARIABLE: &str = "DISCORD_BOT_TOKEN";
+
+impl Discord {
+    /// Which token is meant is not known: the bot is not started, and everything else counts.
+    fn without_unknown_token(self, section: &mut Section<'_>) -> Self {
+        match section.take_unresolved() {
+            Some(problem) => Self { token: None, disabled: Some(problem), ..self },
+            None => self,
+        }
+    }
+
+    /// The same with the token of the environment, if the file names none.
+    pub(crate) fn or_from(mut self, environment: &Environment) -> Self {
+        if self.token.is_none() && self.disabled.is_none() {
+            self.token = environment.get(TOKEN_VARIABLE).map(Secret::new);
+        }
+        self
+    }
+
+    pub fn watches(&self, channel: u64) -> bool {
+        let watched = &self.watched_channels;
+        watched.is_empty() || watched.iter().any(|id| id.get() == channel)
+    }
+}
+
+fn read_api_url(field: &Field<'_>) -> Option<String> {
+    field.parse(network::api_url)
+}
+
+/// An id that Discord gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snowflake(NonZeroU64);
+
+impl Snowflake {
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// With or without the type of the channel before it.
+impl FromStr for Snowflake {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.trim().strip_prefix("discord:").unwrap_or(text.trim());
+        let number = digits.parse().map_err(|_| "expected an id of Discord: up to 20 digits")?;
+        Ok(Self(number))
+    }
+}
+
+impl fmt::Display for Snowflake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A file may write it as a number, without quotes.
+impl Setting for Snowflake {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        let text = match field.json()? {
+            Json::Number(number) => number.to_string(),
+            Json::String(text) => text,
+            _ => String::new(),
+        };
+        text.parse().map_or_else(|reason: &str| field.reject(reason), Some)
+    }
+
+    fn shown(&self) -> Json {
+        Json::String(self.to_string())
     }
 }
 
@@ -165,8 +286,8 @@ impl Read {
 
     /// What works and should not stay, unless something is disabled.
     pub(crate) fn in_use(self) -> Result<Vec<Problem>, Problems> {
-        match self.channels.topics.disabled {
-            Some(problem) => Err(problem.into()),
+        match self.channels.disabled().next() {
+            Some(problem) => Err(problem.clone().into()),
             None => Ok(self.warnings),
         }
     }

@@ -148,13 +148,15 @@ pub(crate) fn channels_use_vault(home: &Home) -> bool {
 
 /// Reads `channels.yaml`, as far as it can be used. May block.
 pub(crate) fn read_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
-    match open(&home.channels_file())? {
+    let mut read = match open(&home.channels_file())? {
         Some((text, name)) => {
             let references = References::new(environment, home.data());
-            channels::read(&text, Document::with_references(&name, references))
+            channels::read(&text, Document::with_references(&name, references))?
         }
-        None => Ok(Default::default()),
-    }
+        None => Read::default(),
+    };
+    read.channels.discord = read.channels.discord.or_from(environment);
+    Ok(read)
 }
 
 /// Reads `providers.yaml`, and tells which other files that took.

@@ -8,6 +8,7 @@ use std::{
 use hivewright_actors::ids::MAIN;
 
 use super::{
+    channels::Snowflake,
     error::StartError,
     home::{Home, create_private},
     providers::{DEFAULT_PROFILE, Provider},
@@ -19,17 +20,61 @@ const PROVIDERS: &str = include_str!("../../config/providers.yaml");
 const CHANNELS: &str = include_str!("../../config/channels.yaml");
 const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");
 
+/// Where the token of a bot on Discord is kept, from the data dir.
+pub const DISCORD_TOKEN: &str = "secrets/discord-token";
+
+/// A bot on Discord that listens to these channels, or to all, and answers these people.
+#[derive(Debug, Default)]
+pub struct DiscordSettings {
+    pub channels: Vec<Snowflake>,
+    pub users: Vec<Snowflake>,
+    /// Where Discord's API is, if not where it always is.
+    pub api_url: Option<String>,
+}
+
+impl DiscordSettings {
+    /// The sections of `channels.yaml`.
+    pub fn text(&self) -> String {
+        let list = |ids: &[Snowflake]| {
+            let ids: Vec<_> = ids.iter().map(|id| format!("'{id}'")).collect();
+            format!("[{}]", ids.join(", "))
+        };
+        let api = self.api_url.as_ref().map(|url| format!("  api_url: '{url}'\n"));
+        format!(
+            "discord:\n  token: ${{file:{DISCORD_TOKEN}}}\n  watched_channels: {}\n{}\n\
+             trust:\n  channels:\n    ws: {{policy: allow}}\n    api: {{policy: allow}}\n    \
+             discord:\n      policy: deny\n      sender_allowlist: {}\n",
+            list(&self.channels),
+            api.unwrap_or_default(),
+            list(&self.users),
+        )
+    }
+
+    fn file(&self) -> String {
+        format!(
+            "# How people reach the teams. docs/discord.md tells what more can stand here.\n\n\
+             ws:\n  enabled: true\n\n{}",
+            self.text()
+        )
+    }
+}
+
 /// Makes folders and commented example files. What is there stays as it is.
 ///
-/// A named provider gets an active profile. Returns the files that were written. May block.
-pub fn init(home: &Home, provider: Option<Provider>) -> Result<Vec<PathBuf>, StartError> {
+/// A named provider gets an active profile, and a bot its sections. Returns the files that were written. May block.
+pub fn init(
+    home: &Home,
+    provider: Option<Provider>,
+    discord: Option<&DiscordSettings>,
+) -> Result<Vec<PathBuf>, StartError> {
     home.prepare()?;
     let providers = format!("{PROVIDERS}{}", provider.map(active_profile).unwrap_or_default());
+    let channels = discord.map_or_else(|| CHANNELS.to_owned(), DiscordSettings::file);
     let mut written = Vec::new();
     for (path, text) in [
         (home.config_file(), CONFIG),
         (home.providers_file(), &providers),
-        (home.channels_file(), CHANNELS),
+        (home.channels_file(), &channels),
     ] {
         if write_new(&path, text)? {
             written.push(path);

@@ -76,3 +76,16 @@ fn what_people_are_told_is_found_by_team_topic_and_task() {
         assert!(of_task("task-1").passes(&event), "{event:?}");
     }
 }
+
+/// CH-98
+#[test]
+fn what_was_said_is_known_by_its_beginning() {
+    let said = SaidText::of("One.").and("\n\n").and("Two.");
+
+    assert_eq!(said, SaidText::of("One.\n\nTwo."));
+    assert_eq!(said.rest_of("One.\n\nTwo. Three."), Some(" Three."));
+    assert_eq!(said.rest_of("One.\n\nTwo."), Some(""));
+    for other in ["", "One.", "One.\n\nTwi. Three.", "One.\n\nTw\u{f6}\u{f6}"] {
+        assert_eq!(said.rest_of(other), None, "{other}");
+    }
+}

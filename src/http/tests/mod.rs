@@ -379,6 +379,7 @@ impl Bench {
                 idle_after: Duration::from_secs(60),
             },
             ask_model: false,
+            discord_rate: Rate { per_minute: 30, burst: 10 },
             channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             rate: Rate { per_minute: 0, burst: 1 },
             trust: router::trust::Policy::None,

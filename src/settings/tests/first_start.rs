@@ -137,8 +137,8 @@ fn init_writes_what_is_missing_and_overwrites_nothing() {
     let place = place();
     place.write(&place.home.config_file(), "log: {level: warn}\n");
 
-    let first = scaffold::init(&place.home, None).unwrap();
-    let second = scaffold::init(&place.home, Some(Provider::OpenAi)).unwrap();
+    let first = scaffold::init(&place.home, None, None).unwrap();
+    let second = scaffold::init(&place.home, Some(Provider::OpenAi), None).unwrap();
 
     assert_eq!(
         first,
@@ -158,7 +158,7 @@ fn init_writes_what_is_missing_and_overwrites_nothing() {
 fn the_shipped_files_state_the_defaults() {
     let place = place();
 
-    scaffold::init(&place.home, None).unwrap();
+    scaffold::init(&place.home, None, None).unwrap();
 
     let config = load::load_config(&place.home, &place.environment).unwrap();
     assert_eq!(config, (Config::default(), Vec::new()));
@@ -233,7 +233,7 @@ fn init_for_a_provider_makes_its_profile() {
         let place = place();
         let environment = Environment::fixed([("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o")]);
 
-        scaffold::init(&place.home, Some(provider)).unwrap();
+        scaffold::init(&place.home, Some(provider), None).unwrap();
 
         let found = load::read_providers(&place.home, &environment).0.unwrap();
         assert_eq!(found.profile("default").unwrap().provider, provider);

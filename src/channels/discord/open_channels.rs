@@ -1,0 +1,151 @@
+//! The Discord channels that are in use, each with its way in and its way out.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hivewright_actors::{
+    channel::records::ChannelRow,
+    channel_type::ChannelType,
+    store::reads::{Range, scan_keyed},
+};
+use serenity::model::id::ChannelId;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Bot,
+    gateway::Event,
+    inbound::{self, Incoming},
+    post::Post,
+};
+use crate::settings::channels::Discord as Settings;
+
+/// Messages of one channel that may wait to be taken in …
+const MOST_WAITING: usize = 1_000;
+/// … and of one author there, so that a flood of theirs keeps nobody else out.
+const MOST_OF_AUTHOR: usize = 20;
+
+pub(super) struct OpenChannels {
+    bot: Arc<Bot>,
+    settings: Settings,
+    open: Mutex<HashMap<ChannelId, OpenChannel>>,
+}
+
+struct OpenChannel {
+    post: Arc<Post>,
+    queue: Arc<Queue>,
+    _out: AbortOnDropHandle<()>,
+    _in: AbortOnDropHandle<()>,
+}
+
+impl OpenChannels {
+    /// Those that were used before, and those that are watched: something may wait for them, or come.
+    pub(super) async fn open(bot: Arc<Bot>, settings: Settings) -> Self {
+        let rows = bot.store.read(|storage| scan_keyed::<ChannelRow>(storage, Range::all()));
+        let rows = rows.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the channels of Discord cannot be read");
+            Vec::new()
+        });
+        let used = rows.into_iter().filter(|(_, row)| row.channel_type == ChannelType::Discord);
+        let used = used.filter_map(|(id, _)| id.as_str().parse().ok());
+        let watched = settings.watched_channels.iter().map(|id| ChannelId::new(id.get()));
+        let ids: Vec<ChannelId> = used.chain(watched).collect();
+        let channels = Self { bot, settings, open: Mutex::default() };
+        for id in ids {
+            channels.ensure(id);
+        }
+        channels
+    }
+
+    /// Takes in what happens on Discord. Returns at once.
+    pub(super) fn take(&self, event: Event) {
+        match event {
+            Event::Ready => {}
+            Event::Message(message) => {
+                if let Some(incoming) = Incoming::read(&message, &self.settings) {
+                    self.bring(incoming);
+                }
+            }
+            Event::Press(press) => {
+                actix::spawn(inbound::press(self.bot.clone(), press));
+            }
+        }
+    }
+
+    fn bring(&self, incoming: Incoming) {
+        let (post, queue) = self.ensure(incoming.channel);
+        if incoming.is_command() {
+            actix::spawn(inbound::say(self.bot.clone(), post, incoming));
+        } else if let Err(refused) = queue.push(incoming) {
+            actix::spawn(inbound::refuse_full(self.bot.clone(), post, *refused));
+        }
+    }
+
+    fn ensure(&self, id: ChannelId) -> (Arc<Post>, Arc<Queue>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = open.entry(id).or_insert_with(|| OpenChannel::start(&self.bot, id));
+        (channel.post.clone(), channel.queue.clone())
+    }
+}
+
+impl OpenChannel {
+    fn start(bot: &Arc<Bot>, id: ChannelId) -> Self {
+        let post = Arc::new(Post::new(bot.clone(), id));
+        let queue = Arc::new(Queue::default());
+        let listening = listen(bot.clone(), post.clone(), queue.clone());
+        Self {
+            _out: AbortOnDropHandle::new(actix::spawn(post.clone().run())),
+            _in: AbortOnDropHandle::new(actix::spawn(listening)),
+            post,
+            queue,
+        }
+    }
+}
+
+impl Drop for OpenChannel {
+    fn drop(&mut self) {
+        self.post.detach();
+    }
+}
+
+/// Takes messages in, one after another.
+async fn listen(bot: Arc<Bot>, post: Arc<Post>, queue: Arc<Queue>) {
+    loop {
+        let incoming = queue.next().await;
+        inbound::say(bot.clone(), post.clone(), incoming).await;
+    }
+}
+
+/// Messages that wait to be taken in.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<VecDeque<Incoming>>,
+    filled: Notify,
+}
+
+impl Queue {
+    /// Gives a message back for which there is no room.
+    fn push(&self, incoming: Incoming) -> Result<(), Box<Incoming>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_author = waiting.iter().filter(|other| other.author == incoming.author).count();
+        if waiting.len() >= MOST_WAITING || of_author >= MOST_OF_AUTHOR {
+            return Err(Box::new(incoming));
+        }
+        waiting.push_back(incoming);
+        drop(waiting);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    async fn next(&self) -> Incoming {
+        loop {
+            let first = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            if let Some(incoming) = first {
+                return incoming;
+            }
+            self.filled.notified().await;
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Posts: the way out of one Discord channel, in order and each part once.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use hivewright_actors::{
+    approvals::{
+        question::{Question, QuestionStatus},
+        record::Status,
+        records as approvals,
+    },
+    channel::{
+        Adopt, Detach,
+        adapter::{Adapter, ConnectError, Delivery, serve},
+        outbound::Outbound,
+        outbox,
+        records::{DeliveryMark, newest_ordinal},
+        socket::{Closing, Socket},
+    },
+    clock::Clock,
+    frame::{Body, Notification, NotificationKind, ProgressKind},
+    ids::{ChannelId, MessageId, QuestionId},
+    storage::StorageError,
+    store::{reads::get, records::Writes},
+};
+use serenity::{
+    builder::{CreateAllowedMentions, CreateMessage},
+    model::{
+        channel::{MessageFlags, MessageReference, MessageReferenceKind, Nonce},
+        id,
+    },
+};
+use tokio::time::Instant;
+
+use super::{
+    Bot,
+    cards::{self, Card},
+    chunks,
+    recent::Recent,
+    rest::RestError,
+    speech::{Saying, Speech},
+    typing::Typing,
+};
+use crate::system::{WallClock, sha256};
+
+/// The first pause after a failure of the network; each one more doubles it, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Discord takes a nonce of at most 25 characters.
+const NONCE: usize = 25;
+/// A channel that was closed from our side is opened again after this.
+const REOPENED_AFTER: Duration = Duration::from_secs(1);
+
+/// Connections of networks, which no WebSocket has the number of.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
+
+/// The way out of one channel.
+pub(super) struct Post {
+    bot: Arc<Bot>,
+    channel: ChannelId,
+    id: id::ChannelId,
+    pub(super) typing: Typing,
+    /// Messages whose refusal whoever took them in tells.
+    pub(super) asked: Recent<MessageId>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    socket: Option<Arc<Socket>>,
+    closing: Option<Closing>,
+    speech: Speech,
+    /// What Discord has.
+    mark: DeliveryMark,
+    /// The frame that is being posted.
+    plan: Option<Plan>,
+    failures: u32,
+}
+
+/// What is to be posted for a frame, and how far that is.
+#[derive(Clone)]
+struct Plan {
+    seq: u64,
+    messages: Vec<CreateMessage>,
+    posted: usize,
+    /// What holds when all of it is there.
+    after: DeliveryMark,
+}
+
+impl Post {
+    pub(super) fn new(bot: Arc<Bot>, id: id::ChannelId) -> Self {
+        Self {
+            typing: Typing::start(bot.clone(), id),
+            bot,
+            channel: ChannelId::from(id.to_string()),
+            id,
+            asked: Recent::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Brings the channel what it is told, until the service stops.
+    pub(super) async fn run(self: Arc<Self>) {
+        loop {
+            let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+            let socket = Arc::new(Socket::of_network(connection));
+            self.state().socket = Some(socket.clone());
+            serve(Arc::new(WayOut(self.clone())), socket, self.bot.undelivered.clone()).await;
+            self.detach();
+            if self.state().closing == Some(Closing::Shutdown) {
+                return;
+            }
+            tokio::time::sleep(REOPENED_AFTER).await;
+        }
+    }
+
+    /// Nothing is brought from here any more; what comes waits in the outbox.
+    pub(super) fn detach(&self) {
+        if let Some(socket) = self.state().socket.take() {
+            let (channel, connection) = (self.channel.clone(), socket.connection());
+            self.bot.channel.do_send(Detach { channel, connection });
+        }
+    }
+
+    /// Tells somebody what is wrong with a message of theirs, if that can be told at all.
+    pub(super) async fn refuse(&self, message: id::MessageId, text: &str) {
+        let nonce = nonce(&[self.channel.as_str(), "refusal", &message.to_string()]);
+        let text = self.clean(text);
+        for chunk in chunks::split(&text).into_iter().take(1) {
+            let draft = self.draft(chunk, Some(message)).nonce(Nonce::String(nonce.clone()));
+            if let Err(error) = self.bot.rest.post(self.id, &draft).await {
+                tracing::debug!(channel = %self.channel, %error, "a refusal is not told");
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A text without what must not be seen.
+    fn clean(&self, text: &str) -> String {
+        self.bot.secrets.everything().scrub_known(text).into_owned()
+    }
+
+    /// A message that mentions nobody and shows no preview.
+    fn draft(&self, text: String, answers: Option<id::MessageId>) -> CreateMessage {
+        let mentions = CreateAllowedMentions::new().replied_user(false);
+        let draft = CreateMessage::new()
+            .content(text)
+            .allowed_mentions(mentions)
+            .flags(MessageFlags::SUPPRESS_EMBEDS)
+            .enforce_nonce(true);
+        match answers {
+            Some(message) => draft.reference_message(
+                MessageReference::new(MessageReferenceKind::Default, self.id)
+                    .message_id(message)
+                    .fail_if_not_exists(false),
+            ),
+            None => draft,
+        }
+    }
+
+    async fn connect_now(self: Arc<Self>) -> Result<(), ConnectError> {
+        let channel = self.channel.clone();
+        let id = channel.clone();
+        let read = self.bot.store.read(move |storage| match get::<DeliveryMark>(storage, &id) {
+            // A day's answers once more would be worse than one that is missing here.
+            Err(error @ StorageError::Damaged { .. }) => {
+                tracing::error!(channel = %id, %error, "what Discord has is not known");
+                let seq = outbox::seq(newest_ordinal(storage, &id)?);
+                Ok(DeliveryMark { seq, ..DeliveryMark::default() })
+            }
+            mark => Ok(mark?.unwrap_or_default()),
+        });
+        let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
+        let mut state = self.state();
+        state.closing = None;
+        state.plan = None;
+        // What was taken in since the mark was stored made no post.
+        let last_seq = mark.seq;
+        state.mark = mark;
+        if let Some(socket) = state.socket.clone() {
+            self.bot.channel.do_send(Adopt { fresh: None, channel, socket, last_seq });
+        }
+        Ok(())
+    }
+
+    async fn deliver_now(self: Arc<Self>, frame: Arc<Outbound>) -> Delivery {
+        self.show_work(&frame);
+        if self.is_told_otherwise(&frame) {
+            return Delivery::Delivered(None);
+        }
+        let known = self.state().plan.clone().filter(|plan| plan.seq == frame.seq);
+        let mut plan = match known {
+            Some(plan) => plan,
+            None => match self.plan(&frame).await {
+                Some(plan) => plan,
+                None => return Delivery::Delivered(None),
+            },
+        };
+        if frame.frame.ts + outbox::MOST_AGE < WallClock.now() {
+            self.pass_over(frame.seq).await;
+            return Delivery::Undeliverable("Discord could not be reached for a day".to_owned());
+        }
+        let mut last = None;
+        while let Some(message) = plan.messages.get(plan.posted) {
+            match self.bot.rest.post(self.id, message).await {
+                Ok(id) => last = id,
+                Err(RestError::Never(reason)) => {
+                    self.pass_over(frame.seq).await;
+                    return Delivery::Undeliverable(reason);
+                }
+                Err(error) => return Delivery::RetryAfter(self.pause(&error)),
+            }
+            plan.posted += 1;
+            self.keep(&plan).await;
+        }
+        Delivery::Delivered(last.map(|id| id.to_string()))
+    }
+
+    /// Notes how far a frame is, in the store before the next part is posted.
+    async fn keep(&self, plan: &Plan) {
+        {
+            let mut state = self.state();
+            state.failures = 0;
+            if plan.posted < plan.messages.len() {
+                state.mark.partly = Some((plan.seq, plan.posted));
+                state.plan = Some(plan.clone());
+            } else {
+                state.mark = plan.after.clone();
+                state.plan = None;
+            }
+        }
+        self.store_mark().await;
+    }
+
+    /// A frame will never be there; the operator is told.
+    async fn pass_over(&self, seq: u64) {
+        {
+            let mut state = self.state();
+            state.plan = None;
+            state.mark.partly = None;
+            state.mark.seq = state.mark.seq.max(seq);
+        }
+        self.store_mark().await;
+    }
+
+    async fn store_mark(&self) {
+        let mark = self.state().mark.clone();
+        let stored = self.bot.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
+        if let Err(error) = stored {
+            tracing::error!(channel = %self.channel, %error, "what Discord has is not noted");
+        }
+    }
+
+    /// What a frame makes to be posted; none if that is nothing.
+    async fn plan(&self, frame: &Outbound) -> Option<Plan> {
+        let (saying, mut after) = {
+            let mut state = self.state();
+            let mut after = state.mark.clone();
+            let saying = state.speech.take(frame, &mut after, Instant::now());
+            if saying.is_none() {
+                // It costs no commit: it would be nothing again.
+                state.mark = after.clone();
+            }
+            (saying, after)
+        };
+        let partly = after.partly.take();
+        after.seq = after.seq.max(frame.seq);
+        let Some(saying) = saying else {
+            self.state().mark.seq = after.seq;
+            return None;
+        };
+        let (card, answers) = match saying {
+            Saying::Text { text, answers } => (Card { text, rows: Vec::new() }, answers),
+            Saying::Card { kind, id, text } => (self.card(kind, id, text).await, None),
+        };
+        let answers = answers.and_then(|message| message.as_str().parse().ok());
+        let messages = self.messages(frame.seq, card, answers);
+        let posted = partly.filter(|(seq, _)| *seq == frame.seq).map_or(0, |(_, parts)| parts);
+        let mut state = self.state();
+        if posted >= messages.len() {
+            state.mark = after;
+            return None;
+        }
+        let plan = Plan { seq: frame.seq, messages, posted, after };
+        state.plan = Some(plan.clone());
+        Some(plan)
+    }
+
+    fn messages(&self, seq: u64, card: Card, answers: Option<id::MessageId>) -> Vec<CreateMessage> {
+        let chunks = chunks::split(&self.clean(&card.text));
+        let last = chunks.len().saturating_sub(1);
+        let draft = |(part, chunk)| {
+            let nonce = nonce(&[self.channel.as_str(), &seq.to_string(), &format!("{part}")]);
+            let draft = self.draft(chunk, answers).nonce(Nonce::String(nonce));
+            if part == last && !card.rows.is_empty() {
+                draft.components(card.rows.clone())
+            } else {
+                draft
+            }
+        };
+        chunks.into_iter().enumerate().map(draft).collect()
+    }
+
+    /// A card as it is stored now; one that waits no more is told in words.
+    async fn card(&self, kind: NotificationKind, id: String, text: String) -> Card {
+        let words = text.clone();
+        let read = self.bot.store.read(move |storage| match kind {
+            NotificationKind::Approval => {
+                let approval = approvals::called(storage, &id)?;
+                let waiting = approval.filter(|found| found.status == Status::Pending);
+                Ok(waiting.map(|approval| cards::approval(&approval)))
+            }
+            _ => {
+                let question = get::<Question>(storage, &QuestionId::from(id))?;
+                let waiting = question.filter(|found| found.status == QuestionStatus::Open);
+                Ok(waiting.map(|question| cards::question(&question, text)))
+            }
+        });
+        let card = read.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a card cannot be read");
+            None
+        });
+        card.unwrap_or(Card { text: words, rows: Vec::new() })
+    }
+
+    /// How long a message waits that could not be posted.
+    fn pause(&self, error: &RestError) -> Duration {
+        match error {
+            RestError::Later(Some(pause), _) => *pause,
+            RestError::Unauthorized => LONGEST_PAUSE,
+            RestError::Later(None, _) | RestError::Never(_) => {
+                let mut state = self.state();
+                state.failures = state.failures.saturating_add(1);
+                let doubled = 2_u32.saturating_pow(state.failures - 1);
+                tracing::debug!(channel = %self.channel, %error, "a message waits");
+                FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE)
+            }
+        }
+    }
+
+    /// Shows or hides the typing indicator.
+    fn show_work(&self, frame: &Outbound) {
+        let typing = &self.typing;
+        match &frame.frame.body {
+            Body::Ack(ack) if ack.duplicate.is_none() => {
+                ack.task_id.iter().for_each(|task| typing.begin(task));
+            }
+            // A note may say that it waits.
+            Body::Progress(progress) if progress.kind != ProgressKind::Note => {
+                progress.task_id.iter().for_each(|task| typing.begin(task));
+            }
+            Body::Response(response) => response.task_id.iter().for_each(|task| typing.end(task)),
+            Body::Error(error) => error.task_id.iter().for_each(|task| typing.end(task)),
+            Body::Notification(Notification {
+                kind: NotificationKind::Approval | NotificationKind::Question,
+                task_id,
+                ..
+            }) => task_id.iter().for_each(|task| typing.pause(task)),
+            Body::Ack(_) | Body::Progress(_) | Body::Notification(_) | Body::TopicList { .. } => {}
+        }
+    }
+
+    /// A refusal that whoever took the message in tells already.
+    fn is_told_otherwise(&self, frame: &Outbound) -> bool {
+        match &frame.frame.body {
+            Body::Error(error) => {
+                let message = error.message_id.as_ref();
+                error.task_id.is_none() && message.is_some_and(|id| self.asked.contains(id))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Tells one part of a frame from all others, over restarts.
+fn nonce(parts: &[&str]) -> String {
+    let mut nonce = sha256(parts.join("\n").as_bytes());
+    nonce.truncate(NONCE);
+    nonce
+}
+
+/// The way out as [`serve`] knows it.
+struct WayOut(Arc<Post>);
+
+impl Adapter for WayOut {
+    fn connect(&self) -> BoxFuture<'static, Result<(), ConnectError>> {
+        self.0.clone().connect_now().boxed()
+    }
+
+    fn deliver(&self, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
+        self.0.clone().deliver_now(frame).boxed()
+    }
+
+    fn resumed(&self, _: Option<ChannelId>) {}
+
+    fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
+        self.0.state().closing = Some(closing);
+        std::future::ready(()).boxed()
+    }
+}

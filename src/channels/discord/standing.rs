@@ -1,0 +1,161 @@
+//! How Discord stands, for whoever asks, and when a lost connection is tried again.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
+};
+
+use super::gateway::jitter;
+use crate::{api::channels::Channel, system::WallClock};
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// The state of the connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// No token is given.
+    #[default]
+    Off,
+    Connecting,
+    Connected,
+    /// Lost, and tried again.
+    Retrying {
+        attempt: u32,
+        next_at: Timestamp,
+        last_error: String,
+    },
+    /// Not tried again before the settings change.
+    Failed {
+        reason: String,
+    },
+}
+
+impl Standing {
+    /// As lists show it; none while it is off.
+    pub fn row(&self) -> Option<Channel> {
+        let (state, error) = match self {
+            Self::Off => return None,
+            Self::Connecting => ("connecting", None),
+            Self::Connected => ("connected", None),
+            Self::Retrying { attempt, next_at, last_error } => {
+                let error =
+                    format!("{last_error}; attempt {} follows at {}", attempt + 1, next_at.date());
+                ("retrying", Some(error))
+            }
+            Self::Failed { reason } => ("failed", Some(reason.clone())),
+        };
+        Some(Channel {
+            kind: "discord".to_owned(),
+            state: state.to_owned(),
+            connected: usize::from(*self == Self::Connected),
+            error,
+        })
+    }
+}
+
+/// The standing that everybody sees. Cheap to clone.
+#[derive(Clone)]
+pub struct SharedStanding {
+    now: Arc<Mutex<Standing>>,
+    live: Publisher,
+}
+
+impl SharedStanding {
+    pub(super) fn new(live: Publisher) -> Self {
+        Self { now: Arc::default(), live }
+    }
+
+    pub fn now(&self) -> Standing {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells whoever watches, if it is news.
+    pub(super) fn set(&self, standing: Standing) {
+        let former = {
+            let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *now, standing.clone())
+        };
+        if former == standing {
+            return;
+        }
+        match &standing {
+            Standing::Off => tracing::info!("Discord is off"),
+            Standing::Connecting => {}
+            Standing::Connected => tracing::info!("Discord is connected"),
+            Standing::Retrying { attempt, last_error, .. } => {
+                tracing::warn!(attempt, error = last_error, "Discord is not connected");
+            }
+            Standing::Failed { reason } => tracing::error!(reason, "Discord is not connected"),
+        }
+        let row = standing.row().unwrap_or_else(|| Channel {
+            kind: "discord".to_owned(),
+            state: "off".to_owned(),
+            connected: 0,
+            error: None,
+        });
+        if let Ok(data) = serde_json::to_value(row) {
+            self.live.publish(Event::new(Kind::ChannelChanged, data));
+        }
+    }
+
+    /// Says that attempt number so many failed, and how long to wait for the next.
+    pub(super) fn retry(&self, attempt: u32, last_error: String) -> Duration {
+        let pause = pause_after(attempt, jitter());
+        let next_at = WallClock.now() + pause;
+        self.set(Standing::Retrying { attempt, next_at, last_error });
+        pause
+    }
+}
+
+/// Doubles with each attempt, a fifth more or less.
+fn pause_after(attempt: u32, chance: f64) -> Duration {
+    let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
+    let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+    pause.mul_f64(0.8 + 0.4 * chance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CH-144
+    #[test]
+    fn pauses_double_up_to_the_longest_and_differ_by_a_fifth() {
+        let seconds = |attempt, chance| pause_after(attempt, chance).as_millis();
+
+        assert_eq!(
+            [1, 2, 3, 9].map(|attempt| seconds(attempt, 0.5)),
+            [1_000, 2_000, 4_000, 256_000]
+        );
+        assert_eq!(seconds(10, 0.5), 300_000);
+        assert_eq!((seconds(u32::MAX, 0.0), seconds(u32::MAX, 1.0)), (240_000, 360_000));
+    }
+
+    /// CH-144
+    #[test]
+    fn a_row_says_why_it_is_not_connected() {
+        let retrying = Standing::Retrying {
+            attempt: 2,
+            next_at: Timestamp(0),
+            last_error: "no route".to_owned(),
+        };
+        let row = retrying.row().unwrap();
+
+        assert_eq!((row.state.as_str(), row.connected), ("retrying", 0));
+        assert_eq!(
+            row.error.as_deref(),
+            Some("no route; attempt 3 follows at 1970-01-01T00:00:00.000Z")
+        );
+        assert!(Standing::Off.row().is_none());
+        assert_eq!(Standing::Connected.row().unwrap().connected, 1);
+    }
+}
