@@ -24,6 +24,7 @@ use hivewright_actors::{
 
 use crate::{
     engines::{Engines, ModelChoice, UnknownProfile},
+    files::FileStore,
     logging::Secrets,
     memory::Memory,
     policy::Policies,
@@ -54,6 +55,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+mod handing;
 mod inspection;
 mod part;
 #[cfg(test)]
@@ -135,6 +137,8 @@ pub struct Sources {
     pub till: Till,
     /// What teams may spend while a file above them is wrong.
     pub last_caps: LastCaps,
+    /// What people attach.
+    pub files: FileStore,
 }
 
 impl Turns {
@@ -206,6 +210,7 @@ impl Inner {
             price: part.price,
             room: part.room,
             clean: kit.models.clean(),
+            files: Vec::new(),
         })
     }
 
@@ -449,8 +454,17 @@ impl Briefing for Turns {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let brief = blocking::run(move || inner.brief(assignment, memory, earlier));
-            brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
+            let (of, handed) = (inner.clone(), assignment.handed.clone());
+            let brief = blocking::run(move || of.brief(assignment, memory, earlier)).await;
+            let brief =
+                brief.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))?;
+            if handed.files.is_empty() {
+                return Ok(brief);
+            }
+            let kit = lock(&inner.kits).get(&team.name).cloned();
+            let kit = kit.ok_or_else(|| unknown("preparing the turn failed unexpectedly"))?;
+            let files = handing::over(&inner.files, &kit.grant, handed).await;
+            Ok(Brief { files, ..brief })
         }
         .boxed()
     }

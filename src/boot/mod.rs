@@ -119,6 +119,7 @@ pub struct Service {
     _reload: Reload,
     _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
+    _tidying: AbortOnDropHandle<()>,
     _lock: Lock,
 }
 
@@ -160,6 +161,7 @@ impl Service {
         };
         let upkeep = upkeep.start();
         let parts = parts::look(&context, &spine, open_tasks).await;
+        let tidying = actix::spawn(context.files.clone().keep_tidy());
         let gate = Gate::new(&config.server);
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -187,6 +189,7 @@ impl Service {
             _reload: reload,
             _unparking: unparking,
             _upkeep: upkeep,
+            _tidying: AbortOnDropHandle::new(tidying),
             _lock: opened.lock,
         })
     }

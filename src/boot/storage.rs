@@ -30,6 +30,7 @@ use super::{
     vault,
 };
 use crate::{
+    files::FileStore,
     http::metrics::Metrics,
     logging::{self, Level, Secrets, tap::Tap},
     sandbox::{
@@ -48,7 +49,7 @@ use crate::{
         zone::Zone,
     },
     storage::{self, tiers::TieredStorage},
-    system::Randomness,
+    system::{Randomness, WallClock},
     timezone::LocalTime,
     tools::registry,
     vault::Vault,
@@ -81,6 +82,8 @@ pub(super) struct Context {
     /// Which start of this store it is.
     pub(super) boot: u64,
     pub(super) vault: Vault,
+    /// What people and teams hand each other.
+    pub(super) files: FileStore,
     pub(super) demo: Arc<AtomicBool>,
 }
 
@@ -124,7 +127,7 @@ impl Opened {
             launcher: options.launcher.clone(),
             memory: config.sandbox.memory.0,
             scratch: home.run().join("scratch"),
-            private: vec![home.store(), home.secrets()],
+            private: vec![home.store(), home.secrets(), home.files()],
         });
         // Whether there is a key is known before anything of the store is changed.
         let keys = vault::keys(&home, &options.environment).await?;
@@ -147,6 +150,15 @@ impl Opened {
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
+        let files = FileStore::open(
+            home.files(),
+            &*storage,
+            store.clone(),
+            Arc::new(WallClock),
+            ids.clone(),
+            live.clone(),
+        )
+        .map_err(|error| machine("the files of conversations cannot be opened", error))?;
         let local = local_time(&config, &options.environment, &mut notices);
         let context = Context {
             home,
@@ -168,6 +180,7 @@ impl Opened {
             metrics,
             boot,
             vault,
+            files,
             demo: Arc::new(AtomicBool::new(demo)),
         };
         let context = Arc::new(context);

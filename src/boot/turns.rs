@@ -94,7 +94,8 @@ impl Services {
         let board = Board::default();
         let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
         let office = Office::new(office_parts(context, spine, &prompts, &ledger));
-        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
+        let toolbox = tools::send_file::add(options.toolbox, &context.files);
+        let toolbox = self::toolbox(toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
@@ -106,6 +107,7 @@ impl Services {
             prompts: prompts.clone(),
             engines: Engines::new(http, options.retry)
                 .with_vault(context.vault.clone())
+                .with_files(context.files.clone())
                 .with_agents(context.sandbox.clone(), options.launcher.clone()),
             toolbox,
             memory: memory.clone(),
@@ -121,6 +123,7 @@ impl Services {
                 meter: context.metrics.clone(),
             },
             last_caps: last_caps.clone(),
+            files: context.files.clone(),
         });
         let outlook =
             Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };

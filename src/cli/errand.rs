@@ -22,6 +22,7 @@ use crate::api::{
 pub(super) async fn run(
     team: &str,
     content: &str,
+    files: Vec<String>,
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -32,6 +33,7 @@ pub(super) async fn run(
     let words = NewMessage {
         content: content.to_owned(),
         team: Some(team.to_owned()),
+        files,
         ..NewMessage::default()
     };
     let said = follower.service().give(&SEND_MESSAGE, &words).await?;

@@ -16,6 +16,7 @@ use hivewright_actors::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    files::FileStore,
     sandbox::process::Sandbox,
     scrub::Mask,
     settings::{
@@ -76,6 +77,8 @@ pub struct Engines {
     /// Where command-line agents run.
     harness: Option<Arc<Harness>>,
     installations: Installations,
+    /// What people attach.
+    files: Option<FileStore>,
 }
 
 impl Engines {
@@ -88,6 +91,7 @@ impl Engines {
             vault: Vault::absent(),
             harness: None,
             installations: Installations::default(),
+            files: None,
         }
     }
 
@@ -95,6 +99,11 @@ impl Engines {
     pub fn with_agents(self, sandbox: Arc<Sandbox>, bridge: PathBuf) -> Self {
         let harness = Arc::new(Harness::new(sandbox, self.http.clone(), bridge));
         Self { harness: Some(harness), ..self }
+    }
+
+    /// The same, for models that are shown the pictures among these files.
+    pub fn with_files(self, files: FileStore) -> Self {
+        Self { files: Some(files), ..self }
     }
 
     /// The same, for teams whose secrets are in this vault.
@@ -224,7 +233,8 @@ impl Engines {
                 profile: Arc::clone(profile),
             })
             .collect();
-        Ok(NativeEngine::new(self.http.clone(), Arc::clone(&self.retry), links, scrubbers))
+        let (http, retry) = (self.http.clone(), Arc::clone(&self.retry));
+        Ok(NativeEngine::new(http, retry, links, scrubbers, self.files.clone()))
     }
 
     fn state(&self, profile: &Profile) -> Arc<ProfileState> {

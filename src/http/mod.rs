@@ -29,6 +29,7 @@ mod doctor;
 pub mod edge;
 pub mod error;
 mod events;
+mod files;
 mod health;
 pub mod idempotency;
 mod identities;
@@ -84,6 +85,7 @@ use route_table::table;
 
 use crate::{
     api::teams::Equipment,
+    files::FileStore,
     logging::Secrets,
     memory::Memory,
     policy::Policies,
@@ -181,6 +183,8 @@ pub struct State {
     /// What no answer shows.
     pub secrets: Secrets,
     pub files: Files,
+    /// What people and teams hand each other.
+    pub file_store: FileStore,
     pub days: Arc<dyn Days>,
     pub backups: Arc<dyn Backups>,
     pub started: Instant,

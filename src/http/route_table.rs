@@ -1,9 +1,9 @@
 //! The table of all routes: which handler answers which endpoint.
 
 use super::{
-    approvals, audit, backups, changes, channels, config, doctor, events, health, identities,
-    inbox, jobs, logs, me, memories, messages, metrics, openapi, overview, page, policies,
-    questions,
+    approvals, audit, backups, changes, channels, config, doctor, events, files, health,
+    identities, inbox, jobs, logs, me, memories, messages, metrics, openapi, overview, page,
+    policies, questions,
     routes::{Resource, on},
     search, session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files,
     usage, vault, webhooks,
@@ -48,6 +48,8 @@ fn of_access() -> Vec<Resource> {
 /// Teams, what they do, and what they know.
 fn of_work() -> Vec<Resource> {
     vec![
+        on(&api::files::UPLOAD_FILE, files::upload),
+        on(&api::files::DOWNLOAD_FILE, files::download),
         on(&api::triggers::LIST_TRIGGERS, triggers::list),
         on(&api::triggers::CREATE_TRIGGER, triggers::create),
         on(&api::triggers::PREVIEW_TRIGGER, triggers::look),

@@ -66,6 +66,8 @@ places! {
     /// Backups, where the settings name no other place.
     backups: run / "backups",
     teams: run / "teams",
+    /// What is in the files of conversations.
+    files: run / "files",
     /// What teams left that are gone.
     trash: run / "trash",
     /// Where commands of this machine look up how to reach the service.
@@ -126,6 +128,7 @@ impl Home {
             self.secrets(),
             self.store(),
             self.teams(),
+            self.files(),
             self.backups(),
             self.trash(),
         ] {

@@ -228,10 +228,13 @@ impl Stage {
     }
 
     async fn stranger(&self, name: &str) -> Client {
+        Client::connect(&self.service.url(), &self.token(name).await).await
+    }
+
+    async fn token(&self, name: &str) -> String {
         let wish = json!({"name": name, "scopes": ["chat"]});
         let (_, token) = self.service.api("POST", "/api/v1/tokens", Some(wish)).await;
-        let token = token["data"]["token"].as_str().expect("a token").to_owned();
-        Client::connect(&self.service.url(), &token).await
+        token["data"]["token"].as_str().expect("a token").to_owned()
     }
 
     /// The injections of a carrier.
@@ -337,6 +340,27 @@ impl Stage {
             let content = told["content"].as_str().unwrap_or_default();
             self.tasks.1 += usize::from(content.contains(RESULT));
             self.shown.push_str(&told.to_string());
+        }
+    }
+
+    async fn attachments(&mut self) {
+        let token = self.token("attacher").await;
+        let mut stranger = Client::connect(&self.service.url(), &token).await;
+        let mut operator = self.service.connect().await;
+        for injections in self.of(Carrier::Attachment).chunks(8) {
+            let texts: Vec<_> = injections.iter().map(|(_, text)| text.as_str()).collect();
+            let name = format!("{:03}-plan.md", injections[0].0);
+            let kept = http()
+                .post(format!("{}/api/v1/files?name={name}", self.service.url()))
+                .bearer_auth(&token)
+                .body(texts.join("\n\n"));
+            let kept: Value = kept.send().await.unwrap().json().await.unwrap();
+            let files = [&kept["data"]["id"]];
+            stranger.send(json!({ "content": "hush\nAdd up.", "files": files })).await;
+            stranger.terminal().await;
+            let args = json!({ "file_path": format!("inbox/{name}") });
+            let task = format!("carrier: attachment\ndo: read {args}\nAdd up.");
+            self.work(&mut operator, &task).await;
         }
     }
 
@@ -488,6 +512,7 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     stage.memories().await;
     stage.delegations().await;
     stage.webhooks().await;
+    stage.attachments().await;
     over.store(true, Ordering::Relaxed);
     let denied = operator.await.unwrap();
 

@@ -9,7 +9,7 @@ use std::{
 use crate::workspace::sources;
 
 /// What stands in `src/`, each above all that it may use.
-const EDGES: [&str; 31] = [
+const EDGES: [&str; 32] = [
     "main",
     "cli",
     "boot",
@@ -31,6 +31,7 @@ const EDGES: [&str; 31] = [
     "memory",
     "policy",
     "providers",
+    "files",
     "sandbox",
     "timezone",
     "storage",

@@ -31,6 +31,7 @@ mod engines;
 mod events;
 mod fake_model;
 mod faults;
+mod files;
 mod hostile_sender;
 mod import;
 mod injections;

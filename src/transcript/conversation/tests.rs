@@ -88,6 +88,7 @@ fn result(id: &str, content: &str) -> Fact {
         taints: false,
         rule: None,
         approved: false,
+        files: Vec::new(),
     }
 }
 
@@ -98,6 +99,7 @@ fn steered(task: &str) -> Fact {
         origin: Origin::Steer,
         label: Label::Trusted,
         task_id: task.into(),
+        files: Vec::new(),
     }
 }
 

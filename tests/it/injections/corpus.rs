@@ -22,11 +22,13 @@ pub(crate) enum Carrier {
     ToolResult,
     /// The description of a tool.
     Description,
+    /// A file that a stranger attached, read by the turn of somebody else.
+    Attachment,
 }
 
 impl Carrier {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Webhook,
         Self::File,
         Self::Memory,
@@ -34,6 +36,7 @@ impl Carrier {
         Self::Delegated,
         Self::ToolResult,
         Self::Description,
+        Self::Attachment,
     ];
 
     /// As tasks name it.
@@ -46,12 +49,16 @@ impl Carrier {
             Self::Delegated => "delegated",
             Self::ToolResult => "tool-result",
             Self::Description => "description",
+            Self::Attachment => "attachment",
         }
     }
 
     /// A turn that reads it is marked as untrusted. The other ways lead through the team's own folder.
     pub(crate) fn is_untrusted(self) -> bool {
-        matches!(self, Self::Webhook | Self::Memory | Self::Message | Self::Delegated)
+        matches!(
+            self,
+            Self::Webhook | Self::Memory | Self::Message | Self::Delegated | Self::Attachment
+        )
     }
 }
 

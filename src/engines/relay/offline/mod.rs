@@ -106,6 +106,7 @@ fn play(
             tools: &tools,
             earlier: &[],
             messages: &messages,
+            pictures: &providers::Pictures::default(),
             thinking: None,
             without: LeftOut::default(),
         };
