@@ -481,7 +481,9 @@ async fn a_file_of_a_stranger_is_labelled() {
     assert_eq!(end["type"], "response", "{end}");
     assert!(labels.to_string().contains("inbox/plan.txt"), "{labels}");
     let ours = upload(&service, "ours.txt", b"ours").await;
-    say(&service, "#reply ok", &[&ours["id"]]).await;
+    let mut operator = service.connect().await;
+    operator.send(json!({ "content": "#reply ok", "files": [ours["id"]] })).await;
+    assert_eq!(operator.terminal().await["type"], "response");
     let (_, labels) = service.api("GET", "/api/v1/teams/main/untrusted-files", None).await;
     assert_eq!(labels["total"], 1, "{labels}");
 }
