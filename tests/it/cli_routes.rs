@@ -23,6 +23,7 @@ const LEFT: [(&str, Why); 36] = [
     ("DELETE /api/v1/session", Why::Browser),
     ("GET /api/v1/logins", Why::Browser),
     ("DELETE /api/v1/logins/{id}", Why::Browser),
+    ("GET /api/v1/files/{id}", Why::Browser),
     ("GET /healthz", Why::Probe),
     ("GET /health", Why::Probe),
     ("GET /metrics", Why::Probe),
@@ -103,6 +104,7 @@ status --watch
 doctor
 send hello
 send hello --team ops --wait 20
+send hello --file Cargo.toml
 chat
 teams list
 teams show ops
