@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 36] = [
+const LEFT: [(&str, Why); 37] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
