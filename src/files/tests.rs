@@ -172,7 +172,7 @@ async fn a_file_is_named_by_its_own_people() {
     place.bench.clock.advance(UNNAMED);
     let late = place.files.named(&owner("ann"), &id).await;
 
-    assert_eq!(own, [row.clone()]);
+    assert_eq!(own, std::slice::from_ref(&row));
     assert!(matches!(others, Err(FileError::Unknown(_))), "{others:?}");
     assert!(matches!(too_many, Err(FileError::TooMany)), "{too_many:?}");
     assert!(matches!(late, Err(FileError::Unknown(_))), "{late:?}");
