@@ -9,7 +9,8 @@ use crate::{
     budget,
     clock::Timestamp,
     engine::{Engine, SystemPrompt},
-    ids::TeamName,
+    file::FileRef,
+    ids::{TaskId, TeamName},
     task::{Code, Label, Lane, Options, TopicRef},
     thinking::Thinking,
     tool::Toolset,
@@ -65,6 +66,19 @@ pub struct Assignment {
     pub inner: bool,
     /// It is a run of a trigger, which says at its end how it went.
     pub reports: bool,
+    /// Files to be put into the workspace.
+    pub handed: Handed,
+}
+
+/// Files that come with a task.
+#[derive(Clone, Debug, Default)]
+pub struct Handed {
+    /// The files.
+    pub files: Vec<FileRef>,
+    /// The task; none if there are no files.
+    pub task: Option<TaskId>,
+    /// How far they may be believed.
+    pub label: Label,
 }
 
 words! {
@@ -122,6 +136,8 @@ pub struct Brief {
     pub room: u64,
     /// What earlier turns are cleaned with before they are shown.
     pub clean: Clean,
+    /// The files that come with the task, where they are now.
+    pub files: Vec<FileRef>,
 }
 
 /// What a call of a model costs, for an estimate.

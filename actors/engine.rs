@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    file::FileRef,
     ids::{CallId, TeamName, TurnId},
     rendered::Rendered,
     task::Code,
@@ -32,6 +33,8 @@ pub struct SystemPrompt {
 pub enum Message {
     /// From outside.
     User(String),
+    /// What came with the words before it.
+    Files(Vec<FileRef>),
     /// From the model.
     Assistant(Vec<Block>),
     /// The results of one step, in call order.
@@ -77,6 +80,7 @@ impl Message {
         let count = |text: &str| text.chars().count();
         match self {
             Self::User(text) => count(text),
+            Self::Files(files) => files.iter().map(FileRef::characters).sum(),
             Self::Assistant(blocks) => blocks
                 .iter()
                 .map(|block| match block {
@@ -92,7 +96,7 @@ impl Message {
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         let blocks = match self {
             Self::Assistant(blocks) => blocks.as_slice(),
-            Self::User(_) | Self::ToolResults(_) => &[],
+            Self::User(_) | Self::Files(_) | Self::ToolResults(_) => &[],
         };
         blocks.iter().filter_map(|block| match block {
             Block::Call(call) => Some(call),

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     clock::Timestamp,
     excerpt,
+    file::FileRef,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TopicRef,
     words,
@@ -160,6 +161,9 @@ pub struct Progress {
     /// Durable frames that are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
+    /// What came with the words, or what a tool gives to the person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
 }
 
 impl Progress {
@@ -234,6 +238,9 @@ pub struct Notification {
     /// The content was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// What the team gives to the person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
 }
 
 words! {
@@ -269,6 +276,7 @@ impl Notification {
             kind,
             ref_id: None,
             truncated,
+            files: Vec::new(),
         }
     }
 }

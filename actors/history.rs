@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     clock::Timestamp,
     engine::Paid,
+    file::FileRef,
     ids::{ApprovalId, CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
     task::{Cause, Code, Ending, Label, WaitReason},
     tool::{Effect, ToolFault},
@@ -80,6 +81,9 @@ pub enum Fact {
         label: Label,
         /// The task they are.
         task_id: TaskId,
+        /// What came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<FileRef>,
     },
     /// A block of text that the model wrote.
     AssistantText {
@@ -138,6 +142,9 @@ pub enum Fact {
         /// A person let it run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         approved: bool,
+        /// What it gave to the person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<FileRef>,
     },
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),

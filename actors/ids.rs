@@ -149,6 +149,10 @@ id!(
     /// Something the operator should know.
     NoticeId
 );
+id!(
+    /// A file that was handed over.
+    FileId
+);
 
 /// One life of a team. A team that is made anew under an old name has another generation, and so
 /// inherits no row.
@@ -282,6 +286,11 @@ impl Ids {
     /// A new notice.
     pub fn notice(&self) -> NoticeId {
         self.named("n").into()
+    }
+
+    /// A new file. Nobody guesses it.
+    pub fn file(&self) -> FileId {
+        format!("{}{:016x}", self.named("file"), self.entropy.bits()).into()
     }
 
     /// Sixty-four fresh random bits, for what is made of them elsewhere.

@@ -52,6 +52,7 @@ pub mod conversation_log;
 pub mod doubles;
 pub mod engine;
 pub mod excerpt;
+pub mod file;
 pub mod frame;
 pub mod history;
 pub mod identities;

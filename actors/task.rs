@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     admission::Admission,
     clock::Timestamp,
+    file::FileRef,
     ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     thinking::Thinking,
     usage::Usage,
@@ -431,6 +432,9 @@ pub struct Task {
     pub priority: Priority,
     /// What is asked, in the words of whoever asked.
     pub body: String,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
     /// Who asked.
     pub from: String,
     /// Where the result goes.
@@ -513,6 +517,7 @@ impl Task {
             kind: Kind::Chat,
             priority: Priority::Normal,
             body,
+            files: Vec::new(),
             from,
             source: None,
             reply_to: None,
@@ -583,11 +588,13 @@ impl Task {
     }
 
     /// Whether it may join or end the running turn of its lane. Only a message of the same person in the same
-    /// place may: a turn acts with the rights of whoever is behind it, and answers there.
+    /// place may: a turn acts with the rights of whoever is behind it, and answers there. One with files does not: they
+    /// are put into the workspace when a turn begins.
     pub fn may_steer(&self, behind: &Audience) -> bool {
         let own = self.audience();
         let is_near = self.lane.topic.is_some() || own == *behind;
-        self.kind == Kind::Chat && own.cause == behind.cause && is_near
+        let is_words = self.kind == Kind::Chat && self.files.is_empty();
+        is_words && own.cause == behind.cause && is_near
     }
 
     /// The first task of the work that it is part of.

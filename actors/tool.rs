@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Timestamp,
+    file::FileRef,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::records::{Alongside, Writes},
     task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
@@ -283,6 +284,9 @@ pub struct ToolReply {
     /// The operator's rule that forbids the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What it gives to the person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
 }
 
 impl ToolReply {

@@ -24,6 +24,7 @@ use hivewright_actors::{
 
 use crate::{
     engines::{Engines, ModelChoice, UnknownProfile},
+    files::FileStore,
     logging::Secrets,
     mcp::{Offers, Servers, server::Server},
     memory::Memory,
@@ -56,6 +57,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
+mod handing;
 mod inspection;
 mod part;
 #[cfg(test)]
@@ -139,6 +141,8 @@ pub struct Sources {
     pub till: Till,
     /// What teams may spend while a file above them is wrong.
     pub last_caps: LastCaps,
+    /// What people attach.
+    pub files: FileStore,
 }
 
 impl Turns {
@@ -224,6 +228,7 @@ impl Inner {
             price: part.price,
             room: part.room,
             clean: kit.models.clean(),
+            files: Vec::new(),
         })
     }
 
@@ -499,7 +504,8 @@ impl Briefing for Turns {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let looking = Arc::clone(&inner);
+            let (looking, handed) = (Arc::clone(&inner), assignment.handed.clone());
+            let name = team.name.clone();
             let prepared = blocking::run(move || {
                 let draft = looking.draft(&team, assignment, memory, earlier)?;
                 if draft.servers.is_empty() {
@@ -507,14 +513,21 @@ impl Briefing for Turns {
                 }
                 Ok(Prepared::Draft(draft))
             });
-            match prepared.await.map_err(|_| cut_off())?? {
-                Prepared::Whole(brief) => Ok(brief),
+            let brief = match prepared.await.map_err(|_| cut_off())?? {
+                Prepared::Whole(brief) => brief,
                 Prepared::Draft(draft) => {
                     let offers = inner.sources.servers.list(&draft.servers).await;
-                    let brief = blocking::run(move || inner.brief(draft, offers));
-                    brief.await.map_err(|_| cut_off())?
+                    let briefing = Arc::clone(&inner);
+                    let brief = blocking::run(move || briefing.brief(draft, offers));
+                    brief.await.map_err(|_| cut_off())??
                 }
+            };
+            if handed.files.is_empty() {
+                return Ok(brief);
             }
+            let kit = lock(&inner.kits).get(&name).cloned().ok_or_else(cut_off)?;
+            let files = handing::over(&inner.files, &kit.grant, handed).await;
+            Ok(Brief { files, ..brief })
         }
         .boxed()
     }

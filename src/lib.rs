@@ -9,6 +9,7 @@ pub mod channels;
 pub mod cli;
 pub mod doctor;
 pub mod engines;
+pub mod files;
 pub mod http;
 pub mod import;
 mod json_limits;

@@ -36,6 +36,7 @@ pub const TEXTS: &[Texts] = &[Texts {
         "body/error",
         "body/details",
         "before/*/body/content",
+        "body/files/*/name",
     ],
     names: &["topic/name", "before/*/topic/name"],
 }];

@@ -36,6 +36,7 @@ fn notice(text: &str) -> Frame {
             kind: crate::frame::NotificationKind::Task,
             ref_id: None,
             truncated: false,
+            files: Vec::new(),
         }),
     }
 }

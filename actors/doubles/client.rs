@@ -36,6 +36,7 @@ impl Client {
             topic,
             id: Some(id.into()),
             notify: None,
+            files: Vec::new(),
         });
     }
 

@@ -157,10 +157,8 @@ impl Toolset for Tools {
                     "save-much" => "x".repeat(20_000_000),
                     _ => format!("{} did", call.id),
                 },
-                fault: None,
-                truncated: false,
                 taints: call.name == "rumour",
-                rule: None,
+                ..ToolReply::default()
             }
         })
     }
@@ -218,7 +216,7 @@ async fn give(
         let outcome = queue.send(Wait { task: id, waiter }).await.unwrap();
         outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
     };
-    ToolReply { content, fault: None, truncated: false, taints: false, rule: None }
+    ToolReply { content, ..ToolReply::default() }
 }
 
 /// Notes that a run is over, also when it is dropped.

@@ -140,6 +140,7 @@ impl Briefing for Briefs {
                 price: Price { max_output: 100, ..Price::default() },
                 room: this.room,
                 clean: this.clean,
+                files: assignment.handed.files,
             })
         })
     }
@@ -328,6 +329,6 @@ fn words_of(message: &Message) -> Option<String> {
             [Block::Text { text }] => Some(text.clone()),
             _ => None,
         },
-        Message::ToolResults(_) => None,
+        Message::Files(_) | Message::ToolResults(_) => None,
     }
 }

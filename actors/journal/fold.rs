@@ -9,6 +9,7 @@ use crate::{
     clock::Timestamp,
     engine::{Block, FixedMessages, Message, ToolOutput},
     excerpt::excerpt,
+    file::FileRef,
     history::{
         Compaction, Fact, HistoryEvent, Meta, Origin, Trigger, summary_of_steps, summary_of_turns,
     },
@@ -39,6 +40,8 @@ pub struct TurnFold {
     start: Option<Fact>,
     inbox: Option<(String, Label)>,
     task: Option<(String, Label)>,
+    /// What the task came with.
+    files: Vec<FileRef>,
     entries: Vec<Entry>,
     step: u32,
     summary: Option<Summary>,
@@ -123,9 +126,12 @@ impl TurnFold {
             Fact::TurnStart { .. } => {
                 self.start.get_or_insert(fact);
             }
-            Fact::User { text, origin, label, .. } => match origin {
+            Fact::User { text, origin, label, files, .. } => match origin {
                 Origin::System => self.inbox = Some((text, label)),
-                Origin::Person | Origin::Task => self.task = Some((text, label)),
+                Origin::Person | Origin::Task => {
+                    self.task = Some((text, label));
+                    self.files = files;
+                }
                 Origin::Steer => self.push(label, Said::Words(text)),
             },
             Fact::AssistantText { text, .. } => self.wrote(Block::Text { text }),
@@ -234,6 +240,9 @@ impl TurnFold {
     /// What was said for a task, up to what is withheld.
     fn steps(&self, task: String, is_withheld: impl Fn(Label) -> bool) -> Vec<Message> {
         let mut told = vec![Message::User(task)];
+        if !self.files.is_empty() {
+            told.push(Message::Files(self.files.clone()));
+        }
         for (place, Entry { label, said, .. }) in self.entries.iter().enumerate() {
             if is_withheld(*label) {
                 told.push(words(WITHHELD_REST));
@@ -361,6 +370,10 @@ fn scrub(message: &mut Message, clean: &Clean) {
     };
     match message {
         Message::User(text) => scrub(text),
+        Message::Files(files) => files.iter_mut().for_each(|file| {
+            scrub(&mut file.name);
+            file.path.iter_mut().for_each(scrub);
+        }),
         Message::ToolResults(results) => {
             results.iter_mut().for_each(|result| scrub(&mut result.content));
         }

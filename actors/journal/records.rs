@@ -22,7 +22,16 @@ use crate::{
 pub const TEXTS: &[Texts] = &[Texts {
     kind: Piece::KIND,
     owner: Owner::Key,
-    fields: &["*/text", "*/content", "*/args", "*/message", "*/block", "*/data/summary"],
+    fields: &[
+        "*/text",
+        "*/content",
+        "*/args",
+        "*/message",
+        "*/block",
+        "*/data/summary",
+        "*/files/*/name",
+        "*/files/*/path",
+    ],
     names: &[],
 }];
 

@@ -184,7 +184,7 @@ impl Thread {
         if called.iter().any(|id| self.calls.contains(id)) {
             for message in messages {
                 match message {
-                    Message::User(_) => {}
+                    Message::User(_) | Message::Files(_) => {}
                     Message::Assistant(blocks) => {
                         let calls = blocks.iter_mut().filter_map(|block| match block {
                             Block::Call(call) => Some(&mut call.id),

@@ -47,7 +47,7 @@ impl Router {
         if !message.named {
             return writes;
         }
-        let row = MessageRow { digest: digest(&message.content), at: message.at, task };
+        let row = MessageRow { digest: said(message), at: message.at, task };
         conversation.known.insert(message.id.clone(), row.clone());
         writes.put_at(&(channel.clone(), message.id.clone()), &row)
     }
@@ -127,7 +127,7 @@ impl Router {
     ) {
         let (channel, id) = (message.channel.clone(), message.id.clone());
         self.commit(self.audited(message), ctx);
-        if known.digest != digest(&message.content) {
+        if known.digest != said(message) {
             let error = "another message was sent under this `message_id`";
             let error = ErrorBody::refusal("message_id_conflict", error).about(id);
             return self.refuse(&channel, error);
@@ -198,10 +198,21 @@ impl Router {
     }
 }
 
+/// Stands for what a message says, with its files.
+fn said(message: &Undecided) -> u64 {
+    let mut said = message.content.clone();
+    for row in &message.files {
+        said.push('\0');
+        said.push_str(row.file.id.as_str());
+    }
+    digest(&said)
+}
+
 /// A message, for the other connections of its channel.
 fn user_message(message: &Undecided) -> Frame {
     let progress = Progress {
         message_id: Some(message.id.clone()),
+        files: message.files.iter().map(|row| row.file.clone()).collect(),
         ..Progress::new(ProgressKind::UserMessage, message.content.clone())
     };
     Frame { topic: None, ts: message.at, body: Body::Progress(progress) }

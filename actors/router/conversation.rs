@@ -13,6 +13,7 @@ use crate::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
+    file::records::FileRow,
     frame::TopicRow,
     identities::Owner,
     ids::{ChannelId, MessageId, TeamKey, TopicId},
@@ -63,6 +64,7 @@ pub(super) struct Incoming {
     pub(super) notify: Option<ChannelId>,
     /// Whose it is; none is the main team.
     pub(super) team: Option<TeamKey>,
+    pub(super) files: Vec<FileRow>,
 }
 
 /// Where a message becomes work.

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     channel::{Deliver, Said},
     conversation_log::ConversationEntry,
+    file::records::FileRow,
     frame::ErrorBody,
     ids::{ChannelId, TeamKey, TopicId},
     queue::Enqueue,
@@ -24,7 +25,7 @@ use crate::{
     router::records::{ReadMark, Undecided},
     scheduler::views::Heard,
     store::records::Writes,
-    task::{Kind, Lane, Source, Task, TopicRef, records as tasks},
+    task::{Kind, Label, Lane, Source, Task, TopicRef, records as tasks},
 };
 
 impl Router {
@@ -34,7 +35,7 @@ impl Router {
         incoming: Incoming,
         ctx: &mut Context<Self>,
     ) {
-        let Incoming { content, topic, id, notify, team } = incoming;
+        let Incoming { content, topic, id, notify, team, files } = incoming;
         let now = self.to.clock.now();
         let Some(conversation) = self.conversations.get(channel) else {
             return;
@@ -49,6 +50,8 @@ impl Router {
         let Some((admission, label, cause)) = admitted else {
             return;
         };
+        // What came from somebody unknown stays so, whoever hands it on.
+        let label = files.iter().map(|row| row.label).fold(label, Label::max);
         let (content, topic, anew) = match commands::begins_anew(&content) {
             Some(words) if team.is_none() => (words.to_owned(), None, true),
             _ => (content, topic, false),
@@ -67,6 +70,7 @@ impl Router {
             label,
             cause: Some(cause),
             notify,
+            files,
         };
         let conversation = self.conversations.get(channel);
         let known = conversation.and_then(|found| found.known.get(&message.id).cloned());
@@ -322,6 +326,7 @@ impl Router {
             label: message.label,
             cause: message.cause.clone(),
             admission: message.admission.clone(),
+            files: message.files.iter().map(|row| row.file.clone()).collect(),
             ..Task::new(id, lane, content, message.sender.clone(), message.at)
         };
         let conversation = self.conversations.get_mut(&message.channel);
@@ -332,7 +337,13 @@ impl Router {
         }
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         let accepted = self.accept(&message, Some(task.id.clone()));
-        let writes = writes.and(accepted).put_all(&overheard).tell_all(tasks::heard(&task));
+        let named = message.files.iter().map(|row| {
+            let (channel, team) = (&message.channel, &task.lane.team);
+            row.clone().named(channel, team, message.label, message.at)
+        });
+        let named: Vec<FileRow> = named.collect();
+        let writes = writes.and(accepted).put_all(&named).put_all(&overheard);
+        let writes = writes.tell_all(tasks::heard(&task));
         let writes = match ConversationEntry::key_of(&task) {
             Some(key) => writes.put_at(&key, &ConversationEntry::Message),
             None => writes,

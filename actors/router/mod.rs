@@ -21,6 +21,7 @@ use crate::{
     channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
+    file::records::FileRow,
     frame::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
     ids::{ChannelId, GrantId, Ids, MAIN, MessageId, TaskId, TopicId},
@@ -135,6 +136,8 @@ pub enum Inbound {
         id: Option<MessageId>,
         /// Another channel that hears of the work.
         notify: Option<ChannelId>,
+        /// What comes with the words. It is the adapter's to see that the sender may name it.
+        files: Vec<FileRow>,
     },
     /// A wish to see the topics.
     TopicList,
@@ -466,8 +469,8 @@ impl Handler<Receive> for Router {
             conversation.speaks(connection);
         }
         match inbound {
-            Inbound::Message { content, topic, id, notify } => {
-                let incoming = Incoming { content, topic, id, notify, team: None };
+            Inbound::Message { content, topic, id, notify, files } => {
+                let incoming = Incoming { content, topic, id, notify, team: None, files };
                 self.receive(&channel, incoming, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),

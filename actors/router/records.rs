@@ -16,6 +16,7 @@ use crate::{
     channel::records::{ChannelRow, DeliveryMark, OutboxRow},
     clock::Timestamp,
     conversation_log::ConversationEntry,
+    file::records::FileRow,
     identities,
     ids::{ChannelId, MessageId, TaskId, TopicId},
     interactions::Interaction,
@@ -32,7 +33,12 @@ use crate::{
 
 /// Where messages and topics hold words.
 pub const TEXTS: &[Texts] = &[
-    Texts { kind: Undecided::KIND, owner: Owner::Main, fields: &["content"], names: &[] },
+    Texts {
+        kind: Undecided::KIND,
+        owner: Owner::Main,
+        fields: &["content", "files/*/name"],
+        names: &[],
+    },
     Texts { kind: Topic::KIND, owner: Owner::Main, fields: &[], names: &["name"] },
 ];
 
@@ -111,6 +117,9 @@ pub struct Undecided {
     /// Another channel that hears of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<ChannelId>,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRow>,
 }
 
 impl Record for Topic {

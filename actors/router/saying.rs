@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{Conversation, Router, conversation::Incoming, gate::Sender};
 use crate::{
     channel::records::ChannelRow,
+    file::records::FileRow,
     frame::{ErrorBody, TopicState},
     identities::Owner,
     ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
@@ -36,6 +37,8 @@ pub struct Say {
     pub id: MessageId,
     /// Another channel that hears of the work. It is the caller's to see that they may name it.
     pub notify: Option<ChannelId>,
+    /// What comes with the words. It is the caller's to see that they may name it.
+    pub files: Vec<FileRow>,
 }
 
 /// A topic that the sender chose.
@@ -91,7 +94,7 @@ impl Router {
         waiter: Waiter,
         ctx: &mut Context<Self>,
     ) -> Result<(), Box<ErrorBody>> {
-        let Say { channel, may_open, owner, sender, content, team, topic, id, notify } = say;
+        let Say { channel, may_open, owner, sender, content, team, topic, id, notify, files } = say;
         let now = self.to.clock.now();
         if may_open && !self.conversations.contains_key(&channel) {
             let row = ChannelRow::new(owner.clone(), now, sender.channel_type.clone());
@@ -121,7 +124,7 @@ impl Router {
             Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
-        let incoming = Incoming { content, topic, id: Some(id), notify, team };
+        let incoming = Incoming { content, topic, id: Some(id), notify, team, files };
         self.receive(&channel, incoming, ctx);
         Ok(())
     }

@@ -6,8 +6,8 @@
 use crate::{
     clock::Timestamp,
     ids::{
-        ApprovalId, ChannelId, CredentialId, MemoryId, MessageId, NoticeId, QuestionId, RunId,
-        TaskId, TeamKey, TeamName, TopicId, TriggerId,
+        ApprovalId, ChannelId, CredentialId, FileId, MemoryId, MessageId, NoticeId, QuestionId,
+        RunId, TaskId, TeamKey, TeamName, TopicId, TriggerId,
     },
 };
 
@@ -195,7 +195,7 @@ macro_rules! texts {
 }
 
 texts! {
-    String ApprovalId ChannelId CredentialId MemoryId MessageId NoticeId QuestionId RunId TaskId TeamName TopicId TriggerId
+    String ApprovalId ChannelId CredentialId FileId MemoryId MessageId NoticeId QuestionId RunId TaskId TeamName TopicId TriggerId
 }
 
 impl Parts for u64 {

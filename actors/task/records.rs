@@ -25,13 +25,13 @@ pub const TEXTS: &[Texts] = &[
     Texts {
         kind: Task::KIND,
         owner: Owner::At("/lane/team"),
-        fields: &["body"],
+        fields: &["body", "files/*/name"],
         names: &["source/topic/name"],
     },
     Texts {
         kind: FinishedTask::KIND,
         owner: Owner::At("/lane/team"),
-        fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
+        fields: &["body", "outcome/text", "outcome/message", "outcome/report", "files/*/name"],
         names: &["source/topic/name"],
     },
 ];
@@ -172,6 +172,7 @@ pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
     let task = decode::<FinishedTask<'_>>(key, value).ok()?.0.into_owned();
     let session = task.lane.session_id(task.generation);
     let mut passages = vec![Passage::new(Part::Asked, task.body)];
+    passages.extend(task.files.into_iter().map(|file| Passage::new(Part::Asked, file.name)));
     if let Some(outcome) = task.outcome {
         let message = outcome.message.filter(|message| !outcome.text.contains(message.as_str()));
         passages.push(Passage::new(Part::Answered, outcome.text));

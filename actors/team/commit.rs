@@ -17,13 +17,14 @@ use crate::{
     briefing::Hindrance,
     budget::{Tally, records as spending},
     channel::records::OutboxWrites,
-    frame::{Body, Frame, Progress},
+    file::FileRef,
+    frame::{Body, Frame, Notification, NotificationKind, Progress},
     history::Fact,
     ids::ApprovalId,
     notice::NoticeKind,
     queue::{Return, parking::Park},
     store::{Numbered, StoreError, records::Writes},
-    task::{Ending, Wait, WaitReason, ending},
+    task::{Ending, Source, Wait, WaitReason, ending},
     tool::Stow,
 };
 
@@ -121,9 +122,9 @@ impl Session {
         }
         let mut writes = self.add_ack(writes);
         let (task, now) = (&self.leased.task, self.cx.now());
-        // Nobody follows work that no message waits for: its end is notified.
+        // Nobody follows work that no message waits for: its end is notified, and so is what it gives.
         let Some((source, message)) = awaited(task) else {
-            return writes;
+            return self.notify_of_files(frames, writes);
         };
         for mut progress in frames {
             progress.task_id = Some(task.id.clone());
@@ -133,6 +134,24 @@ impl Session {
             writes = writes.frame(&source.channel, frame);
         }
         writes
+    }
+
+    /// Tells the person what work gives them that no message of theirs waits for.
+    fn notify_of_files(&self, frames: Vec<Progress>, writes: Writes) -> Writes {
+        let files: Vec<FileRef> = frames.into_iter().flat_map(|frame| frame.files).collect();
+        let task = &self.leased.task;
+        let Some(source) = task.source.as_ref().filter(|_| !files.is_empty()) else {
+            return writes;
+        };
+        let Source { channel, topic, .. } = source.of_what_follows();
+        let (team, now) = (self.cx.name.clone(), self.cx.now());
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let text = format!("[{team}] {}", names.join(", "));
+        let told = Notification {
+            files,
+            ..Notification::new(NotificationKind::Task, team, text, "the history has the rest")
+        };
+        writes.told(&channel, topic, self.turn.label, now, told)
     }
 
     pub(super) fn commit(&mut self, writes: Writes, after: After, ctx: &mut Context<Team>) {

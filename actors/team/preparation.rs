@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     approvals::{desk::Desk, record::Approval},
-    briefing::{Assignment, Brief, Hindrance},
+    briefing::{Assignment, Brief, Handed, Hindrance},
     clock::millis,
     excerpt::READER,
     frame::{Progress, ProgressKind},
@@ -72,7 +72,8 @@ impl Prepared {
             return turn.compact(start, past);
         }
         if self.journal.is_empty() {
-            let mut wants = turn.begin(start, &self.shown);
+            let files = std::mem::take(&mut self.brief.files);
+            let mut wants = turn.begin(start, &self.shown, files);
             if let Some(Want::Record(_, frames)) = wants.first_mut() {
                 // An earlier attempt was cut off before anything of it was written: whoever is acknowledged
                 // may have heard words of it.
@@ -267,14 +268,16 @@ async fn load(
     inbox: bool,
 ) -> Result<Prepared, Unprepared> {
     let (store, now) = (&cx.recipe.store, cx.now());
-    let brief = brief(cx, &task).await?;
-    let history = history_of(cx, &task, known, &brief).await?;
     let journal = if task.redelivered {
         let task = task.clone();
         store.read(move |storage| journal::unfinished_turn(storage, &task)).await?
     } else {
         Vec::new()
     };
+    // A turn that goes on has its files.
+    let handed = if journal.is_empty() { handed(&task) } else { Handed::default() };
+    let brief = brief(cx, &task, handed).await?;
+    let history = history_of(cx, &task, known, &brief).await?;
     let approvals = approvals_of(&journal, store).await?;
     let compacts = task.kind == Kind::Compact;
     // A turn that goes on has been shown what there was.
@@ -379,7 +382,14 @@ async fn history_of(
     read.await
 }
 
-async fn brief(cx: &TeamContext, task: &Task) -> Result<Brief, Unprepared> {
+fn handed(task: &Task) -> Handed {
+    if task.files.is_empty() {
+        return Handed::default();
+    }
+    Handed { files: task.files.clone(), task: Some(task.id.clone()), label: task.label }
+}
+
+async fn brief(cx: &TeamContext, task: &Task, handed: Handed) -> Result<Brief, Unprepared> {
     let assignment = Assignment {
         lane: task.lane.clone(),
         generation: task.generation,
@@ -388,6 +398,7 @@ async fn brief(cx: &TeamContext, task: &Task) -> Result<Brief, Unprepared> {
         options: task.options.clone(),
         inner: task.kind == Kind::Agent,
         reports: task.kind == Kind::Trigger,
+        handed,
     };
     let same = assignment.clone();
     let briefing = cx.recipe.briefing.clone();

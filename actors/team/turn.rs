@@ -9,6 +9,7 @@ use crate::{
     approvals::record::Execution,
     clock::Timestamp,
     engine::{Block, EngineFailure, FixedMessages, Message, Paid, StepReply, ToolOutput},
+    file::FileRef,
     frame::Progress,
     history::{Fact, Origin, Trigger},
     ids::{ApprovalId, CallId, TaskId, TurnId},
@@ -232,8 +233,8 @@ impl Turn {
         Self { conversation: conversation.behind(earlier), ..self }
     }
 
-    /// Begins: `start` is the fact that opens the turn.
-    pub(super) fn begin(&mut self, start: Fact, inbox: &Shown) -> Vec<Want> {
+    /// Begins: `start` is the fact that opens the turn, `files` what its task came with.
+    pub(super) fn begin(&mut self, start: Fact, inbox: &Shown, files: Vec<FileRef>) -> Vec<Want> {
         let origin = match self.task.source.as_ref().and_then(|source| source.message.as_ref()) {
             Some(_) => Origin::Person,
             None => Origin::Task,
@@ -248,12 +249,21 @@ impl Turn {
                 origin: Origin::System,
                 label: inbox.label,
                 task_id: self.task.id.clone(),
+                files: Vec::new(),
             });
         }
-        facts.push(user(&self.task, origin));
+        facts.push(user(&self.task, origin, files.clone()));
+        self.show_files(files);
         let mut wants = vec![Want::Record(facts, Vec::new())];
         wants.extend(self.next_step());
         wants
+    }
+
+    /// Shows what the task came with, behind its words.
+    fn show_files(&mut self, files: Vec<FileRef>) {
+        if !files.is_empty() {
+            self.conversation.push(Message::Files(files), 0);
+        }
     }
 
     pub(super) fn on(&mut self, input: Input) -> Vec<Want> {
@@ -351,7 +361,7 @@ impl Turn {
             let joined = std::mem::take(&mut self.steered);
             let worst = joined.iter().map(|task| task.label).max();
             self.label = self.label.max(worst.unwrap_or_default());
-            let facts = joined.iter().map(|task| user(task, Origin::Steer)).collect();
+            let facts = joined.iter().map(|task| user(task, Origin::Steer, Vec::new())).collect();
             for task in joined {
                 self.conversation.push(Message::User(task.body), self.step);
             }

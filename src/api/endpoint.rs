@@ -55,13 +55,15 @@ pub struct Operation {
     pub recorded: bool,
     /// Its handler reads query and body itself, and takes what others would refuse.
     pub raw: bool,
+    /// Its body is a file, which its handler reads as it comes.
+    pub streamed: bool,
     types: fn(&Self) -> Draft,
 }
 
 impl Operation {
     /// Whether a request has a body; one that has nothing to say may be left out.
     pub fn has_body(&self) -> bool {
-        !self.raw && !matches!(self.method, Method::Get | Method::Delete)
+        !self.raw && !self.streamed && !matches!(self.method, Method::Get | Method::Delete)
     }
 
     /// What its types say.
@@ -139,6 +141,7 @@ where
             scrubbed: false,
             recorded: false,
             raw: false,
+            streamed: false,
             types: described::<R, Q, B>,
         };
         Self { operation, usual_sort: |_| None, types: PhantomData }
@@ -186,6 +189,11 @@ where
 
     pub const fn raw(mut self) -> Self {
         self.operation.raw = true;
+        self
+    }
+
+    pub const fn streamed(mut self) -> Self {
+        self.operation.streamed = true;
         self
     }
 

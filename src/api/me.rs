@@ -1,6 +1,7 @@
 //! The caller's own: channels, their topics, and what was said there.
 
 use hivewright_actors::{
+    file::FileRef,
     frame::{Notification, NotificationKind, TopicState},
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TaskState,
@@ -100,6 +101,9 @@ pub struct ConversationMessage {
     pub seq: u64,
     pub from: String,
     pub text: String,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
     pub state: TaskState,
     /// What the model thought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,6 +134,9 @@ pub enum ConversationBlock {
         duration_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
+        /// What it gave to the person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<FileRef>,
     },
     /// A retry, a wait, a summary.
     Note { text: String },
@@ -178,11 +185,14 @@ pub struct ConversationNotification {
     pub ref_id: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// What the team gives to the person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRef>,
 }
 
 impl ConversationNotification {
     pub fn new(at: u64, told: Notification) -> Self {
-        let Notification { content, team, task_id, status, kind, ref_id, truncated } = told;
-        Self { at, content, team, task_id, status, kind, ref_id, truncated }
+        let Notification { content, team, task_id, status, kind, ref_id, truncated, files } = told;
+        Self { at, content, team, task_id, status, kind, ref_id, truncated, files }
     }
 }

@@ -1,6 +1,7 @@
 //! Messages: words to a team, and what became of them.
 
 use hivewright_actors::{
+    file::MOST_FILES,
     ids::{ChannelId, MessageId, TaskId, TopicId},
     queue::placing::Placement,
     task::{Code, Ending, TaskState, WaitReason},
@@ -28,8 +29,14 @@ pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NewMessage {
-    #[schemars(length(min = 1, max = LONGEST_TASK))]
+    /// May be left out where there are files.
+    #[serde(default)]
+    #[schemars(length(max = LONGEST_TASK))]
     pub content: String,
+    /// What comes with it: ids of files that were taken in before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_FILES))]
+    pub files: Vec<String>,
     /// Without one it is the main team.
     pub team: Option<String>,
     pub topic_id: Option<String>,

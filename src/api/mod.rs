@@ -36,6 +36,7 @@ pub mod doctor;
 pub mod draft;
 pub mod endpoint;
 pub mod events;
+pub mod files;
 pub mod flags;
 pub mod grants;
 pub mod identities;

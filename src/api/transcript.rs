@@ -1,7 +1,8 @@
 //! Transcripts: what was said and done in a session, message by message.
 
 use hivewright_actors::{
-    ids::{CallId, TaskId, TurnId},
+    file::FileRef,
+    ids::{CallId, FileId, TaskId, TurnId},
     usage::Usage,
     words,
 };
@@ -67,10 +68,38 @@ pub enum Block {
     Thinking { thinking: String },
     /// A call of a tool.
     ToolCall { id: CallId, name: String, arguments: Value },
+    /// A file.
+    File {
+        #[serde(rename = "fileId")]
+        file_id: FileId,
+        filename: String,
+        #[serde(rename = "mimeType")]
+        mime_type: String,
+        size: u64,
+        direction: Direction,
+    },
     /// Something that a newer service says. It is read only.
     #[serde(other, skip_serializing)]
     #[schemars(skip)]
     Unknown,
+}
+
+words! {
+    /// Which way a file went.
+    #[schemars(rename = "FileDirection")]
+    pub enum Direction {
+        /// To a team.
+        In = "in",
+        /// To a person.
+        Out = "out",
+    }
+}
+
+impl Block {
+    pub fn file(file: FileRef, direction: Direction) -> Self {
+        let FileRef { id, name, mime, size, .. } = file;
+        Self::File { file_id: id, filename: name, mime_type: mime, size, direction }
+    }
 }
 
 /// What made a message of the model.

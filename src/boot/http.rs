@@ -108,6 +108,7 @@ impl Served {
                 environment: context.environment.clone(),
                 reload: reload.order(),
             },
+            file_store: context.files.clone(),
             days: Arc::new(context.local.clone()),
             backups: Arc::new(Archive(context.clone())),
             started: Instant::now(),
@@ -118,6 +119,7 @@ impl Served {
             ids: context.ids.clone(),
             connections: AtomicU64::new(0),
             secrets: Arc::new(Scrubbers::new(context.vault.clone(), [])),
+            files: context.files.clone(),
         };
         Ok(Self { state, door, login_code: login_code.expose().to_owned() })
     }

@@ -128,6 +128,7 @@ pub struct Service {
     _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
     servers: Servers,
+    _tidying: AbortOnDropHandle<()>,
     _lock: Lock,
 }
 
@@ -169,6 +170,7 @@ impl Service {
         };
         let upkeep = upkeep.start();
         let parts = parts::look(&context, &spine, open_tasks).await;
+        let tidying = actix::spawn(context.files.clone().keep_tidy());
         let gate = Gate::new(&config.server);
         let servers = services.servers.clone();
         let disk = watch_disk(&context)?;
@@ -201,6 +203,7 @@ impl Service {
             _unparking: unparking,
             _upkeep: upkeep,
             servers,
+            _tidying: AbortOnDropHandle::new(tidying),
             _lock: opened.lock,
         })
     }

@@ -30,6 +30,7 @@ use super::{
     vault,
 };
 use crate::{
+    files::FileStore,
     http::metrics::Metrics,
     logging::{self, Level, Secrets, tap::Tap},
     sandbox::{
@@ -48,7 +49,7 @@ use crate::{
         zone::Zone,
     },
     storage::{self, tiers::TieredStorage},
-    system::Randomness,
+    system::{Randomness, WallClock},
     timezone::LocalTime,
     tools::registry,
     transcript::{files::Folder, follower::Follower},
@@ -84,6 +85,8 @@ pub(super) struct Context {
     pub(super) vault: Vault,
     /// What writes transcripts to files, if the settings want it.
     pub(super) transcripts: Option<Arc<Follower>>,
+    /// What people and teams hand each other.
+    pub(super) files: FileStore,
     pub(super) demo: Arc<AtomicBool>,
 }
 
@@ -127,7 +130,7 @@ impl Opened {
             launcher: options.launcher.clone(),
             memory: config.sandbox.memory.0,
             scratch: home.run().join("scratch"),
-            private: vec![home.store(), home.secrets(), home.history()],
+            private: vec![home.store(), home.secrets(), home.history(), home.files()],
         });
         // Whether there is a key is known before anything of the store is changed.
         let keys = vault::keys(&home, &options.environment).await?;
@@ -152,6 +155,15 @@ impl Opened {
         let transcripts = follow(&home, &config, &storage, &secrets);
         let archivist = Archivist::start(storage.clone());
         store.archive_with(archivist, storage.clone());
+        let files = FileStore::open(
+            home.files(),
+            &*storage,
+            store.clone(),
+            Arc::new(WallClock),
+            ids.clone(),
+            live.clone(),
+        )
+        .map_err(|error| machine("the files of conversations cannot be opened", error))?;
         let local = local_time(&config, &options.environment, &mut notices);
         let context = Context {
             home,
@@ -174,6 +186,7 @@ impl Opened {
             boot,
             vault,
             transcripts,
+            files,
             demo: Arc::new(AtomicBool::new(demo)),
         };
         let context = Arc::new(context);

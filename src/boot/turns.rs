@@ -98,7 +98,8 @@ impl Services {
         let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
         let office = Office::new(office_parts(context, spine, &prompts, &ledger));
         let web = Web::default();
-        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
+        let toolbox = tools::send_file::add(options.toolbox, &context.files);
+        let toolbox = self::toolbox(toolbox, spine, &memory, &office, &desk);
         let toolbox = tools::web::add(toolbox, &web);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
@@ -114,6 +115,7 @@ impl Services {
             prompts: prompts.clone(),
             engines: Engines::new(http, options.retry)
                 .with_vault(context.vault.clone())
+                .with_files(context.files.clone())
                 .with_agents(context.sandbox.clone(), options.launcher.clone()),
             toolbox,
             web,
@@ -130,6 +132,7 @@ impl Services {
                 meter: context.metrics.clone(),
             },
             last_caps: last_caps.clone(),
+            files: context.files.clone(),
         });
         let outlook =
             Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };

@@ -58,6 +58,7 @@ pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
         "*",
         "!edit",
         "!write",
+        "!send_file",
         "!@shell",
         "!@triggers",
         "!@trust",

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing},
+    briefing::{Assignment, Brief, BriefError, Briefing, Handed},
     budget::{Caps, Days, Ledger, Spent},
     classifier::Classifier,
     clock::{Clock, Timestamp},
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Sources, Turns, topics::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
+    files::FileStore,
     logging::Secrets,
     mcp::Servers,
     memory::{
@@ -87,6 +88,7 @@ impl AgentRunner for Sessions {
 }
 
 mod cycles;
+mod handing;
 
 struct Place {
     _folder: TempDir,
@@ -99,6 +101,7 @@ struct Place {
     memory: Memory,
     sessions: Arc<Sessions>,
     ledger: Ledger,
+    files: FileStore,
 }
 
 /// A team `scouts` that may use everything, over the offline demo.
@@ -124,6 +127,16 @@ fn place() -> Place {
     let store = bench.store.clone();
     let changes = Changes::new(home.clone(), Arc::new(WallClock), ids, store.clone());
     let ledger = Ledger::default();
+    let files = FileStore::open(
+        home.files(),
+        &*bench.disk,
+        store.clone(),
+        Arc::new(WallClock),
+        Ids::new(Arc::new(Randomness)),
+        Live::new(home.clone(), Environment::fixed([])),
+    )
+    .unwrap();
+    let kept = files.clone();
     let make: Box<dyn Fn(LastCaps) -> Turns> = {
         let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
         let (ledger, sessions) = (ledger.clone(), sessions.clone());
@@ -152,6 +165,7 @@ fn place() -> Place {
                     meter: Arc::new(Unmetered),
                 },
                 last_caps,
+                files: files.clone(),
             })
         })
     };
@@ -167,6 +181,7 @@ fn place() -> Place {
         memory,
         sessions,
         ledger,
+        files: kept,
     };
     place.write("config.yaml", "allowed_tools: [\"*\"]\nmax_steps: 9\n");
     place
@@ -210,6 +225,7 @@ impl Place {
                 ancestors: Vec::new(),
                 options,
                 inner,
+                handed: Handed::default(),
             })
             .await
     }
@@ -626,6 +642,7 @@ fn assignment(team: &str, ancestors: &[&str]) -> Assignment {
         ancestors: ancestors.iter().map(|name| (*name).into()).collect(),
         options: Options::default(),
         inner: false,
+        handed: Handed::default(),
     }
 }
 

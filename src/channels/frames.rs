@@ -20,13 +20,15 @@ const SHOWN: usize = 40;
 pub enum ClientFrame {
     /// Words for a team.
     Message {
-        /// Not blank, without U+0000 and space around it, otherwise as sent.
+        /// Without U+0000 and space around it, otherwise as sent. Blank only where there are files.
         content: String,
         /// The topic, unchecked: the router refuses a wrong one, since it can name the right ones.
         /// What is no string comes as an empty one, which is no topic's id.
         topic_id: Option<String>,
         /// The client's own name for the message, for sending it twice without harm.
         message_id: Option<MessageId>,
+        /// Ids of files that come with it, unchecked.
+        files: Vec<String>,
     },
     /// Asks for the topics of the channel.
     TopicListRequest,
@@ -114,7 +116,19 @@ pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
 
 fn message(mut fields: Map<String, Value>) -> Result<ClientFrame, Refusal> {
     let message_id = message_id(&fields);
-    let Some(content) = fields.remove("content").and_then(content) else {
+    let files: Vec<String> = match fields.remove("files").map(serde_json::from_value) {
+        None => Vec::new(),
+        Some(Ok(files)) => files,
+        Some(Err(_)) => {
+            let error = "`files` must be a list of ids of files";
+            return Err(Refusal {
+                message_id: message_id.ok().flatten(),
+                ..Refusal::new("invalid_frame", error)
+            });
+        }
+    };
+    let content = fields.remove("content").and_then(content);
+    let Some(content) = content.or_else(|| (!files.is_empty()).then(String::new)) else {
         return Err(Refusal {
             message_id: message_id.ok().flatten(),
             ..Refusal::new("missing_content", "missing content field")
@@ -127,6 +141,7 @@ fn message(mut fields: Map<String, Value>) -> Result<ClientFrame, Refusal> {
             _ => String::new(),
         }),
         message_id: message_id?,
+        files,
     })
 }
 

@@ -29,9 +29,10 @@ use hivewright_actors::{
         outbound::Outbound,
         socket::{Closing, Item, Socket},
     },
+    file::records::FileRow,
     frame::ErrorBody,
     identities::Owner,
-    ids::{ChannelId, Ids},
+    ids::{ChannelId, Ids, MessageId},
     router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},
 };
 
@@ -40,7 +41,10 @@ use super::{
     framing::{Framed, LARGEST_FRAME, Verdict, Violation},
 };
 
-use crate::vault::scrubbers::Scrubbers;
+use crate::{
+    files::{self, FileError, FileStore},
+    vault::scrubbers::Scrubbers,
+};
 
 /// How often the client is asked for a sign of life.
 const PING: Duration = Duration::from_secs(20);
@@ -65,6 +69,8 @@ pub struct Door {
     pub connections: AtomicU64,
     /// What must not be seen, of all teams.
     pub secrets: Arc<Scrubbers>,
+    /// What messages may name.
+    pub files: FileStore,
 }
 
 /// Who is at the other end, and how to learn that they may not be any more.
@@ -93,12 +99,14 @@ pub fn upgrade(
         router: door.router.clone(),
         undelivered: door.undelivered.clone(),
         secrets: door.secrets.clone(),
+        files: door.files.clone(),
+        owner: guest.owner.clone(),
         socket: Arc::new(Socket::new(door.connections.fetch_add(1, Ordering::Relaxed) + 1)),
         channel: channel.clone(),
         notify: guest.notify.clone(),
         guest: Some(guest),
         used: false,
-        resuming: None,
+        held: None,
         fragments: None,
         verdict,
         closed: false,
@@ -117,20 +125,37 @@ struct Connection {
     router: Addr<Router>,
     undelivered: Recipient<Undelivered>,
     secrets: Arc<Scrubbers>,
+    files: FileStore,
+    owner: Owner,
     socket: Arc<Socket>,
     channel: ChannelId,
     notify: Option<ChannelId>,
     guest: Option<Guest>,
     /// A message has been sent: it is too late to resume another channel.
     used: bool,
-    /// An earlier channel is being looked up; what comes meanwhile waits.
-    resuming: Option<VecDeque<Result<ClientFrame, Refusal>>>,
+    /// An earlier channel is being looked up, or files are; what comes meanwhile waits.
+    held: Option<VecDeque<Result<ClientFrame, Refusal>>>,
     fragments: Option<Fragments>,
     /// Why the client is not listened to any more.
     verdict: Verdict,
     /// Our close frame was sent: it is the last one, and answers that of the client too.
     closed: bool,
     last_sign: Instant,
+}
+
+/// A message whose files are not known yet.
+struct Said {
+    content: String,
+    topic_id: Option<String>,
+    message_id: Option<MessageId>,
+}
+
+fn refusal_code(error: &FileError) -> &'static str {
+    match error {
+        FileError::Unknown(_) => "unknown_file",
+        FileError::TooMany => "too_many_files",
+        _ => "internal",
+    }
 }
 
 /// The parts of a message that have come so far.
@@ -166,28 +191,27 @@ impl Connection {
         self.say(Inbound::Malformed(error, Some(closing)));
     }
 
-    fn text(&mut self, text: &str) {
+    fn text(&mut self, text: &str, ctx: &mut WebsocketContext<Self>) {
         let frame = frames::parse(text);
-        if let Some(waiting) = &mut self.resuming {
+        if let Some(waiting) = &mut self.held {
             if waiting.len() < HELD_FRAMES {
                 waiting.push_back(frame);
             }
             return;
         }
-        self.frame(frame);
+        self.frame(frame, ctx);
     }
 
-    fn frame(&mut self, frame: Result<ClientFrame, Refusal>) {
+    fn frame(&mut self, frame: Result<ClientFrame, Refusal>, ctx: &mut WebsocketContext<Self>) {
         match frame {
-            Ok(ClientFrame::Message { content, topic_id, message_id }) => {
+            Ok(ClientFrame::Message { content, topic_id, message_id, files }) => {
                 self.used = true;
-                let clean = self.secrets.everything().scrub_known(&content).into_owned();
-                self.say(Inbound::Message {
-                    content: clean,
-                    topic: topic_id,
-                    id: message_id,
-                    notify: self.notify.clone(),
-                });
+                let said = Said { content, topic_id, message_id };
+                if files.is_empty() {
+                    return self.message(said, Vec::new());
+                }
+                self.held = Some(VecDeque::new());
+                self.look_up(said, files, ctx);
             }
             Ok(ClientFrame::TopicListRequest) => self.say(Inbound::TopicList),
             Ok(ClientFrame::Cancel { topic_id, queued }) => {
@@ -203,6 +227,35 @@ impl Connection {
         }
     }
 
+    fn message(&self, said: Said, files: Vec<FileRow>) {
+        let Said { content, topic_id, message_id } = said;
+        let content = files::words(content, &files);
+        self.say(Inbound::Message {
+            content: self.secrets.everything().scrub_known(&content).into_owned(),
+            topic: topic_id,
+            id: message_id,
+            notify: self.notify.clone(),
+            files,
+        });
+    }
+
+    /// Finds the files of a message. What comes meanwhile waits, so that messages keep their order.
+    fn look_up(&self, said: Said, ids: Vec<String>, ctx: &mut WebsocketContext<Self>) {
+        let (files, owner) = (self.files.clone(), self.owner.clone());
+        let found = async move { files.named(&owner, &ids).await };
+        ctx.spawn(found.into_actor(self).map(|found, connection, ctx| {
+            match found {
+                Ok(files) => connection.message(said, files),
+                Err(error) => connection.refuse(Refusal {
+                    code: refusal_code(&error),
+                    error: error.to_string(),
+                    message_id: said.message_id,
+                }),
+            }
+            connection.release_held_frames(ctx);
+        }));
+    }
+
     fn resume(&mut self, channel: Option<ChannelId>, home: bool, last_seq: u64) {
         if self.used {
             return self.refuse(Refusal {
@@ -211,7 +264,7 @@ impl Connection {
                 message_id: None,
             });
         }
-        self.resuming = Some(VecDeque::new());
+        self.held = Some(VecDeque::new());
         self.router.do_send(Resume {
             fresh: self.channel.clone(),
             channel,
@@ -221,18 +274,18 @@ impl Connection {
         });
     }
 
-    /// The question of the channel is settled: what came meanwhile goes in now.
-    fn release_held_frames(&mut self) {
-        let mut waiting = self.resuming.take().unwrap_or_default();
+    /// What was looked up is known: what came meanwhile goes in now.
+    fn release_held_frames(&mut self, ctx: &mut WebsocketContext<Self>) {
+        let mut waiting = self.held.take().unwrap_or_default();
         while let Some(frame) = waiting.pop_front() {
-            self.frame(frame);
-            if let Some(later) = &mut self.resuming {
+            self.frame(frame, ctx);
+            if let Some(later) = &mut self.held {
                 later.append(&mut waiting);
             }
         }
     }
 
-    fn fragment(&mut self, item: Fragment) {
+    fn fragment(&mut self, item: Fragment, ctx: &mut WebsocketContext<Self>) {
         match item {
             Fragment::FirstText(bytes) => {
                 self.fragments = Some(Fragments::Text(BytesMut::from(&bytes[..])));
@@ -243,7 +296,7 @@ impl Connection {
                 self.join(&bytes);
                 match self.fragments.take() {
                     Some(Fragments::Text(bytes)) => match std::str::from_utf8(&bytes) {
-                        Ok(text) => self.text(text),
+                        Ok(text) => self.text(text, ctx),
                         Err(_) => self.bad_text(),
                     },
                     Some(Fragments::Binary) => self.refuse(Refusal::binary_frame()),
@@ -379,11 +432,11 @@ struct Resumed(Option<ChannelId>);
 impl Handler<Resumed> for Connection {
     type Result = ();
 
-    fn handle(&mut self, Resumed(channel): Resumed, _: &mut Self::Context) {
+    fn handle(&mut self, Resumed(channel): Resumed, ctx: &mut Self::Context) {
         if let Some(channel) = channel {
             self.channel = channel;
         }
-        self.release_held_frames();
+        self.release_held_frames(ctx);
     }
 }
 
@@ -422,9 +475,9 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
             return;
         }
         match message {
-            Ok(Message::Text(text)) => self.text(&text),
+            Ok(Message::Text(text)) => self.text(&text, ctx),
             Ok(Message::Binary(_)) => self.refuse(Refusal::binary_frame()),
-            Ok(Message::Continuation(item)) => self.fragment(item),
+            Ok(Message::Continuation(item)) => self.fragment(item, ctx),
             Ok(Message::Ping(data)) => ctx.pong(&data),
             Ok(Message::Pong(_) | Message::Nop) => {}
             Ok(Message::Close(reason)) => {

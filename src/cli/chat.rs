@@ -156,7 +156,8 @@ impl Chat {
     }
 
     fn say(&mut self, content: String) -> Result<(), Failure> {
-        let words = Words { id: message_id()?, content, topic: self.topic.clone() };
+        let (topic, files) = (self.topic.clone(), Vec::new());
+        let words = Words { id: message_id()?, content, topic, files };
         self.open.push(Open { exchange: Exchange::new(&words), transcript: Transcript::default() });
         self.link.say(words);
         Ok(())

@@ -25,6 +25,7 @@ use crate::api::{
 pub(super) async fn run(
     team: &str,
     content: &str,
+    files: Vec<String>,
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -51,6 +52,7 @@ pub(super) async fn ask(
     let words = NewMessage {
         content: content.to_owned(),
         team: Some(team.to_owned()),
+        files,
         ..NewMessage::default()
     };
     let said = follower.service().give(&SEND_MESSAGE, &words).await?;

@@ -119,7 +119,8 @@ mod tests {
     use super::*;
 
     fn exchange() -> Exchange {
-        Exchange::new(&Words { id: "m".into(), content: "hello".into(), topic: None })
+        let files = Vec::new();
+        Exchange::new(&Words { id: "m".into(), content: "hello".into(), topic: None, files })
     }
 
     fn frame(topic: Option<&str>, fields: Value) -> Incoming {

@@ -42,6 +42,8 @@ pub(super) struct Words {
     pub(super) content: String,
     /// The topic, if it is not left to the service.
     pub(super) topic: Option<String>,
+    /// Ids of the files that come with it.
+    pub(super) files: Vec<String>,
 }
 
 impl Words {
@@ -53,6 +55,9 @@ impl Words {
         });
         if let Some(topic) = &self.topic {
             frame["topic_id"] = json!(topic);
+        }
+        if !self.files.is_empty() {
+            frame["files"] = json!(self.files);
         }
         frame
     }
@@ -207,7 +212,7 @@ mod tests {
     }
 
     fn words(id: &str) -> Words {
-        Words { id: id.into(), content: "hello".into(), topic: None }
+        Words { id: id.into(), content: "hello".into(), topic: None, files: Vec::new() }
     }
 
     fn said(id: &str) -> Value {

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     io::{self, Read},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -19,8 +20,11 @@ use super::{
     failure::{Exit, Failure},
     line::Words,
     link::{Event, Link},
+    service::Service,
     transcript::{Print, plain},
 };
+
+use crate::api::files::NewFile;
 
 /// Say one thing to a team, and print the answer and the results of the work that it leads to
 ///
@@ -29,6 +33,7 @@ use super::{
 #[command(after_help = "Examples:\n  \
     hivewright send \"What is new?\"\n  \
     hivewright send \"What have you found?\" --team research\n  \
+    hivewright send \"What is in it?\" --file report.pdf\n  \
     git log -5 | hivewright send - --wait 60")]
 pub(super) struct Arguments {
     /// What to say; `-` reads it from standard input
@@ -39,23 +44,29 @@ pub(super) struct Arguments {
     /// The topic to say it in, by its id; otherwise the service finds one
     #[arg(long, value_name = "ID")]
     pub(super) topic: Option<String>,
+    /// A file to send with it; may be given several times
+    #[arg(long = "file", value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
     /// Give up waiting after so many seconds; the work goes on
     #[arg(long, value_name = "SECONDS")]
     pub(super) wait: Option<u64>,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let Arguments { text, team, topic, wait } = arguments;
+    let Arguments { text, team, topic, files, wait } = arguments;
     let content = words(text).await?;
     // The task that the message became, for whoever stops waiting.
     let task = RefCell::new(None);
     let answering = async {
+        let files = upload(&files, context).await?;
         match team.filter(|team| team != MAIN) {
             Some(_) if topic.is_some() => {
                 Err(Failure::usage("only the main team works in topics; leave `--topic` out"))
             }
-            Some(team) => errand::run(&team, &content, &task, context).await,
-            None => answer(Words { id: message_id()?, content, topic }, &task, context).await,
+            Some(team) => errand::run(&team, &content, files, &task, context).await,
+            None => {
+                answer(Words { id: message_id()?, content, topic, files }, &task, context).await
+            }
         }
     };
     let limited = async {
@@ -70,6 +81,28 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         ended = limited => ended,
         _ = tokio::signal::ctrl_c() => Err(interrupted(task.borrow().as_deref(), context)),
     }
+}
+
+/// Gives files to the service, for a message to name.
+async fn upload(files: &[PathBuf], context: &Context) -> Result<Vec<String>, Failure> {
+    let mut ids = Vec::new();
+    if files.is_empty() {
+        return Ok(ids);
+    }
+    let service = Service::find(context)?;
+    for path in files {
+        let unreadable =
+            |error| Failure::system(format!("`{}` cannot be read", path.display()), error);
+        let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        let found = file.metadata().await.map_err(unreadable)?;
+        if !found.is_file() {
+            return Err(Failure::usage(format!("`{}` is not a file", path.display())));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let kept = service.upload(&NewFile { name: Some(name) }, file, found.len()).await?;
+        ids.push(kept.data()?.id.to_string());
+    }
+    Ok(ids)
 }
 
 fn too_late(seconds: u64, task: Option<&str>, context: &Context) -> Failure {

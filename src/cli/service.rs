@@ -3,6 +3,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use clap::Args;
+use hivewright_actors::file::FileRef;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
+        files::{NewFile, UPLOAD_FILE},
         monitoring::SHOW_READINESS,
         reply::Readable,
     },
@@ -26,6 +28,8 @@ use crate::{
 pub(super) const MOST_ROWS: usize = 200;
 /// Nothing that is asked here takes longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A file may be long, and the way to the service slow.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Connections to the same machine are made at once or never.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -106,6 +110,21 @@ impl Service {
             request = request.json(body);
         }
         Ok(Answer::at(R::PLACE, self.ask(request).await?))
+    }
+
+    /// Gives the service a file.
+    pub(super) async fn upload(
+        &self,
+        named: &NewFile,
+        file: tokio::fs::File,
+        length: u64,
+    ) -> Result<Answer<FileRef>, Failure> {
+        let request = self
+            .request(Method::POST, UPLOAD_FILE.path, pairs(named))
+            .header(header::CONTENT_LENGTH, length)
+            .body(file);
+        let answer = self.send(request.timeout(UPLOAD_PATIENCE)).await?;
+        Ok(Answer::new(self.document(answer).await?))
     }
 
     /// Calls an endpoint that needs nothing but its path.
@@ -256,6 +275,10 @@ impl Service {
     /// Asks for the whole of a document.
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
         let answer = self.send(request.timeout(PATIENCE)).await?;
+        self.document(answer).await
+    }
+
+    async fn document(&self, answer: Response) -> Result<Value, Failure> {
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(Value::Null);
         }

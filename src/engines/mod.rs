@@ -16,6 +16,7 @@ use hivewright_actors::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    files::FileStore,
     sandbox::process::Sandbox,
     scrub::Mask,
     settings::{
@@ -77,6 +78,8 @@ pub struct Engines {
     /// Where command-line agents run.
     harness: Option<Arc<Harness>>,
     installations: Installations,
+    /// What people attach.
+    files: Option<FileStore>,
 }
 
 impl Engines {
@@ -89,6 +92,7 @@ impl Engines {
             vault: Vault::absent(),
             harness: None,
             installations: Installations::default(),
+            files: None,
         }
     }
 
@@ -97,6 +101,11 @@ impl Engines {
         let retry = Arc::clone(&self.retry);
         let harness = Arc::new(Harness::new(sandbox, self.http.clone(), retry, bridge));
         Self { harness: Some(harness), ..self }
+    }
+
+    /// The same, for models that are shown the pictures among these files.
+    pub fn with_files(self, files: FileStore) -> Self {
+        Self { files: Some(files), ..self }
     }
 
     /// The same, for teams whose secrets are in this vault.
@@ -123,7 +132,7 @@ impl Engines {
         chosen: &Profile,
         native: Arc<dyn Engine>,
     ) -> Result<Arc<dyn Engine>, String> {
-        speaks(sdk, choice)?;
+        speaks(sdk, chosen)?;
         let program: Arc<dyn Program> = match sdk {
             Sdk::Native => return Ok(native),
             Sdk::Claude => Arc::new(claude::Claude),
@@ -214,7 +223,8 @@ impl Engines {
     ) -> Result<NativeEngine, UnknownProfile> {
         let links = self.links(profiles, choice, max_output_tokens)?;
         let scrubbers = Scrubbers::new(self.vault.clone(), keys(&links));
-        Ok(NativeEngine::new(self.http.clone(), Arc::clone(&self.retry), links, scrubbers))
+        let (http, retry) = (self.http.clone(), Arc::clone(&self.retry));
+        Ok(NativeEngine::new(http, retry, links, scrubbers, self.files.clone()))
     }
 
     /// The chosen profile and its fallbacks, with the models that they are asked for.
@@ -257,7 +267,8 @@ impl Engines {
 /// Whether an engine speaks the format of a profile. The error says that it does not.
 pub fn speaks(sdk: Sdk, profile: &Profile) -> Result<(), String> {
     let speaks = match sdk {
-        Sdk::Native | Sdk::Pi => true,
+        // Which format an agent of the protocol speaks only its operator knows.
+        Sdk::Native | Sdk::Pi | Sdk::Acp => true,
         Sdk::Claude => profile.provider != Provider::OpenAi,
         Sdk::Codex => profile.provider != Provider::Anthropic,
     };

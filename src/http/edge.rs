@@ -20,6 +20,8 @@ use super::{
     record,
 };
 
+use crate::api::files::UPLOAD_FILE;
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The name of a request, in its answer and in the log.
@@ -80,9 +82,9 @@ fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>
     if headers.len() > MOST_HEADERS || lengths.sum::<usize>() > LONGEST_HEADER {
         return Err(ApiError::header_too_large());
     }
-    // Each webhook has a limit of its own, which it checks once it knows its caller.
-    let is_hook = request.path().starts_with("/hooks/");
-    if !is_hook && declared_length(headers).is_some_and(|length| length > LONGEST_BODY as u64) {
+    // Each webhook has a limit of its own, which it checks once it knows its caller; so have files.
+    let has_own = request.path().starts_with("/hooks/") || request.path() == UPLOAD_FILE.path;
+    if !has_own && declared_length(headers).is_some_and(|length| length > LONGEST_BODY as u64) {
         return Err(ApiError::too_large(LONGEST_BODY));
     }
     connections::check(request, &state.access.gate)?;

@@ -97,7 +97,10 @@ pub(super) async fn pass<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let state = request.app_data::<web::Data<State>>().cloned();
-    let (Some(state), true) = (state, request.headers().contains_key(KEY)) else {
+    // A file that comes twice is kept twice, and goes by itself where no message names it.
+    let is_streamed = operation(request.request()).is_some_and(|operation| operation.streamed);
+    let is_keyed = request.headers().contains_key(KEY) && !is_streamed;
+    let (Some(state), true) = (state, is_keyed) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };
     // Whoever may not ask is told so by the route itself.

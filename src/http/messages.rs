@@ -36,7 +36,10 @@ use super::{
     error::*,
     tasks::giving::{check_words, source_channel},
 };
-use crate::api::{endpoint::*, messages::*, reply::*, scope::Scope};
+use crate::{
+    api::{endpoint::*, messages::*, reply::*, scope::Scope},
+    files,
+};
 
 /// A team that has not decided by then what it does with a message lets it wait.
 const PLACED_WITHIN: Duration = Duration::from_millis(500);
@@ -114,7 +117,10 @@ pub(super) async fn send(
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
-    check_words("content", &words.content)?;
+    let files = state.file_store.named(&upgrade.principal.owner(), &words.files).await;
+    let files = files.map_err(|error| ApiError::from(error).about("files"))?;
+    let content = files::words(words.content, &files);
+    check_words("content", &content)?;
     if words.topic_id.is_some() && words.topic.is_some() {
         let reason = "name the topic by `topic_id` or by `topic`, not by both";
         return Err(ApiError::invalid_field("topic", reason));
@@ -124,7 +130,8 @@ pub(super) async fn send(
     let notify = source_channel(&state, &upgrade.principal, &request).await?;
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
-    let team = other_team(&state, &upgrade, &words)?;
+    let topic = words.topic_id.map(Wanted::Id).or(words.topic.map(Wanted::Name));
+    let team = other_team(&state, &upgrade, words.team.as_deref(), topic.is_some())?;
     let message = state.org().ids.message();
     let own = match upgrade.channel_type {
         ChannelType::Cli => "cli".into(),
@@ -138,17 +145,17 @@ pub(super) async fn send(
     if sender.channel_type == ChannelType::Ws {
         sender.channel_type = ChannelType::Api;
     }
-    let topic = words.topic_id.map(Wanted::Id);
     let say = Say {
         may_open: channel == own,
         channel: channel.clone(),
         owner: upgrade.principal.owner(),
         sender,
-        content: state.secrets.scrub_known(words.content.trim()),
+        content: state.secrets.scrub_known(content.trim()),
         team,
-        topic: topic.or(words.topic.map(Wanted::Name)),
+        topic,
         id: message.clone(),
         notify,
+        files,
     };
     let said = ask(&state.spine.router, say).await?.map_err(refused)?;
     let saying::Accepted { task, reply, .. } = said;
@@ -170,14 +177,19 @@ pub(super) async fn send(
 }
 
 /// Another team than the main one that words are for, which only operators may talk to.
-fn other_team(state: &State, upgrade: &Upgrade, words: &NewMessage) -> ApiResult<Option<TeamKey>> {
-    let Some(name) = words.team.as_deref().filter(|name| *name != MAIN) else {
+fn other_team(
+    state: &State,
+    upgrade: &Upgrade,
+    team: Option<&str>,
+    has_topic: bool,
+) -> ApiResult<Option<TeamKey>> {
+    let Some(name) = team.filter(|name| *name != MAIN) else {
         return Ok(None);
     };
     if !upgrade.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
-    if words.topic_id.is_some() || words.topic.is_some() {
+    if has_topic {
         let reason = "only the main team works in topics";
         return Err(ApiError::invalid_field("topic", reason));
     }

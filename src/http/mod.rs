@@ -29,6 +29,7 @@ mod doctor;
 pub mod edge;
 pub mod error;
 mod events;
+mod files;
 mod health;
 pub mod idempotency;
 mod identities;
@@ -86,6 +87,7 @@ use route_table::table;
 use crate::{
     api::teams::Equipment,
     channels::discord::standing::Standing as Discord,
+    files::FileStore,
     logging::Secrets,
     mcp::Servers,
     memory::Memory,
@@ -192,6 +194,8 @@ pub struct State {
     /// What no answer shows.
     pub secrets: Secrets,
     pub files: Files,
+    /// What people and teams hand each other.
+    pub file_store: FileStore,
     pub days: Arc<dyn Days>,
     pub backups: Arc<dyn Backups>,
     pub started: Instant,

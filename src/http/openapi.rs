@@ -52,7 +52,7 @@ never stands in a URL.
 
 **Repeating.** `Idempotency-Key` on a POST makes a repeat within 24 hours return the first answer.
 
-**Limits.** A body has at most 1 MiB. A credential has 3,000 requests a minute, and 64 at once.";
+**Limits.** A body has at most 1 MiB, but for files. A credential has 3,000 requests a minute, and 64 at once.";
 
 /// A text that does not change while the program runs. It holds no secret that the length of its
 /// compressed form could give away.
@@ -193,7 +193,7 @@ fn refusals(path: &str, method: &Method, operation: &Operation, draft: &Draft) -
         all.extend(WITH_BODY);
     }
     // Another body under an `Idempotency-Key`.
-    if *method == Method::POST && path.starts_with("/api/") {
+    if *method == Method::POST && path.starts_with("/api/") && !operation.streamed {
         all.insert(409);
     }
     all.extend(operation.refusals);
@@ -257,6 +257,11 @@ fn describe(
         described["requestBody"] =
             json!({"content": {JSON: content}, "required": draft.needs_body});
     }
+    if operation.streamed {
+        let file = json!({"schema": {"type": "string", "format": "binary"}});
+        described["requestBody"] =
+            json!({"content": {"application/octet-stream": file}, "required": true});
+    }
     described["security"] = match operation.needs {
         Needs::Nothing => json!([]),
         Needs::Login => json!([{"token": []}, {"session": []}]),
@@ -316,7 +321,7 @@ fn parameters(path: &str, method: &Method, operation: &Operation, draft: &Draft)
     let of_page = page::fields(operation.sorts);
     let of_page = page::FIELDS.iter().filter_map(|name| Some((name, of_page.get(*name)?)));
     all.extend(of_page.map(|(name, schema)| in_query(name, schema)));
-    if *method == Method::POST && path.starts_with("/api/") {
+    if *method == Method::POST && path.starts_with("/api/") && !operation.streamed {
         all.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "A repeat under the same key within 24 hours returns the first answer.",

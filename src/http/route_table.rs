@@ -1,7 +1,7 @@
 //! The table of all routes: which handler answers which endpoint.
 
 use super::{
-    approvals, audit, backups, changes, channels, config, doctor, events, health, identities,
+    approvals, audit, backups, changes, channels, config, doctor, events, files, health, identities,
     inbox, jobs, logs, mcp, me, memories, messages, metrics, openapi, overview, page, policies,
     questions,
     routes::{Resource, on},
@@ -48,6 +48,8 @@ fn of_access() -> Vec<Resource> {
 /// Teams, what they do, and what they know.
 fn of_work() -> Vec<Resource> {
     vec![
+        on(&api::files::UPLOAD_FILE, files::upload),
+        on(&api::files::DOWNLOAD_FILE, files::download),
         on(&api::triggers::LIST_TRIGGERS, triggers::list),
         on(&api::triggers::CREATE_TRIGGER, triggers::create),
         on(&api::triggers::PREVIEW_TRIGGER, triggers::look),

@@ -1,9 +1,13 @@
 //! Model APIs: one request to one of them, from the conversation to the answer or a failure.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
+    file::FileRef,
     task::Code,
     thinking::Thinking,
     tool::{Args, ToolSpec, specs::ToolSpecs},
@@ -40,9 +44,41 @@ pub(crate) struct Ask<'a> {
     /// The turns before this one, oldest first.
     pub(crate) earlier: &'a [Arc<FixedMessages>],
     pub(crate) messages: &'a [Message],
+    pub(crate) pictures: &'a Pictures,
     pub(crate) thinking: Option<Thinking>,
     /// Fields that this server is known to refuse.
     pub(crate) without: LeftOut,
+}
+
+/// The pictures that a model is shown. All other files are told by their lines.
+#[derive(Debug, Default)]
+pub(crate) struct Pictures {
+    /// In base64, by digest.
+    pub(crate) encoded: HashMap<String, String>,
+    /// The first of the earlier turns whose pictures are shown.
+    pub(crate) from: usize,
+}
+
+impl Pictures {
+    /// A file as a picture, if it is shown as one.
+    fn of(&self, file: &FileRef) -> Option<&str> {
+        self.encoded.get(&file.digest).filter(|_| file.is_picture()).map(String::as_str)
+    }
+
+    /// A turn has pictures that are shown.
+    fn has_of(&self, turn: &[Message]) -> bool {
+        let mut files = turn.iter().flat_map(|message| match message {
+            Message::Files(files) => files.as_slice(),
+            _ => &[],
+        });
+        files.any(|file| self.of(file).is_some())
+    }
+}
+
+/// The names of a wire format, with and without pictures.
+struct Format {
+    plain: &'static str,
+    pictures: &'static str,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,12 +190,17 @@ struct Messages {
 impl Messages {
     fn new<T: Serialize>(
         ask: &Ask<'_>,
-        format: &'static str,
-        make: impl Fn(&[Message]) -> Vec<T>,
+        format: &Format,
+        make: impl Fn(&[Message], &Pictures) -> Vec<T>,
         own: Vec<T>,
     ) -> Result<Self, Fault> {
-        let turns = ask.earlier.iter();
-        let turns = turns.map(|turn| turn.rendered.get(format, || to_raw_value(&make(turn))));
+        let none = Pictures::default();
+        let turns = ask.earlier.iter().enumerate().map(|(place, turn)| {
+            let is_seen = place >= ask.pictures.from && ask.pictures.has_of(turn);
+            let (name, pictures) =
+                if is_seen { (format.pictures, ask.pictures) } else { (format.plain, &none) };
+            turn.rendered.get(name, || to_raw_value(&make(turn, pictures)))
+        });
         let earlier = turns.collect::<Result<_, _>>().map_err(unwritable)?;
         Ok(Self { earlier, marker: "", own: to_raw_value(&own).map_err(unwritable)? })
     }

@@ -142,6 +142,12 @@ settings! {
         /// What one workspace may hold.
         #[range(mib(1)..=gib(1024))]
         workspace: Size = gib(2),
+        /// One file that a person attaches or a team sends.
+        #[range(mib(1)..=gib(1))]
+        file: Size = mib(25),
+        /// All files that one person attached, or that one team sent, as long as they are kept.
+        #[range(mib(1)..=gib(1024))]
+        files: Size = gib(1),
         /// With less than this free on the disk no new work is taken in (`disk_full`), and no team may take
         /// it. At twice as much you are warned.
         #[range(mib(16)..=gib(1024))]

@@ -68,6 +68,8 @@ places! {
     /// Transcripts of all sessions.
     history: run / "history",
     teams: run / "teams",
+    /// What is in the files of conversations.
+    files: run / "files",
     /// What teams left that are gone.
     trash: run / "trash",
     /// Where commands of this machine look up how to reach the service.
@@ -128,6 +130,7 @@ impl Home {
             self.secrets(),
             self.store(),
             self.teams(),
+            self.files(),
             self.backups(),
             self.history(),
             self.trash(),

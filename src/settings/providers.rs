@@ -91,6 +91,8 @@ settings! {
         /// Profiles that are tried when this one fails, in order.
         #[example("[local]")]
         fallbacks: Vec<String> = Vec::new(),
+        /// The model sees: pictures that people attach are shown to it. Absent: models of Anthropic do.
+        pictures: bool = provider == Provider::Anthropic,
         /// Requests at the same time.
         #[range(1..=10_000)]
         max_concurrency: usize = 128,
@@ -110,6 +112,7 @@ impl Profile {
             name: name.to_owned(),
             provider,
             model: provider.default_model().to_owned(),
+            pictures: provider == Provider::Anthropic,
             ..Self::default()
         }
     }

@@ -65,6 +65,7 @@ impl Home {
             backups: run.join("backups"),
             folders: vec![
                 ("teams", run.join("teams")),
+                ("files", run.join("files")),
                 ("config", data.join("config")),
                 ("rules", data.join("rules")),
                 ("skills", data.join("skills")),

@@ -6,13 +6,14 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use hivewright_actors::{
+    file::FileRef,
     ids::CallId,
     policy::caution::Caution,
     task::Label,
@@ -134,6 +135,8 @@ pub struct ToolContext {
     pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
+    /// What the call gives to the person.
+    pub(super) given: Arc<Mutex<Vec<FileRef>>>,
 }
 
 impl Deref for ToolContext {
@@ -155,6 +158,11 @@ impl ToolContext {
         if label == Label::Untrusted {
             self.taints.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Gives a file to the person.
+    pub(super) fn give(&self, file: FileRef) {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).push(file);
     }
 
     /// Whether the call may use this place, which it holds open: the guard of all that it opens.

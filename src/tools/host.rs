@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -12,6 +12,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     approvals::grants,
+    file::FileRef,
     ids::CallId,
     policy::{By, Decision, Subject},
     store::records::Writes,
@@ -262,14 +263,20 @@ impl Toolset for TeamTools {
         Box::pin(async move {
             let started = Instant::now();
             let taints = Arc::new(AtomicBool::new(false));
+            let given = Arc::<Mutex<Vec<FileRef>>>::default();
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match ready {
-                Ok(ready) => ready.run(call.id, &cx, &grant, &pools, taints.clone()).await,
+                Ok(ready) => {
+                    let told = Told { taints: taints.clone(), given: Arc::clone(&given) };
+                    ready.run(call.id, &cx, &grant, &pools, told).await
+                }
                 Err(error) => Err(error),
             };
             let mut reply = reply(result, &grant);
             reply.taints = taints.load(Ordering::Relaxed);
+            reply.files =
+                std::mem::take(&mut *given.lock().unwrap_or_else(PoisonError::into_inner));
             let elapsed = started.elapsed();
             match reply.fault {
                 None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),
@@ -361,7 +368,13 @@ fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
     };
     let scrubber = grant.secrets.of(&grant.team);
     let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
-    ToolReply { content, fault, truncated, taints: false, rule }
+    ToolReply { content, fault, truncated, rule, ..ToolReply::default() }
+}
+
+/// What a call says beside its answer.
+struct Told {
+    taints: Arc<AtomicBool>,
+    given: Arc<Mutex<Vec<FileRef>>>,
 }
 
 /// A call that only waits for its place.
@@ -380,7 +393,7 @@ impl Ready {
         cx: &CallContext,
         grant: &Grant,
         pools: &Pools,
-        taints: Arc<AtomicBool>,
+        Told { taints, given }: Told,
     ) -> Result<String, ToolError> {
         let about = self.tool.about();
         let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
@@ -393,6 +406,7 @@ impl Ready {
             grant: grant.clone(),
             opening: self.opening.map(Arc::new),
             taints,
+            given,
         };
         let task = tokio::spawn(self.tool.call(args, context).in_current_span());
         let running = Running {

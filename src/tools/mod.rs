@@ -27,6 +27,7 @@ pub mod reach;
 mod read;
 pub(crate) mod registry;
 mod secrets;
+pub mod send_file;
 #[cfg(test)]
 mod tests;
 mod told;

@@ -2,7 +2,7 @@
 
 use super::{
     about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, mcp, memory, org,
-    read, triggers, trust, use_skill, vault, web, write,
+    read, send_file, triggers, trust, use_skill, vault, web, write,
 };
 use crate::settings::tool_groups;
 
@@ -18,6 +18,7 @@ const BUILT_IN: &[About] = &[
 
 /// Tools that have no folder of their family.
 const SINGLE: &[About] = &[
+    send_file::SendFile::ABOUT,
     ask_operator::AskOperator::ABOUT,
     use_skill::UseSkill::ABOUT,
     agent::Agent::ABOUT,
@@ -90,7 +91,10 @@ mod tests {
     #[test]
     fn a_group_stands_for_its_tools_and_for_itself_before_it_has_any() {
         assert_eq!(members("@shell").unwrap(), ["bash"]);
-        assert_eq!(members("@files").unwrap(), ["edit", "glob", "grep", "read", "write"]);
+        assert_eq!(
+            members("@files").unwrap(),
+            ["edit", "glob", "grep", "read", "write", "send_file"]
+        );
         assert_eq!(members("@subagents").unwrap(), ["agent.*"]);
         assert_eq!(members("@browser").unwrap(), ["@browser"]);
         assert_eq!(members("@everything"), None);

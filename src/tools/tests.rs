@@ -160,7 +160,7 @@ fn context() -> CallContext {
 }
 
 fn ok(content: impl Into<String>) -> ToolReply {
-    ToolReply { content: content.into(), fault: None, truncated: false, taints: false, rule: None }
+    ToolReply { content: content.into(), ..ToolReply::default() }
 }
 
 /// A tool that does as it is told, to see what the host makes of it.

@@ -6,6 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     conversation_log::{ConversationEntry, EntryKey},
     excerpt,
+    file::FileRef,
     frame::PREVIEW,
     history::{Fact, HistoryEvent, Idle, Meta, Origin},
     ids::{CallId, TaskId, TurnId},
@@ -106,6 +107,7 @@ enum Step {
         ok: bool,
         duration_ms: u64,
         result: String,
+        files: Vec<FileRef>,
     },
 }
 
@@ -171,8 +173,8 @@ impl Turns {
             }
             Step::Thinking(text) => done.thinking.push(text),
             Step::Block(block) => done.add(block),
-            Step::Result { call, ok, duration_ms, result } => {
-                done.settle(&call, ok, duration_ms, result);
+            Step::Result { call, ok, duration_ms, result, files } => {
+                done.settle(&call, ok, duration_ms, (result, files));
             }
         }
     }
@@ -194,6 +196,7 @@ impl Turns {
             seq,
             from: task.from,
             text: task.body,
+            files: task.files,
             state,
             thinking: (!thinking.is_empty()).then(|| thinking.join("\n\n")),
             blocks,
@@ -213,13 +216,21 @@ impl Done {
         }
     }
 
-    fn settle(&mut self, call: &CallId, is_ok: bool, took: u64, said: String) {
+    fn settle(
+        &mut self,
+        call: &CallId,
+        is_ok: bool,
+        took: u64,
+        (said, given): (String, Vec<FileRef>),
+    ) {
         for block in &mut self.blocks {
-            if let ConversationBlock::ToolCall { call_id, ok, duration_ms, result, .. } = block
+            if let ConversationBlock::ToolCall { call_id, ok, duration_ms, result, files, .. } =
+                block
                 && call_id == call
                 && ok.is_none()
             {
                 (*ok, *duration_ms, *result) = (Some(is_ok), Some(took), Some(said));
+                *files = given;
                 return;
             }
         }
@@ -245,8 +256,10 @@ fn step(fact: Fact, depth: Depth) -> Option<Step> {
             ok: None,
             duration_ms: None,
             result: None,
+            files: Vec::new(),
         })),
-        Fact::ToolResult { id, content, fault, duration_ms, .. } => Some(Step::Result {
+        Fact::ToolResult { id, content, fault, duration_ms, files, .. } => Some(Step::Result {
+            files,
             call: id,
             ok: fault.is_none(),
             duration_ms,

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use hivewright_actors::{
     clock::Timestamp,
+    file::FileRef,
     history::{Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY},
     ids::{TaskId, TurnId},
 };
 
-use crate::api::transcript::{Answers, Block, Message, Meta, Role};
+use crate::api::transcript::{Answers, Block, Direction, Message, Meta, Role};
 
 /// Turns events into messages as they come. Turns may interleave; one of them runs at a time, so that messages come in the
 /// order in which they began, and none is open where a turn has ended.
@@ -50,13 +51,14 @@ impl Merge {
                     self.tell(&id, Some((told, idle.words())));
                 }
             }
-            Fact::User { text, from, origin, task_id, .. } => {
+            Fact::User { text, from, origin, task_id, files, .. } => {
                 let role = match origin {
                     Origin::System => Role::System,
                     Origin::Person | Origin::Task | Origin::Steer => Role::User,
                 };
                 let told = Message { task_id: Some(task_id), role, from: Some(from), ..blank };
                 self.tell(&id, Some((told, text)));
+                self.attach(files, Direction::In);
             }
             Fact::AssistantText { text, .. } => {
                 let content = turn.speaking(&mut self.done, blank);
@@ -78,7 +80,16 @@ impl Merge {
                 // The journal has what a step cost before its calls.
                 turn.calling(blank).push(Block::ToolCall { id, name, arguments: args });
             }
-            Fact::ToolResult { id: call, name, content, fault, duration_ms, truncated, .. } => {
+            Fact::ToolResult {
+                id: call,
+                name,
+                content,
+                fault,
+                duration_ms,
+                truncated,
+                files,
+                ..
+            } => {
                 let answers = Answers {
                     tool_call_id: call,
                     tool_name: name,
@@ -88,6 +99,7 @@ impl Merge {
                 };
                 let told = Message { role: Role::ToolResult, answers: Some(answers), ..blank };
                 self.tell(&id, Some((told, content)));
+                self.attach(files, Direction::Out);
             }
             Fact::Meta(Remark::Usage { model, usage, stop_reason, .. }) => {
                 if let Some(message) = &mut turn.open {
@@ -126,6 +138,14 @@ impl Merge {
         let told =
             told.map(|(message, text)| Message { content: vec![Block::Text { text }], ..message });
         self.done.extend(told);
+    }
+
+    /// Adds files to what was just told.
+    fn attach(&mut self, files: Vec<FileRef>, direction: Direction) {
+        let blocks = files.into_iter().map(|file| Block::file(file, direction));
+        if let Some(told) = self.done.last_mut() {
+            told.content.extend(blocks);
+        }
     }
 
     /// The messages that are over, oldest first.
@@ -236,7 +256,9 @@ fn group_turn(messages: Vec<Message>) -> Vec<Message> {
                     match block {
                         Block::Thinking { thinking: words } => thinking.push(words),
                         Block::Text { text: words } => text.push(words),
-                        call @ (Block::ToolCall { .. } | Block::Unknown) => calls.push(call),
+                        call @ (Block::ToolCall { .. } | Block::File { .. } | Block::Unknown) => {
+                            calls.push(call);
+                        }
                     }
                 }
                 match &mut answer {
@@ -278,13 +300,19 @@ fn added(first: Option<Meta>, second: Option<Meta>) -> Option<Meta> {
     Some(Meta { usage, ..second.clone() })
 }
 
-/// Only what people and the model said to each other, as one text each.
+/// Only what people and the model said to each other, as one text each, with their files.
 pub fn simple(messages: Vec<Message>) -> Vec<Message> {
+    // What tools gave to the person is told with the words that follow.
+    let mut given = Vec::new();
     let spoken = messages.into_iter().filter_map(|message| {
         let text = message.text();
+        let is_file = |block: &&Block| matches!(block, Block::File { .. });
+        given.extend(message.content.iter().filter(is_file).cloned());
         let speaks = matches!(message.role, Role::User | Role::Assistant);
-        (speaks && !text.is_empty())
-            .then(|| Message { content: vec![Block::Text { text }], ..message })
+        (speaks && !text.is_empty()).then(|| {
+            let content = [vec![Block::Text { text }], std::mem::take(&mut given)].concat();
+            Message { content, ..message }
+        })
     });
     spoken.collect()
 }
@@ -323,6 +351,7 @@ mod tests {
             origin: Origin::Person,
             label: Label::Trusted,
             task_id: "task-1".into(),
+            files: Vec::new(),
         }
     }
 
@@ -366,6 +395,7 @@ mod tests {
             taints: false,
             rule: None,
             approved: false,
+            files: Vec::new(),
         }
     }
 
@@ -403,6 +433,7 @@ mod tests {
             Block::Text { text } => text.clone(),
             Block::Thinking { thinking } => format!("({thinking})"),
             Block::ToolCall { id, .. } => format!("{id}()"),
+            Block::File { filename, .. } => format!("<{filename}>"),
             Block::Unknown => String::new(),
         };
         let line = |message: &Message| {

@@ -13,7 +13,7 @@ use hivewright_actors::{
 use super::merge::{self, Merge};
 use crate::api::{
     sessions::{HistoryFilter, Layout, View},
-    transcript::{Block, Message, Role},
+    transcript::{Block, Direction, Message, Role},
 };
 
 /// No page is made of more events than this.
@@ -61,7 +61,9 @@ fn pending(task: Task, last: u64, running: &TurnPlace) -> Message {
         task_id: Some(task.id),
         role: Role::User,
         timestamp: running.started_at.0,
-        content: vec![Block::Text { text: task.body }],
+        content: std::iter::once(Block::Text { text: task.body })
+            .chain(task.files.into_iter().map(|file| Block::file(file, Direction::In)))
+            .collect(),
         from: Some(task.from),
         pending: true,
         meta: None,

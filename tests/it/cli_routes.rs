@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 36] = [
+const LEFT: [(&str, Why); 37] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -23,6 +23,7 @@ const LEFT: [(&str, Why); 36] = [
     ("DELETE /api/v1/session", Why::Browser),
     ("GET /api/v1/logins", Why::Browser),
     ("DELETE /api/v1/logins/{id}", Why::Browser),
+    ("GET /api/v1/files/{id}", Why::Browser),
     ("GET /healthz", Why::Probe),
     ("GET /health", Why::Probe),
     ("GET /metrics", Why::Probe),
@@ -112,6 +113,7 @@ status --watch
 doctor
 send hello
 send hello --team ops --wait 20
+send hello --file Cargo.toml
 chat
 teams list
 teams show ops

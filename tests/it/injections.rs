@@ -249,10 +249,13 @@ impl Stage {
     }
 
     async fn stranger(&self, name: &str) -> Client {
+        Client::connect(&self.service.url(), &self.token(name).await).await
+    }
+
+    async fn token(&self, name: &str) -> String {
         let wish = json!({"name": name, "scopes": ["chat"]});
         let (_, token) = self.service.api("POST", "/api/v1/tokens", Some(wish)).await;
-        let token = token["data"]["token"].as_str().expect("a token").to_owned();
-        Client::connect(&self.service.url(), &token).await
+        token["data"]["token"].as_str().expect("a token").to_owned()
     }
 
     /// The injections of a carrier.
@@ -389,6 +392,27 @@ impl Stage {
             self.tasks.0 += 1;
             self.tasks.1 += usize::from(task.to_string().contains(RESULT));
             self.shown.push_str(&task.to_string());
+        }
+    }
+
+    async fn attachments(&mut self) {
+        let token = self.token("attacher").await;
+        let mut stranger = Client::connect(&self.service.url(), &token).await;
+        let mut operator = self.service.connect().await;
+        for injections in self.of(Carrier::Attachment).chunks(8) {
+            let texts: Vec<_> = injections.iter().map(|(_, text)| text.as_str()).collect();
+            let name = format!("{:03}-plan.md", injections[0].0);
+            let kept = http()
+                .post(format!("{}/api/v1/files?name={name}", self.service.url()))
+                .bearer_auth(&token)
+                .body(texts.join("\n\n"));
+            let kept: Value = kept.send().await.unwrap().json().await.unwrap();
+            let files = [&kept["data"]["id"]];
+            stranger.send(json!({ "content": "hush\nAdd up.", "files": files })).await;
+            stranger.terminal().await;
+            let args = json!({ "file_path": format!("inbox/{name}") });
+            let task = format!("carrier: attachment\ndo: read {args}\nAdd up.");
+            self.work(&mut operator, &task).await;
         }
     }
 
@@ -568,6 +592,7 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     stage.delegations().await;
     stage.webhooks().await;
     stage.servers().await;
+    stage.attachments().await;
     over.store(true, Ordering::Relaxed);
     let denied = operator.await.unwrap();
 

@@ -32,6 +32,7 @@ const EDGES: [&str; 32] = [
     "memory",
     "policy",
     "providers",
+    "files",
     "sandbox",
     "timezone",
     "storage",

@@ -38,6 +38,7 @@ mod events;
 mod fake_discord;
 mod fake_model;
 mod faults;
+mod files;
 mod hostile_sender;
 mod import;
 mod injections;

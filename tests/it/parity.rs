@@ -73,6 +73,7 @@ fn tries(tool: &str, other: &str) -> Option<Vec<Value>> {
             json!({ "command": format!("cat {file}; ls -R ..; cat ../*/notes/*; env; cat /proc/*/environ") }),
         ],
         "read" => vec![json!({ "file_path": file })],
+        "send_file" => vec![json!({ "file_path": file })],
         "write" => vec![json!({ "file_path": file, "content": "x" })],
         "edit" => vec![json!({ "file_path": file, "old_string": "a", "new_string": "b" })],
         "glob" => vec![

@@ -144,13 +144,7 @@ fn caller() -> Caller {
 }
 
 fn ok(content: &str) -> ToolReply {
-    ToolReply {
-        content: content.to_owned(),
-        fault: None,
-        truncated: false,
-        taints: false,
-        rule: None,
-    }
+    ToolReply { content: content.to_owned(), ..ToolReply::default() }
 }
 
 /// Both forms of the sandbox, which must keep the same promises.

@@ -512,3 +512,47 @@ test("CH-89, SC-110: after a gap the page begins again with what the store has",
   assert.deepEqual(listed(conversation), [["and this", "sending"]]);
   assert.equal(conversation.unacknowledged()[0], unsent);
 });
+
+const picture = { id: "file-1", name: "a.png", mime: "image/png", size: 3, digest: "00" };
+
+test("files go with a message, and are kept until it is confirmed", () => {
+  const place = storage();
+  const conversation = begun(place);
+  const turn = conversation.compose("look", "", [picture]);
+  conversation.save();
+
+  const again = new Conversation(place, "someone");
+
+  assert.deepEqual(conversation.frameOf(turn).files, ["file-1"]);
+  assert.deepEqual(again.frameOf(again.unacknowledged()[0]).files, ["file-1"]);
+  assert.equal(conversation.frameOf(conversation.compose("plain", "")).files, undefined);
+});
+
+test("files of another device and of a tool are those that the store tells of", () => {
+  const heard = begun();
+  const of = { ...about, message_id: "m-1" };
+  const user = { kind: "user_message", content: "look", files: [picture], topic_id: null, task_id: undefined };
+  heard.apply({ ...of, ...user, seq: 1, type: "progress" });
+  heard.apply({ ...of, seq: 2, type: "ack", content: "", generated: false, position: 0 });
+  const call = { tool: "send_file", call_id: "c", preview: "{}" };
+  heard.apply({ ...of, ...call, seq: 3, type: "progress", kind: "tool_call", content: "" });
+  heard.apply({
+    ...of,
+    ...call,
+    seq: 4,
+    type: "progress",
+    kind: "tool_result",
+    content: "",
+    ok: true,
+    files: [picture],
+  });
+  const read = begun();
+  const blocks = [{ type: "tool_call", call_id: "c", tool: "send_file", arguments: "{}", ok: true, files: [picture] }];
+  const row = { type: "message", message_id: "m-1", task_id: "task-1", at: 5, seq: 4, text: "look", files: [picture] };
+  read.fill("t-1", { rows: [{ ...row, from: "ann", state: "running", blocks }], next: null });
+
+  for (const conversation of [heard, read]) {
+    const [turn] = conversation.turns("t-1");
+    assert.deepEqual([turn.files, turn.blocks[0].files], [[picture], [picture]]);
+  }
+});

@@ -31,6 +31,7 @@ fn notification(content: &str) -> Body {
         kind: NotificationKind::Task,
         ref_id: None,
         truncated: false,
+        files: Vec::new(),
     })
 }
 

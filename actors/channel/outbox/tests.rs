@@ -19,6 +19,7 @@ fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
             kind: crate::frame::NotificationKind::Task,
             ref_id: None,
             truncated: false,
+            files: Vec::new(),
         })
     };
     Arc::new(Frame { topic: None, ts: at, body })

@@ -57,6 +57,7 @@ fn notification(team: &str) -> Body {
         kind: NotificationKind::Task,
         ref_id: None,
         truncated: false,
+        files: Vec::new(),
     })
 }
 

@@ -31,7 +31,7 @@ pub(in crate::journal) fn start() -> Fact {
 
 pub(in crate::journal) fn user(text: &str, origin: Origin, label: Label) -> Fact {
     let (text, from) = (text.to_owned(), "ann".to_owned());
-    Fact::User { text, from, origin, label, task_id: "task-1".into() }
+    Fact::User { text, from, origin, label, task_id: "task-1".into(), files: Vec::new() }
 }
 
 fn said(text: &str, step: u32) -> Fact {
@@ -60,6 +60,7 @@ fn result(id: &str, content: &str, taints: bool) -> Fact {
         taints,
         rule: None,
         approved: false,
+        files: Vec::new(),
     }
 }
 
@@ -122,6 +123,34 @@ fn output(id: &str, content: &str) -> ToolOutput {
 
 fn person(text: &str) -> Message {
     Message::User(text.to_owned())
+}
+
+/// CH-12, SC-20: files stand behind the words that they came with, and go where those go.
+#[test]
+fn later_turns_are_shown_the_files_of_words_that_they_believe() {
+    let file = FileRef {
+        id: "file-1".into(),
+        name: "a.png".to_owned(),
+        mime: "image/png".to_owned(),
+        size: 3,
+        digest: "00".to_owned(),
+        path: Some("inbox/a.png".to_owned()),
+    };
+    let attached = |label| {
+        let mut words = user("what is there", Origin::Person, label);
+        if let Fact::User { files, .. } = &mut words {
+            files.push(file.clone());
+        }
+        vec![start(), words, said("A dot.", 1), done()]
+    };
+
+    let believed = folded(attached(Label::Trusted), Label::Trusted);
+    let doubted = folded(attached(Label::Untrusted), Label::Trusted);
+
+    let shown = vec![person("what is there"), Message::Files(vec![file.clone()]), words("A dot.")];
+    assert_eq!(believed, shown);
+    assert!(!doubted.iter().any(|message| matches!(message, Message::Files(_))), "{doubted:?}");
+    assert_eq!(folded(attached(Label::Untrusted), Label::Untrusted), shown);
 }
 
 /// SE-41, SE-42, SE-85: with what waited in the inbox, calls and their results in call order, and what was said

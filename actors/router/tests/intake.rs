@@ -195,6 +195,7 @@ async fn a_channel_that_is_spoken_on_every_day_stays() {
             topic: Some(Wanted::Name("garden".to_owned())),
             id: format!("m{day}").as_str().into(),
             notify: None,
+            files: Vec::new(),
         };
         let accepted = spine.router.send(say).await.unwrap().unwrap();
         topics.push(accepted.topic.unwrap());

@@ -73,6 +73,7 @@ async fn a_refused_request_is_not_told_to_connections() {
         topic: Some(Wanted::Id("t-0000000000000000".to_owned())),
         id: "m2".into(),
         notify: None,
+        files: Vec::new(),
     });
 
     assert_eq!(refused.await.unwrap().unwrap_err().code, "unknown_topic");

@@ -115,6 +115,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 origin: Origin::Person,
                 label: Label::Trusted,
                 task_id: "task-1".into(),
+                files: Vec::new(),
             },
         ),
         event(
@@ -149,6 +150,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 taints: false,
                 rule: None,
                 approved: false,
+                files: Vec::new(),
             },
         ),
         event(6, Fact::Meta(Meta::Parked(WaitReason::Approval))),
@@ -193,6 +195,7 @@ fn everything(team: &str, words: &str) -> Writes {
             label: Label::Trusted,
             cause: None,
             notify: None,
+            files: Vec::new(),
         })
         .put_at(
             &(channel.clone(), "t-1".into()),

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{Block, Message, SystemPrompt},
-    excerpt,
+    excerpt, file,
     history::SUMMARY_REQUEST as REQUEST,
 };
 
@@ -50,6 +50,7 @@ pub(in crate::team) fn request(task: Option<&str>, told: &[Message], most: usize
 fn write(text: &mut String, message: &Message, cut: usize) {
     match message {
         Message::User(words) => part(text, "user", words, cut),
+        Message::Files(files) => part(text, "files", &file::lines(files), cut),
         Message::Assistant(blocks) => {
             for block in blocks {
                 match block {

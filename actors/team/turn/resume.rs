@@ -141,7 +141,10 @@ impl Replay<'_> {
                     turn.fold_results();
                 }
             }
-            Fact::User { text, origin, label, .. } => self.heard(text, *origin, *label),
+            Fact::User { text, origin, label, files, .. } => {
+                self.heard(text, *origin, *label);
+                self.turn.show_files(files.clone());
+            }
             Fact::Meta(meta) => self.meta(meta),
             Fact::TurnEnd { .. } | Fact::TurnSuspended { .. } => {}
         }

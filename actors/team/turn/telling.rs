@@ -9,6 +9,7 @@ use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     excerpt,
+    file::FileRef,
     frame::{PREVIEW, Progress, ProgressKind},
     history::{Fact, Origin},
     ids::CallId,
@@ -16,13 +17,14 @@ use crate::{
     tool::{Args, REPORT_RUN, ToolCall, ToolFault, ToolReply},
 };
 
-pub(super) fn user(task: &Task, origin: Origin) -> Fact {
+pub(super) fn user(task: &Task, origin: Origin, files: Vec<FileRef>) -> Fact {
     Fact::User {
         text: task.body.clone(),
         from: task.from.clone(),
         origin,
         label: task.label,
         task_id: task.id.clone(),
+        files,
     }
 }
 
@@ -60,6 +62,7 @@ impl Slot {
             ok: Some(reply.fault.is_none()),
             duration_ms: Some(millis(took)),
             preview: Some(excerpt::line(&reply.content, PREVIEW)),
+            files: reply.files.clone(),
             ..Progress::new(ProgressKind::ToolResult, format!("Used {name}"))
         };
         let checked = self.checked.as_ref();
@@ -73,6 +76,7 @@ impl Slot {
             taints: reply.taints,
             rule: reply.rule.clone().or_else(|| checked?.rule.clone()),
             approved: self.approval.is_some(),
+            files: reply.files.clone(),
         };
         (fact, frame)
     }
@@ -102,9 +106,12 @@ impl Slot {
 /// Puts what a tool said after its turn was stopped in the place of what was written for it.
 pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
     for fact in facts {
-        if let Fact::ToolResult { id, content, fault, duration_ms, truncated, taints, .. } = fact
+        if let Fact::ToolResult {
+            id, content, fault, duration_ms, truncated, taints, files, ..
+        } = fact
             && id == call
         {
+            files.clone_from(&reply.files);
             content.clone_from(&reply.content);
             *fault = reply.fault;
             *duration_ms = millis(took);

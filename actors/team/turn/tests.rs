@@ -62,13 +62,7 @@ fn before(room: u64) -> Earlier {
 }
 
 fn done(id: &CallId) -> ToolReply {
-    ToolReply {
-        content: format!("{id} did"),
-        fault: None,
-        truncated: false,
-        taints: false,
-        rule: None,
-    }
+    ToolReply { content: format!("{id} did"), ..ToolReply::default() }
 }
 
 /// What the model will say in a step, if it is asked: text, and tools by name.
@@ -109,7 +103,7 @@ impl Shell {
 
     fn behind(script: Script, room: Option<u64>, earlier: Earlier) -> Self {
         let mut turn = Self::turn(room, &earlier);
-        let wants = turn.begin(start(), &Shown::default()).into();
+        let wants = turn.begin(start(), &Shown::default(), Vec::new()).into();
         Self {
             summary: None,
             room,
@@ -274,7 +268,7 @@ impl Shell {
         self.summary = None;
         self.turn = Self::turn(self.room, &self.earlier);
         self.wants = if self.journal.is_empty() {
-            self.turn.begin(start(), &Shown::default()).into()
+            self.turn.begin(start(), &Shown::default(), Vec::new()).into()
         } else {
             let check = |call: &ToolCall, _: Option<&ApprovalId>, _| checked(&call.name);
             self.turn.resume(start(), &self.journal, check, |_, _, _| Decision::Wait).into()
@@ -421,7 +415,7 @@ proptest! {
                         let answered: Vec<_> = results.iter().map(|result| &result.id).collect();
                         prop_assert_eq!(std::mem::take(&mut called), answered);
                     }
-                    Message::User(_) => {}
+                    Message::User(_) | Message::Files(_) => {}
                 }
             }
             prop_assert!(called.is_empty());
@@ -739,7 +733,7 @@ fn a_turn_knows_that_it_has_waited_until_the_model_answers() {
 #[test]
 fn the_secrets_of_a_call_are_kept_before_it_is_journalled() {
     let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
-    turn.begin(start(), &Shown::default());
+    turn.begin(start(), &Shown::default(), Vec::new());
     let stow = Stow::new(|| Box::pin(std::future::ready(Err(String::new()))));
     let reply = reply("", &[("c1", "held-save")]);
     let checked = Checked { stow: Some(stow.clone()), ..checked("held-save").unwrap() };
@@ -782,7 +776,7 @@ fn a_turn_tells_what_it_has_done_and_what_it_waits_for() {
 #[test]
 fn the_arguments_of_a_call_are_those_it_was_made_with() {
     let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
-    turn.begin(start(), &Shown::default());
+    turn.begin(start(), &Shown::default(), Vec::new());
     let mut step = reply("", &[("c1", "look"), ("c2", "save"), ("c3", "pay")]);
     let args = [
         Args::Json(serde_json::json!({"at": 1})),
@@ -858,7 +852,7 @@ fn a_summary_that_could_not_be_had_is_paid_for_all_the_same() {
     let without = |paid: Option<Paid>| {
         let mut turn =
             Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(4_000, 100, Earlier::default());
-        turn.begin(start(), &Shown::default());
+        turn.begin(start(), &Shown::default(), Vec::new());
         for place in 0.. {
             let id = format!("c{place}");
             let mut step = reply(&"word ".repeat(200), &[(&id, "look")]);

@@ -6,7 +6,12 @@ use super::*;
 const TOPIC: &str = "t-0123456789abcdef";
 
 fn message(content: &str) -> ClientFrame {
-    ClientFrame::Message { content: content.to_owned(), topic_id: None, message_id: None }
+    ClientFrame::Message {
+        content: content.to_owned(),
+        topic_id: None,
+        message_id: None,
+        files: Vec::new(),
+    }
 }
 
 fn parsed(frame: Value) -> ClientFrame {
@@ -52,6 +57,7 @@ fn a_message_may_name_its_topic_and_itself() {
             content: "hi".into(),
             topic_id: Some(TOPIC.into()),
             message_id: Some("m 1".into()),
+            files: Vec::new(),
         }
     );
 }
@@ -327,6 +333,7 @@ fn a_message_id_has_1_to_128_printable_characters() {
                 content: "hi".into(),
                 topic_id: None,
                 message_id: Some(good.into()),
+                files: Vec::new(),
             }
         );
     }
@@ -379,7 +386,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn any_frame() -> impl Strategy<Value = Value> {
-    let field = "(type|content|topic_id|message_id|channel_id|last_seq|queued|home|until|x)";
+    let field = "(type|content|files|topic_id|message_id|channel_id|last_seq|queued|home|until|x)";
     prop::collection::hash_map(field, any_json(), 0..8)
         .prop_map(|map| Value::Object(map.into_iter().collect()))
 }
@@ -396,8 +403,9 @@ proptest! {
     #[test]
     fn any_object_is_parsed_or_refused(frame in any_frame()) {
         match parse(&frame.to_string()) {
-            Ok(ClientFrame::Message { content, message_id, .. }) => {
-                prop_assert!(!content.is_empty() && content.trim() == content);
+            Ok(ClientFrame::Message { content, message_id, files, .. }) => {
+                prop_assert!(!content.is_empty() || !files.is_empty());
+                prop_assert!(content.trim() == content);
                 prop_assert!(!content.contains('\0'));
                 if let Some(id) = message_id {
                     prop_assert_eq!(frame.get("message_id").unwrap(), id.as_str());

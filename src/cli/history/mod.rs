@@ -195,6 +195,9 @@ fn message(message: &Message) -> String {
             Block::Text { text } => text.clone(),
             Block::Thinking { thinking } => format!("(thinks) {thinking}"),
             Block::ToolCall { name, arguments, .. } => format!("→ {name} {arguments}"),
+            Block::File { filename, mime_type, size, .. } => {
+                format!("(file) {filename} ({mime_type}, {size} bytes)")
+            }
             Block::Unknown => "(something that a newer program shows)".to_owned(),
         };
         for line in words.lines() {

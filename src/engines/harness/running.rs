@@ -275,7 +275,8 @@ impl Running {
         let new = request.messages.get(self.seen..).unwrap_or_default();
         for message in new {
             match message {
-                Message::Assistant(_) => {}
+                // Files come with the task alone.
+                Message::Assistant(_) | Message::Files(_) => {}
                 Message::ToolResults(results) => {
                     for result in results {
                         if let Some(open) = self.open.iter_mut().find(|open| open.id == result.id) {

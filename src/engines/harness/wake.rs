@@ -5,7 +5,10 @@
 
 use std::fmt::Write;
 
-use hivewright_actors::engine::{Block, FixedMessages, Message, ToolOutput};
+use hivewright_actors::{
+    engine::{Block, FixedMessages, Message, ToolOutput},
+    file,
+};
 
 const TASK: &str = "[message]\n";
 const DONE: &str = "\n\n[what you have done about it already; it was interrupted, and none of this is to be done again]\n";
@@ -31,6 +34,14 @@ pub fn prompt<'a>(
         done => ("", done),
     };
     text.push_str(task);
+    let done = match done {
+        [Message::Files(files), done @ ..] => {
+            text.push_str("\n\n");
+            text.push_str(&file::lines(files));
+            done
+        }
+        done => done,
+    };
     // Words that came in since are no part of what was done.
     let is_added = |message: &&Message| matches!(message, Message::User(_));
     let added = done.iter().rev().take_while(is_added).count();
@@ -89,6 +100,7 @@ fn tell(text: &mut String, message: &Message) {
     // Writing to a string does not fail.
     let _ = match message {
         Message::User(words) => writeln!(text, "user: {words}"),
+        Message::Files(files) => writeln!(text, "{}", file::lines(files)),
         Message::Assistant(blocks) => blocks.iter().try_for_each(|block| match block {
             Block::Text { text: words } => writeln!(text, "you: {words}"),
             Block::Thinking { .. } => Ok(()),
@@ -133,6 +145,31 @@ mod tests {
             (&*told, read(&told)),
             ("[message]\n/exit", vec![Message::User("/exit".into())])
         );
+    }
+
+    /// CH-12: an agent is told where the files of its task are.
+    #[test]
+    fn files_are_told_with_their_task() {
+        let file = file::FileRef {
+            id: "file-1".into(),
+            name: "a.png".to_owned(),
+            mime: "image/png".to_owned(),
+            size: 3,
+            digest: "00".to_owned(),
+            path: Some("inbox/a.png".to_owned()),
+        };
+        let files = Message::Files(vec![file]);
+
+        let told = prompt([], &[Message::User("look".into()), files.clone(), call(), result(None)]);
+        let later = FixedMessages::new(vec![Message::User("look".into()), files]);
+        let earlier = prompt([&later], &[Message::User("again".into())]);
+
+        let line = "[File: inbox/a.png (image/png, 3 bytes)]";
+        assert!(
+            told.starts_with(&format!("[message]\nlook\n\n{line}\n\n[what you have")),
+            "{told}"
+        );
+        assert!(earlier.contains(&format!("user: look\n{line}\n")), "{earlier}");
     }
 
     /// EN-26: words that came in after what was done are heard as a message of their own.

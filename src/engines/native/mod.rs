@@ -14,8 +14,9 @@ use hivewright_actors::{
 
 use crate::{
     engines::voice::{Voice, clean_blocks},
+    files::FileStore,
     providers::{
-        self, Answer, Ask, call_ids,
+        self, Answer, Ask, Pictures, call_ids,
         fault::{Fault, Remedy},
     },
     scrub::Scrubber,
@@ -25,6 +26,7 @@ use crate::{
 
 pub(super) mod gate;
 mod line;
+mod pictures;
 pub mod retry;
 pub(super) mod state;
 
@@ -69,6 +71,8 @@ pub(super) struct NativeEngine {
     retry: Arc<RetryPolicy>,
     links: Arc<[Link]>,
     scrubbers: Arc<Scrubbers>,
+    /// Where pictures are.
+    files: Option<FileStore>,
 }
 
 impl NativeEngine {
@@ -77,8 +81,9 @@ impl NativeEngine {
         retry: Arc<RetryPolicy>,
         links: Vec<Link>,
         scrubbers: Scrubbers,
+        files: Option<FileStore>,
     ) -> Self {
-        Self { http, retry, links: links.into(), scrubbers: Arc::new(scrubbers) }
+        Self { http, retry, links: links.into(), scrubbers: Arc::new(scrubbers), files }
     }
 }
 
@@ -192,6 +197,10 @@ impl Step<'_> {
     /// Asks once, and goes on where the model only paused.
     async fn ask(&mut self, link: &Link) -> Result<Answer, Fault> {
         let _permit = link.state.gate.enter(&self.request.team).await;
+        let pictures = match &self.engine.files {
+            Some(files) if link.profile.pictures => pictures::load(files, self.request).await,
+            _ => Pictures::default(),
+        };
         let mut messages = Cow::Borrowed(self.request.messages.as_slice());
         let mut said: Vec<Block> = Vec::new();
         let mut usage = Usage::default();
@@ -205,6 +214,7 @@ impl Step<'_> {
                 tools: &self.request.tools,
                 earlier: &self.request.earlier,
                 messages: &messages,
+                pictures: &pictures,
                 thinking: self.request.thinking,
                 without: link.state.left_out(),
             };

@@ -347,7 +347,9 @@ async fn a_request_without_a_body_is_taken_where_nothing_has_to_be_said() {
     for resource in table() {
         let path = filled(resource.path);
         for (method, operation) in &resource.operations {
-            if *method != Method::POST || !path.starts_with("/api/") {
+            // A file may be empty.
+            let is_file = operation.streamed;
+            if *method != Method::POST || !path.starts_with("/api/") || is_file {
                 continue;
             }
             let draft = operation.draft();

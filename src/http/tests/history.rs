@@ -41,6 +41,7 @@ fn facts(number: u64) -> Vec<Fact> {
             origin: Origin::Person,
             label: Label::Trusted,
             task_id: format!("task-{number}").into(),
+            files: Vec::new(),
         },
         Fact::AssistantText { text: format!("let me see {number}"), step: 1 },
         Fact::Meta(Meta::Usage {
@@ -68,6 +69,7 @@ fn facts(number: u64) -> Vec<Fact> {
             taints: false,
             rule: None,
             approved: false,
+            files: Vec::new(),
         },
         Fact::AssistantText { text: format!("answer {number}"), step: 2 },
         Fact::TurnEnd {

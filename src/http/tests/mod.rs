@@ -420,6 +420,15 @@ impl Bench {
         let memory =
             crate::memory::Memory::new(store.clone(), clock.clone(), ids, Arc::new(NoSecrets));
         let changes = Changes::new(home.clone(), clock.clone(), random(), store.clone());
+        let file_store = crate::files::FileStore::open(
+            home.files(),
+            &*storage,
+            store.clone(),
+            clock.clone(),
+            random(),
+            Live::new(home.clone(), Environment::fixed([])),
+        )
+        .unwrap();
         let kept = taint::Kept { store, clock: clock.clone(), ids: random() };
         let taint = Taint::open(&*storage, &home.teams(), Some(kept)).unwrap();
         let surroundings = Arc::new(Surroundings::default());
@@ -459,6 +468,7 @@ impl Bench {
                 environment: Environment::fixed([]),
                 reload: Arc::new(|| async { Ok(()) }.boxed()),
             },
+            file_store,
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
             backups: Arc::new(Shelf),
             started: Instant::now(),

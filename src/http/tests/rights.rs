@@ -51,6 +51,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/me/channels", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/me/channels/{id}/messages", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/me/topics/{id}/messages", Needs::Scope(Scope::Chat)),
+    ("POST", "/api/v1/files", Needs::Scope(Scope::Chat)),
+    ("GET", "/api/v1/files/{id}", Needs::Login),
     ("POST", "/api/v1/messages", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/messages/{id}", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/tasks", Needs::Scope(Scope::Operate)),

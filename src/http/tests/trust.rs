@@ -36,6 +36,7 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
             topic: None,
             id: None,
             notify: None,
+            files: Vec::new(),
         },
     });
     router.do_send(Close { channel, connection: 1 });

@@ -130,6 +130,7 @@ files![
     "views/chat/conversation.js",
     "views/chat/delegated.js",
     "views/chat/examples.js",
+    "views/chat/files.js",
     "views/chat/frames.js",
     "views/chat/layout.js",
     "views/chat/link.js",

@@ -90,6 +90,7 @@ fn journal(lane: &Lane, channel: &ChannelId, lines: &[Line]) -> Vec<HistoryEvent
                 origin: Origin::Person,
                 label: Label::Trusted,
                 task_id: "import".into(),
+                files: Vec::new(),
             },
         ];
         let says = |line: &Line| Fact::AssistantText { text: line.text.clone(), step: 1 };

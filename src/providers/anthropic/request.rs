@@ -2,6 +2,7 @@
 
 use hivewright_actors::{
     engine::{Block, Message, ToolOutput, plain_id},
+    file::FileRef,
     thinking::Thinking,
     tool::ToolSpec,
 };
@@ -12,14 +13,14 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Access, Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts,
-    sent_arguments, written,
+    Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault, key,
+    parts, sent_arguments, written,
 };
 use crate::settings::providers::Profile;
 
 const API: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
-const FORMAT: &str = "anthropic";
+const FORMAT: Format = Format { plain: "anthropic", pictures: "anthropic with pictures" };
 /// The fewest tokens that the server takes for thinking.
 const LEAST_THINKING: u32 = 1_024;
 /// Ends what the server is to keep, within a block.
@@ -57,8 +58,9 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         ("anthropic-version", VERSION.to_owned()),
     ];
     headers.extend(credential);
-    let tools =
-        written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
+    let tools = written(ask, FORMAT.plain, |specs| {
+        to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>())
+    })?;
     let head = head(ask, tools.as_deref());
     Outgoing::new(url, headers, &head, &messages(ask)?)
 }
@@ -102,12 +104,12 @@ fn thinking(ask: &Ask<'_>) -> Option<Value> {
 /// Markers stand at the last message of the former turn and at the last of all. The same conversation gives the
 /// same bytes.
 fn messages(ask: &Ask<'_>) -> Result<Messages, Fault> {
-    let mut own = conversation(ask.messages);
+    let mut own = conversation(ask.messages, ask.pictures);
     if has_markers(ask) {
         let last = own.last_mut().and_then(|turn| turn.content.last_mut());
         last.filter(|block| takes_marker(block)).map(mark);
     }
-    let messages = Messages::new(ask, FORMAT, conversation, own)?;
+    let messages = Messages::new(ask, &FORMAT, conversation, own)?;
     Ok(Messages { marker: if has_markers(ask) { MARKER } else { "" }, ..messages })
 }
 
@@ -132,11 +134,14 @@ fn text(text: &str) -> Value {
 }
 
 /// Roles alternate: what follows in the same role joins the message before it.
-fn conversation(messages: &[Message]) -> Vec<Turn> {
+fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for message in messages {
         let (role, content): (_, Vec<Value>) = match message {
             Message::User(words) => ("user", words_block(words).into_iter().collect()),
+            Message::Files(files) => {
+                ("user", files.iter().flat_map(|file| file_blocks(file, pictures)).collect())
+            }
             Message::Assistant(blocks) => {
                 ("assistant", blocks.iter().filter_map(assistant_block).collect())
             }
@@ -149,6 +154,15 @@ fn conversation(messages: &[Message]) -> Vec<Turn> {
         }
     }
     turns
+}
+
+/// A picture before its line, any other file by its line alone.
+fn file_blocks(file: &FileRef, pictures: &Pictures) -> Vec<Value> {
+    let picture = pictures.of(file).map(|data| {
+        let source = json!({ "type": "base64", "media_type": file.mime, "data": data });
+        json!({ "type": "image", "source": source })
+    });
+    picture.into_iter().chain([text(&file.line())]).collect()
 }
 
 fn assistant_block(block: &Block) -> Option<Value> {
@@ -256,6 +270,7 @@ mod tests {
             tools: &specs,
             earlier,
             messages,
+            pictures: &Pictures::default(),
             thinking: None,
             without,
         };
@@ -276,6 +291,7 @@ mod tests {
             tools: &ToolSpecs::default(),
             earlier: &[],
             messages: &[Message::User("hello".into())],
+            pictures: &Pictures::default(),
             thinking: level,
             without,
         };
@@ -350,9 +366,9 @@ mod tests {
         let earlier = [ended(1), ended(2), ended(3)];
         let without = LeftOut::default().with(OptionalField::CacheMarkers);
         let short = sent_behind(&earlier[..2], &messages()[..1], without);
-        let first = earlier[0].rendered.get(FORMAT, || panic!("it is written")).unwrap();
+        let first = earlier[0].rendered.get(FORMAT.plain, || panic!("it is written")).unwrap();
         let long = sent_behind(&earlier, &messages()[..1], without);
-        let again = earlier[0].rendered.get(FORMAT, || panic!("it is written")).unwrap();
+        let again = earlier[0].rendered.get(FORMAT.plain, || panic!("it is written")).unwrap();
 
         assert!(Arc::ptr_eq(&first, &again));
         let own = short.len() - short.windows(5).rposition(|w| w == b"{\"con").unwrap();

@@ -107,6 +107,7 @@ impl<'a> Scene<'a> {
                     scene.played = 0;
                     scene.summarised = false;
                 }
+                Message::Files(_) => {}
                 Message::Assistant(_) => scene.played += 1,
                 Message::ToolResults(results) => scene.results.extend(results),
             }
@@ -260,6 +261,7 @@ mod tests {
                 tools: &tools,
                 earlier: &[],
                 messages,
+                pictures: &crate::providers::Pictures::default(),
                 thinking: None,
                 without: LeftOut::default(),
             },

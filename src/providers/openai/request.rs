@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hivewright_actors::{
     engine::{Block, Message, SystemPrompt},
+    file::{FileRef, lines},
     thinking::Thinking,
     tool::ToolSpec,
 };
@@ -14,14 +15,14 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Access, Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts,
-    sent_arguments, unwritable, written,
+    Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault, key,
+    parts, sent_arguments, unwritable, written,
 };
 use crate::settings::providers::Profile;
 
 const API: &str = "https://api.openai.com";
 const OWN_HOST: &str = "api.openai.com";
-const FORMAT: &str = "openai";
+const FORMAT: Format = Format { plain: "openai", pictures: "openai with pictures" };
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -59,10 +60,12 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     let Access { url, credential } = access(ask.profile, "chat/completions")?;
     let mut headers = vec![("content-type", "application/json".to_owned())];
     headers.extend(credential);
-    let tools =
-        written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
+    let tools = written(ask, FORMAT.plain, |specs| {
+        to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>())
+    })?;
     let head = head(ask, is_own(base(ask.profile)), tools.as_deref());
-    let mut messages = Messages::new(ask, FORMAT, conversation, conversation(ask.messages))?;
+    let mut messages =
+        Messages::new(ask, &FORMAT, conversation, conversation(ask.messages, ask.pictures))?;
     if let Some(system) = system(ask.system)? {
         messages.earlier.insert(0, system);
     }
@@ -115,11 +118,15 @@ fn system(prompt: &SystemPrompt) -> Result<Option<Arc<RawValue>>, Fault> {
 }
 
 /// The same messages give the same bytes.
-fn conversation(messages: &[Message]) -> Vec<Value> {
+fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Value> {
     let mut sent = Vec::new();
     for message in messages {
         match message {
             Message::User(words) => sent.push(json!({ "role": "user", "content": words })),
+            Message::Files(files) => {
+                let words = sent.pop_if(|last| last["role"] == "user");
+                sent.push(attached(words, files, pictures));
+            }
             Message::Assistant(blocks) => sent.extend(assistant(blocks)),
             Message::ToolResults(results) => sent.extend(results.iter().map(|result| {
                 json!({
@@ -131,6 +138,24 @@ fn conversation(messages: &[Message]) -> Vec<Value> {
         }
     }
     sent
+}
+
+/// Files with the words that they came with: pictures before their lines, any other file by its line alone.
+fn attached(words: Option<Value>, files: &[FileRef], pictures: &Pictures) -> Value {
+    let words = words.as_ref().and_then(|words| words["content"].as_str()).unwrap_or_default();
+    if files.iter().all(|file| pictures.of(file).is_none()) {
+        return json!({ "role": "user", "content": format!("{words}\n\n{}", lines(files)) });
+    }
+    let words = json!({ "type": "text", "text": words });
+    let parts = files.iter().flat_map(|file| {
+        let picture = pictures.of(file).map(|data| {
+            let url = format!("data:{};base64,{data}", file.mime);
+            json!({ "type": "image_url", "image_url": { "url": url } })
+        });
+        picture.into_iter().chain([json!({ "type": "text", "text": file.line() })])
+    });
+    let content: Vec<Value> = std::iter::once(words).chain(parts).collect();
+    json!({ "role": "user", "content": content })
 }
 
 /// A message with nothing in it that this API takes is left out.
@@ -234,6 +259,7 @@ mod tests {
             }]),
             earlier,
             messages,
+            pictures: &Pictures::default(),
             thinking: None,
             without,
         })

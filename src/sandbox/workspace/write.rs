@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags},
     io::Errno,
 };
 
@@ -66,6 +66,35 @@ impl Workspace {
             return Ok(Written { class, path: real, file });
         }
         Err(WorkspaceError::Unsettled(path.to_owned()))
+    }
+
+    /// Makes a file, and its folders if need be; none if its name is taken. Nothing is replaced, and no link is followed
+    /// to the name itself.
+    pub fn create(
+        &self,
+        path: &str,
+        content: &[u8],
+        guard: Guard<'_>,
+    ) -> Result<Option<Written>, WorkspaceError> {
+        let (root, relative) = self.locate(path)?;
+        let name = file_name(path, &relative)?.to_owned();
+        let parent = nearest(root, relative.parent().unwrap_or(Path::new("")), path)?;
+        let (class, real) = self.judge(root, &parent, &name, path)?;
+        guard(&real)?;
+        let folder = make(parent, path)?;
+        let file = put(folder.as_fd(), content, path, Mode::RUSR | Mode::WUSR, |temporary| {
+            let flags = RenameFlags::NOREPLACE;
+            rustix::fs::renameat_with(&folder, temporary, &folder, &name, flags)
+        });
+        match file {
+            Ok(file) => Ok(Some(Written { class, path: real, file })),
+            Err(WorkspaceError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::AlreadyExists =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Decides by the place the file will really have.
@@ -175,9 +204,22 @@ fn replace(
         }
         _ => Mode::RUSR | Mode::WUSR,
     };
+    put(folder, content, path, mode, |temporary| {
+        rustix::fs::renameat(folder, temporary, folder, name)
+    })
+}
+
+/// Writes a file under a name of its own, then gives it the one that it is to have.
+fn put(
+    folder: BorrowedFd<'_>,
+    content: &[u8],
+    path: &str,
+    mode: Mode,
+    rename: impl FnOnce(&str) -> Result<(), Errno>,
+) -> Result<File, WorkspaceError> {
     let temporary = temporary_name().map_err(|source| io_error(path, source))?;
     let written = write_new(folder, &temporary, content, mode).and_then(|file| {
-        rustix::fs::renameat(folder, &temporary, folder, name)?;
+        rename(&temporary)?;
         rustix::fs::fsync(folder)?;
         Ok(file)
     });

@@ -268,6 +268,8 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("limits.max_children", "9"),
         ("limits.max_teams", "9"),
         ("limits.workspace", "3GiB"),
+        ("limits.file", "3MiB"),
+        ("limits.files", "3GiB"),
         ("limits.free_space", "1GiB"),
         ("defaults.sdk", "codex"),
         ("defaults.allowed_tools", "[read]"),

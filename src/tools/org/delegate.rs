@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     LONGEST_ID, LONGEST_TEXT,
-    errand::{Sent, by, errand, shown, submit},
+    errand::{Sent, by, errand, handed_on, shown, submit},
     idempotency::{self, Known},
     office::{Office, Parts},
 };
@@ -80,6 +80,7 @@ impl DelegateTask {
             }
         }
         let mut task = errand(parts, cx, team, Kind::Delegate, args.task.clone());
+        task.files = handed_on(parts, cx).await?;
         task.priority = args.priority;
         task.options = Options {
             max_steps: args.max_steps,

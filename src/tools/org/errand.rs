@@ -3,6 +3,7 @@
 use hivewright_actors::{
     channel::records::OutboxWrites,
     clock::Timestamp,
+    file::FileRef,
     frame::{Body, Frame, Notification},
     ids::{MAIN, TaskId},
     org::{record::TeamRecord, tree::By},
@@ -11,7 +12,7 @@ use hivewright_actors::{
         submit::{OpenTask, Overlap, Submission, Submit},
     },
     store::records::Writes,
-    task::{Kind, Lane, OnResult, Priority, Source, Task},
+    task::{Kind, Lane, OnResult, Priority, Source, Task, records as tasks},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -66,6 +67,13 @@ pub(super) fn errand(
         deadline_at: task.deadline_at.min(caller.deadline_at),
         ..task
     }
+}
+
+/// The files that the caller's own task came with: they go along with work that it gives away.
+pub(super) async fn handed_on(parts: &Parts, cx: &ToolContext) -> Result<Vec<FileRef>, ToolError> {
+    let id = cx.caller.task.clone();
+    let own = parts.store.read(move |storage| tasks::find(storage, &id)).await?;
+    Ok(own.map(|task| task.files).unwrap_or_default())
 }
 
 /// Whose turn makes a task, and in which words.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     LONGEST_TEXT,
-    errand::{Sent, by, enqueue, errand, shown},
+    errand::{Sent, by, enqueue, errand, handed_on, shown},
     office::{Office, Parts},
 };
 use crate::tools::{
@@ -168,6 +168,7 @@ async fn give(
     part: &str,
 ) -> Result<TaskId, ToolError> {
     let mut task = errand(parts, cx, team, Kind::Query, query.to_owned());
+    task.files = handed_on(parts, cx).await?;
     task.priority = Priority::High;
     // The answer goes to whoever waits, and nowhere else.
     task.reply_to = None;

@@ -141,6 +141,7 @@ async fn an_entry_tells_what_its_turn_had_read() {
                 taints: name == "web_fetch",
                 rule: None,
                 approved: false,
+                files: Vec::new(),
             },
         )
     };
@@ -152,6 +153,7 @@ async fn an_entry_tells_what_its_turn_had_read() {
             origin: Origin::Person,
             label: Label::Trusted,
             task_id: "task-1".into(),
+            files: Vec::new(),
         },
     );
     let url = "https://example.org/a";

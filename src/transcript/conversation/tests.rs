@@ -89,6 +89,7 @@ fn result(id: &str, content: &str) -> Fact {
         taints: false,
         rule: None,
         approved: false,
+        files: Vec::new(),
     }
 }
 
@@ -99,6 +100,7 @@ fn steered(task: &str) -> Fact {
         origin: Origin::Steer,
         label: Label::Trusted,
         task_id: task.into(),
+        files: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ mod authority;
 mod chat;
 mod deciding;
 mod devices;
+mod files;
 mod granting;
 mod history;
 mod keyboard;

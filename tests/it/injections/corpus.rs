@@ -28,11 +28,13 @@ pub(crate) enum Carrier {
     ServerResult,
     /// What an MCP server says of a tool.
     ServerDescription,
+    /// A file that a stranger attached, read by the turn of somebody else.
+    Attachment,
 }
 
 impl Carrier {
     /// All of them.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Webhook,
         Self::File,
         Self::Memory,
@@ -43,6 +45,7 @@ impl Carrier {
         Self::Page,
         Self::ServerResult,
         Self::ServerDescription,
+        Self::Attachment,
     ];
 
     /// As tasks name it.
@@ -58,6 +61,7 @@ impl Carrier {
             Self::Page => "page",
             Self::ServerResult => "server-result",
             Self::ServerDescription => "server-description",
+            Self::Attachment => "attachment",
         }
     }
 

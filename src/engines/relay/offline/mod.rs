@@ -113,6 +113,7 @@ fn play(
             tools: &tools,
             earlier: &[],
             messages: &messages,
+            pictures: &providers::Pictures::default(),
             thinking: None,
             without: LeftOut::default(),
         };

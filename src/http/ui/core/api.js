@@ -34,10 +34,10 @@ export const barred = { reason: "" };
 
 /**
  * @param {string} method @param {string} path under `/api/v1`
- * @param {{query?: Record<string, any>, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>}} [options]
+ * @param {{query?: Record<string, any>, body?: unknown, file?: Blob, signal?: AbortSignal, headers?: Record<string, string>}} [options]
  * @returns {Promise<any>} the whole answer
  */
-export async function call(method, path, { query, body, signal, headers } = {}) {
+export async function call(method, path, { query, body, file, signal, headers } = {}) {
   const changes = method !== "GET";
   if (changes && barred.reason) throw new Refusal(0, { code: "offline", message: barred.reason });
   let answer;
@@ -46,10 +46,11 @@ export async function call(method, path, { query, body, signal, headers } = {}) 
       method,
       headers: {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(file === undefined ? {} : { "Content-Type": "application/octet-stream" }),
         ...(changes && me.csrf ? { "X-CSRF-Token": me.csrf } : {}),
         ...headers,
       },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: file ?? (body === undefined ? undefined : JSON.stringify(body)),
       cache: "no-store",
       signal,
     });
@@ -109,6 +110,10 @@ export const put = async (path, body) => (await call("PUT", path, { body }))?.da
 export const patch = async (path, body) => (await call("PATCH", path, { body }))?.data;
 /** @param {string} path @param {Record<string, any>} [query] */
 export const remove = (path, query) => call("DELETE", path, { query });
+
+/** Gives the service a file, for a message to name. @param {File} file @param {AbortSignal} signal */
+export const upload = async (file, signal) =>
+  (await call("POST", "/files", { query: { name: file.name || "file" }, file, signal }))?.data;
 
 /** A part of a path. @param {unknown} text */
 export const part = (text) => encodeURIComponent(String(text));

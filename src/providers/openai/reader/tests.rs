@@ -21,6 +21,7 @@ fn reading(messages: &[Message]) -> Reading {
         tools: &ToolSpecs::default(),
         earlier: &[],
         messages,
+        pictures: &crate::providers::Pictures::default(),
         thinking: None,
         without: LeftOut::default(),
     })

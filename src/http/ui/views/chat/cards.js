@@ -4,11 +4,21 @@
 import { clean, icon, make } from "../../core/dom.js";
 import { duration, pretty } from "../../core/format.js";
 import { show } from "../../parts/markdown.js";
+import { showFiles } from "./files.js";
 
 /** @param {any} block */
 export function makeBlock(block) {
   if (block.kind === "tool") return new ToolCard(block);
   if (block.kind === "thinking") return new ThinkingCard();
+  if (block.kind === "files") {
+    const element = make("div", { class: "files" });
+    return {
+      kind: "files",
+      call: block.call,
+      element,
+      update: (/** @type {any} */ { files }) => showFiles(element, files),
+    };
+  }
   const element = make(block.kind === "note" ? "p" : "div", { class: block.kind === "note" ? "note" : "markdown" });
   return {
     kind: block.kind,

@@ -11,6 +11,7 @@ import { input } from "../../parts/fields.js";
 import { empty, failure, loading } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
 import { UNDECIDED } from "./conversation.js";
+import { Attachments } from "./files.js";
 import { layout } from "./layout.js";
 import { hasEnded } from "./said.js";
 import { bytesOf, MOST_BYTES, tooBigWords } from "./size.js";
@@ -36,6 +37,7 @@ export class Chat extends View {
   /** @type {any} */ scroller = null;
   /** @type {any} */ composer = null;
   turns = /** @type {Turns} */ (/** @type {any} */ (null));
+  attachments = /** @type {Attachments} */ (/** @type {any} */ (null));
   announcer = new Announcer(talk.conversation, byId("live"));
 
   begin() {
@@ -69,6 +71,10 @@ export class Chat extends View {
     this.replaceChildren(...layout(this));
     this.scroller = byId("scroll");
     this.composer = byId("composer");
+    this.attachments = new Attachments(byId("attachments"), () => this.composer && this.showActions());
+    this.addEventListener("dragover", (event) => this.dragged(event));
+    this.addEventListener("dragleave", () => this.classList.remove("dropping"));
+    this.addEventListener("drop", (event) => this.dropped(event));
     this.scroller.addEventListener(
       "scroll",
       () => {
@@ -194,13 +200,55 @@ export class Chat extends View {
     this.showActions();
   }
 
+  // ---- files
+
+  /** @param {HTMLInputElement} input */
+  chosenFiles(input) {
+    this.attachments.add([...(input.files ?? [])]);
+    // The same file may be chosen again.
+    input.value = "";
+    this.composer.focus();
+  }
+
+  /** Words are pasted as words, also where an office program adds a picture of them. @param {ClipboardEvent} event */
+  pasted(event) {
+    const given = event.clipboardData;
+    if (!given?.files.length || given.types.includes("text/plain")) return;
+    event.preventDefault();
+    this.attachments.add([...given.files]);
+  }
+
+  /** @param {DragEvent} event */
+  dragged(event) {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    this.classList.add("dropping");
+  }
+
+  /** @param {DragEvent} event */
+  dropped(event) {
+    this.classList.remove("dropping");
+    if (!event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    this.attachments.add([...event.dataTransfer.files]);
+    this.composer.focus();
+  }
+
+  /** Something is to be said, and all of it is here. */
+  isReady() {
+    const { all, ready } = this.attachments;
+    return ready && (all.length > 0 || this.composer.value.trim() !== "");
+  }
+
   submit() {
-    const text = this.composer.value.trim();
-    if (!text || !this.mayWrite() || this.excess()) return;
+    if (!this.isReady() || !this.mayWrite() || this.excess()) return;
+    const files = this.attachments.take();
+    // The service says the same of files that come without words.
+    const text = this.composer.value.trim() || files.map((file) => file.name).join(", ");
     this.composer.value = "";
     talk.conversation.draft(this.chosen, "");
     this.sized();
-    talk.say(text, this.chosen);
+    talk.say(text, this.chosen, files);
     this.toEnd(true);
     this.redraw();
   }
@@ -228,7 +276,7 @@ export class Chat extends View {
     if (talk.state !== "online") return;
     if (turn.refused || turn.status === "unconfirmed") talk.conversation.remove(turn);
     if (!this.mayWrite()) this.choose(UNDECIDED);
-    talk.say(turn.text, this.chosen);
+    talk.say(turn.text, this.chosen, turn.files);
     this.toEnd(true);
   }
 
@@ -354,7 +402,7 @@ export class Chat extends View {
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
     const excess = this.excess();
-    byId("send").disabled = !this.composer.value.trim() || !this.mayWrite() || excess !== "";
+    byId("send").disabled = !this.isReady() || !this.mayWrite() || excess !== "";
     const blocked = talk.link.crowded ? CROWDED : BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)];
     const reason = blocked ?? (this.isOver() ? "This topic is over." : excess);
     byId("blocked").hidden = !reason;

@@ -41,7 +41,7 @@ export class Conversation {
   /** As the server lists them. @type {any[]} */ topics = [];
   /** What was said, by topic. @type {Record<string, any>} */ logs = {};
   /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
-  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, {text: string, at: number}>} */
+  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, {text: string, files: any[], at: number}>} */
   heard = {};
 
   /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
@@ -52,6 +52,8 @@ export class Conversation {
     this.former = kept?.channel ?? null;
     this.drafts = kept?.drafts ?? {};
     for (const turn of kept?.unsent ?? []) {
+      // A former version knew no files.
+      turn.files ??= [];
       this.mine.add(turn.id);
       this.log(turn.addressed ?? UNDECIDED).items.push(turn);
     }
@@ -144,8 +146,8 @@ export class Conversation {
       log.items.push(turn);
     }
     // Of a turn that runs, frames have told all, and go on; of one that ended, the store has all.
-    const { seq, text, at, task } = item;
-    const known = hasEnded(item) || !turn.live ? { ...item, seq: Math.max(turn.seq, seq) } : { text, at, task };
+    const { seq, text, files, at, task } = item;
+    const known = hasEnded(item) || !turn.live ? { ...item, seq: Math.max(turn.seq, seq) } : { text, files, at, task };
     Object.assign(turn, known, { revision: turn.revision + 1 });
   }
 
@@ -223,10 +225,11 @@ export class Conversation {
   // ---- writing
 
   /** Notes a message to be sent. The caller sends `frameOf` it. */
-  compose(content, topic) {
+  compose(content, topic, files = []) {
     const turn = makeTurn({
       id: makeId(),
       text: content,
+      files,
       at: Date.now(),
       addressed: topic || null,
       fresh: this.nameFor(content, topic),
@@ -266,6 +269,7 @@ export class Conversation {
     return {
       content: turn.text,
       message_id: turn.id,
+      ...(turn.files.length ? { files: turn.files.map((file) => file.id) } : {}),
       ...(turn.addressed ? { topic_id: turn.addressed } : {}),
     };
   }
@@ -315,7 +319,7 @@ export class Conversation {
     const [key, name] = [topic_id ?? UNDECIDED, turn.fresh];
     this.remove(turn);
     let known = this.find({ message_id })?.turn;
-    if (known) known.text = turn.text;
+    if (known) Object.assign(known, { text: turn.text, files: turn.files });
     else {
       const said = this.heard[message_id];
       delete this.heard[message_id];
@@ -408,6 +412,7 @@ export class Conversation {
     const turn = makeTurn({
       id: frame.message_id ?? makeId(),
       text,
+      files: twin?.files ?? said?.files ?? [],
       at: said?.at ?? frame.ts ?? Date.now(),
       status: "running",
     });

@@ -77,12 +77,13 @@ function takeProgress(talk, frame) {
 function takeUserMessage(talk, frame) {
   const found = talk.find(frame);
   if (!found) {
-    talk.heard[frame.message_id] = { text: frame.content, at: frame.ts };
+    talk.heard[frame.message_id] = { text: frame.content, files: frame.files ?? [], at: frame.ts };
     return;
   }
   found.turn.at = frame.ts ?? found.turn.at;
   if (found.turn.status === "sending") found.turn.status = "running";
   found.turn.text ||= frame.content;
+  if (!found.turn.files.length) found.turn.files = frame.files ?? [];
   talk.number(found.key);
   talk.changed(found.key, found.turn);
 }

@@ -2,7 +2,7 @@
 // What the chat is made of: the topics beside, the conversation, the composer below.
 
 import { me } from "../../core/api.js";
-import { icon, make } from "../../core/dom.js";
+import { byId, icon, make } from "../../core/dom.js";
 import { EXAMPLES } from "./examples.js";
 import { talk } from "./talk.js";
 
@@ -150,9 +150,29 @@ export const layout = (chat) => [
         " ",
         make("button", { id: "unblock", type: "button", class: "link", hidden: true }),
       ),
+      make("ul", { id: "attachments", class: "attachments", "aria-label": "Attached files", hidden: true }),
       make(
         "div",
         { class: "composer-field" },
+        make("input", {
+          id: "choose-files",
+          type: "file",
+          multiple: true,
+          hidden: true,
+          onchange: (/** @type {any} */ event) => chat.chosenFiles(event.currentTarget),
+        }),
+        make(
+          "button",
+          {
+            id: "attach",
+            class: "round attach",
+            type: "button",
+            "aria-label": "Attach files",
+            title: "Attach files",
+            onclick: () => byId("choose-files").click(),
+          },
+          icon("clip"),
+        ),
         make("label", { class: "hidden", for: "composer" }, "Message"),
         make("textarea", {
           id: "composer",
@@ -161,6 +181,7 @@ export const layout = (chat) => [
           "aria-describedby": "hint",
           oninput: () => chat.typed(),
           onkeydown: (/** @type {KeyboardEvent} */ event) => chat.enter(event),
+          onpaste: (/** @type {ClipboardEvent} */ event) => chat.pasted(event),
         }),
         make(
           "button",

@@ -12,6 +12,7 @@ export const makeTurn = (known) => ({
   id: "",
   task: null,
   text: "",
+  /** @type {any[]} */ files: [],
   at: 0,
   ended: null,
   status: "sending",
@@ -37,7 +38,7 @@ export const makeTurn = (known) => ({
  * What a team told on its own, from a frame or from the store: both name it alike, so that it stands there once.
  * @param {any} told @param {number} at
  */
-export const makeNotice = ({ content, team, status, kind, task_id, ref_id }, at) => ({
+export const makeNotice = ({ content, team, status, kind, task_id, ref_id, files }, at) => ({
   kind: "notice",
   id: [at, kind, team, task_id ?? "", status, ref_id ?? "", content].join(":"),
   at,
@@ -46,6 +47,7 @@ export const makeNotice = ({ content, team, status, kind, task_id, ref_id }, at)
   team,
   status,
   about: kind,
+  files: files ?? [],
   ref: ref_id ?? null,
 });
 
@@ -98,6 +100,7 @@ export function takeTool(turn, frame) {
       result: "",
       ok: null,
       ms: null,
+      files: [],
       at: frame.ts ?? Date.now(),
     };
     turn.blocks.push(card);
@@ -108,6 +111,7 @@ export function takeTool(turn, frame) {
     card.ok = frame.ok !== false;
     card.ms = frame.duration_ms ?? null;
     card.result = frame.preview ?? "";
+    card.files = frame.files ?? [];
   }
 }
 

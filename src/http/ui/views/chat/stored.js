@@ -25,6 +25,7 @@ function turnOf(row) {
     id: row.message_id,
     task: row.task_id,
     text: row.text,
+    files: row.files ?? [],
     at: row.at,
     ended: end?.at ?? null,
     status: STATUS[row.state] ?? "unknown",
@@ -49,6 +50,7 @@ function blockOf(block, at, over) {
     result: block.result ?? "",
     ok: block.ok ?? (over ? "ended" : null),
     ms: block.duration_ms ?? null,
+    files: block.files ?? [],
     at,
   };
 }

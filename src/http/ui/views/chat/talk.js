@@ -218,9 +218,9 @@ class Talk extends EventTarget {
     return topic ? clean(topic.name) : "";
   }
 
-  /** @param {string} text @param {string} topic */
-  say(text, topic) {
-    const turn = this.conversation.compose(text, topic);
+  /** @param {string} text @param {string} topic @param {any[]} [files] */
+  say(text, topic, files = []) {
+    const turn = this.conversation.compose(text, topic, files);
     // Kept before it is sent: a page that dies in between sends it again under the same id.
     this.conversation.save();
     this.deliver(turn);
@@ -252,7 +252,8 @@ class Talk extends EventTarget {
     if (this.beginning.has(turn.id)) return;
     const key = turn.id;
     this.beginning.add(key);
-    const body = { content: turn.text, topic: turn.fresh, channel_id: this.conversation.channel };
+    const files = turn.files.map((/** @type {any} */ file) => file.id);
+    const body = { content: turn.text, topic: turn.fresh, channel_id: this.conversation.channel, files };
     turn.attempted = true;
     try {
       const { data } = await call("POST", "/messages", { body, headers: { "Idempotency-Key": key } });

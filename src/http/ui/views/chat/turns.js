@@ -5,6 +5,7 @@ import { clean, copyButton, icon, make } from "../../core/dom.js";
 import { duration, moment, money } from "../../core/format.js";
 import { show } from "../../parts/markdown.js";
 import { makeBlock } from "./cards.js";
+import { showFiles } from "./files.js";
 import { hasEnded } from "./said.js";
 import { joinOpening } from "./said.js";
 
@@ -84,6 +85,8 @@ class NoticeView {
     }
     const body = make("div", { class: "markdown" });
     show(body, notice.content);
+    const files = make("div", { class: "files" });
+    showFiles(files, notice.files);
     this.element = make(
       "article",
       { class: "notice", "data-bad": bad, "aria-label": label },
@@ -93,6 +96,7 @@ class NoticeView {
         { class: "notice-body" },
         make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)),
         body,
+        files,
       ),
     );
   }
@@ -111,7 +115,10 @@ class TurnView {
       const bubble = make("div", { class: turn.text.startsWith("#") ? "bubble script" : "bubble" });
       bubble.textContent = clean(turn.text);
       this.mark = make("span", { class: "sent" });
-      this.element.append(make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.mark));
+      this.files = make("div", { class: "files", hidden: true });
+      this.element.append(
+        make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.files, this.mark),
+      );
     }
     this.below = make("div", { class: "below" });
     this.element.append(make("h2", { class: "hidden" }, "Answer"), this.answer, this.below, this.foot);
@@ -123,6 +130,7 @@ class TurnView {
     if (turn.status === "sending")
       this.mark?.replaceChildren("Sending… ", this.link(turn, "Discard", this.acts.onDiscard));
     else this.mark?.replaceChildren(turn.status === "unconfirmed" ? "Not confirmed" : moment(turn.at));
+    if (this.files) showFiles(this.files, turn.files);
     this.updateBlocks(shownBlocks(turn));
     this.showDelegated(turn);
     this.foot.replaceChildren(...this.footOf(turn));
@@ -243,16 +251,17 @@ function usageWords(turn) {
   return words.join(" · ");
 }
 
-/** What the turn shows so far, the words of the ack included. */
+/** What the turn shows so far, the words of the ack included, and behind a call what it gave to the person. */
 function shownBlocks(turn) {
   const thought = turn.thinking ? [{ kind: "thinking", text: turn.thinking, busy: !hasEnded(turn) }] : [];
-  if (!turn.opening) return [...thought, ...turn.blocks];
-  const at = turn.blocks.findIndex((block) => block.kind === "text");
-  if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...turn.blocks];
+  const blocks = turn.blocks.flatMap((block) =>
+    block.files?.length ? [block, { kind: "files", call: block.call, files: block.files }] : [block],
+  );
+  if (!turn.opening) return [...thought, ...blocks];
+  const at = blocks.findIndex((block) => block.kind === "text");
+  if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...blocks];
   return [
     ...thought,
-    ...turn.blocks.map((block, index) =>
-      index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block,
-    ),
+    ...blocks.map((block, index) => (index === at ? { ...block, text: joinOpening(turn.opening, block.text) } : block)),
   ];
 }

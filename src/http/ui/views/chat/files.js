@@ -1,0 +1,129 @@
+// @ts-check
+// Files of a conversation: what a person is about to attach, and how files are shown. The page never opens one: pictures of
+// pixels are drawn by an element of its own, everything is a download.
+
+import { address, part, Refusal, upload } from "../../core/api.js";
+import { clean, icon, make } from "../../core/dom.js";
+import { size } from "../../core/format.js";
+
+/** The most files that one message names. */
+export const MOST_FILES = 10;
+const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+
+/** @typedef {{id: string, name: string, mime: string, size: number}} FileRef */
+
+/** @param {FileRef} file */
+const place = (file) => address(`/files/${part(file.id)}`);
+
+/** A file as it is shown. @param {FileRef} file */
+function shown(file) {
+  const name = clean(file.name);
+  const link = { href: place(file), download: name, title: `Download ${name}` };
+  if (PICTURES.has(file.mime))
+    return make(
+      "a",
+      { ...link, class: "file picture" },
+      make("img", { src: place(file), alt: name, loading: "lazy", decoding: "async" }),
+    );
+  return make(
+    "a",
+    { ...link, class: "file" },
+    icon("download"),
+    make("span", { class: "file-name" }, name),
+    make("span", { class: "muted" }, size(file.size)),
+  );
+}
+
+/** Shows files in an element, which stays as it is as long as they do. @param {HTMLElement} element @param {FileRef[]} files */
+export function showFiles(element, files) {
+  const ids = files.map((file) => file.id).join(" ");
+  element.hidden = files.length === 0;
+  if (element.dataset.files === ids) return;
+  element.dataset.files = ids;
+  element.replaceChildren(...files.map(shown));
+}
+
+/** What is attached to the message that is being written. */
+export class Attachments {
+  /** @type {{name: string, size: number, file: FileRef | null, error: string, abort: AbortController}[]} */
+  all = [];
+
+  /** @param {HTMLElement} element @param {() => void} onChange */
+  constructor(element, onChange) {
+    this.element = element;
+    this.onChange = onChange;
+  }
+
+  /** @param {Iterable<File>} files */
+  add(files) {
+    for (const file of files) {
+      const one = { name: file.name, size: file.size, file: null, error: "", abort: new AbortController() };
+      if (this.all.length < MOST_FILES) this.send(one, file);
+      else one.error = `A message has at most ${MOST_FILES} files.`;
+      this.all.push(one);
+    }
+    this.draw();
+  }
+
+  /** @param {any} one @param {File} file */
+  async send(one, file) {
+    try {
+      one.file = await upload(file, one.abort.signal);
+    } catch (error) {
+      if (one.abort.signal.aborted) return;
+      one.error = error instanceof Refusal ? error.message : "The file cannot be read.";
+    }
+    this.draw();
+  }
+
+  /** @param {any} one */
+  remove(one) {
+    one.abort.abort();
+    this.all = this.all.filter((other) => other !== one);
+    this.draw();
+  }
+
+  /** They are all with the service. */
+  get ready() {
+    return this.all.every((one) => one.file);
+  }
+
+  /** Hands them over to a message. @returns {FileRef[]} */
+  take() {
+    const files = this.all.flatMap((one) => (one.file ? [one.file] : []));
+    this.all = [];
+    this.draw();
+    return files;
+  }
+
+  draw() {
+    this.element.hidden = this.all.length === 0;
+    this.element.replaceChildren(
+      ...this.all.map((one) =>
+        make(
+          "li",
+          { class: "attached", "data-state": one.error ? "failed" : one.file ? "ready" : "busy" },
+          one.error
+            ? icon("alert")
+            : one.file
+              ? icon("check")
+              : make("span", { class: "spinner", "aria-hidden": "true" }),
+          make("span", { class: "file-name" }, clean(one.file?.name ?? one.name)),
+          make("span", { class: "muted" }, one.error || size(one.size)),
+          make(
+            "button",
+            {
+              type: "button",
+              class: "icon-button",
+              "aria-label": `Remove ${clean(one.name)}`,
+              title: "Remove",
+              onclick: () => this.remove(one),
+            },
+            icon("close"),
+          ),
+        ),
+      ),
+    );
+    this.onChange();
+  }
+}
