@@ -30,7 +30,7 @@ pub(super) async fn run(
     context: &Context,
 ) -> Result<(), Failure> {
     let remember = |id: &str| *task.borrow_mut() = Some(id.to_owned());
-    let (answer, reply) = ask(team, content, remember, context).await?;
+    let (answer, reply) = ask(team, content, files, remember, context).await?;
     let told = tell(&answer, reply, context);
     let mut delegated = Delegated::new(context);
     let root = task.borrow().clone();
@@ -42,6 +42,7 @@ pub(super) async fn run(
 pub(super) async fn ask(
     team: &str,
     content: &str,
+    files: Vec<String>,
     accepted: impl FnOnce(&str),
     context: &Context,
 ) -> Result<(Answer<MessageRow>, MessageReply), Failure> {

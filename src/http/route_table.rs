@@ -1,9 +1,9 @@
 //! The table of all routes: which handler answers which endpoint.
 
 use super::{
-    approvals, audit, backups, changes, channels, config, doctor, events, files, health, identities,
-    inbox, jobs, logs, mcp, me, memories, messages, metrics, openapi, overview, page, policies,
-    questions,
+    approvals, audit, backups, changes, channels, config, doctor, events, files, health,
+    identities, inbox, jobs, logs, mcp, me, memories, messages, metrics, openapi, overview, page,
+    policies, questions,
     routes::{Resource, on},
     search, session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files,
     usage, vault, webhooks,

@@ -207,6 +207,7 @@ mod tests {
                 origin: Origin::Person,
                 label: Label::Trusted,
                 task_id: "task-1".into(),
+                files: Vec::new(),
             },
             Fact::AssistantThinking { text: "hm".to_owned(), step: 1, block: None },
             Fact::ToolCall {
@@ -234,6 +235,7 @@ mod tests {
                 taints: false,
                 rule: None,
                 approved: false,
+                files: Vec::new(),
             },
             Fact::TurnEnd {
                 outcome: Ending::Failed,

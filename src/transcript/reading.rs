@@ -231,6 +231,7 @@ impl Facts {
             // The operator brings it over.
             label: Label::Trusted,
             task_id: IMPORT.into(),
+            files: Vec::new(),
         };
         let summary = text.strip_prefix(SUMMARY).and_then(|rest| rest.strip_prefix('\n'));
         let fact = match (line.role, summary) {
@@ -244,6 +245,7 @@ impl Facts {
                 taints: false,
                 rule: None,
                 approved: false,
+                files: Vec::new(),
             },
             (Role::System, Some(summary)) => Fact::Meta(Remark::Compaction(Box::new(Compaction {
                 summary: Some(summary.to_owned()),
@@ -309,6 +311,9 @@ impl Facts {
                     effect: Effect::Irreversible,
                     idempotency_key: String::new(),
                 },
+                Block::File { filename, .. } => {
+                    Fact::AssistantText { text: file_line(&filename), step }
+                }
                 Block::Unknown => continue,
             };
             self.facts.push((at, fact));
@@ -330,9 +335,15 @@ fn text_of(content: Vec<Block>) -> String {
     let texts = content.into_iter().filter_map(|block| match block {
         Block::Text { text } => Some(text),
         Block::Thinking { thinking } => Some(thinking),
+        Block::File { filename, .. } => Some(file_line(&filename)),
         Block::ToolCall { .. } | Block::Unknown => None,
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// An export names files and does not hold them.
+fn file_line(name: &str) -> String {
+    format!("[file: {name}]")
 }
 
 #[cfg(test)]

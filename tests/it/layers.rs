@@ -9,7 +9,7 @@ use std::{
 use crate::workspace::sources;
 
 /// What stands in `src/`, each above all that it may use.
-const EDGES: [&str; 32] = [
+const EDGES: [&str; 33] = [
     "main",
     "cli",
     "boot",

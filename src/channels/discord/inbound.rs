@@ -142,6 +142,7 @@ pub(super) async fn say(bot: Arc<Bot>, post: Arc<Post>, incoming: Incoming) {
         content: bot.secrets.everything().scrub_known(&content).into_owned(),
         team: None,
         topic: None,
+        files: Vec::new(),
         id,
         notify: None,
     });

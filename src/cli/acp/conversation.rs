@@ -82,7 +82,7 @@ impl Conversation {
             Err(failure) => return self.editor.failed(request, &failure),
         };
         let topic = self.topic.as_ref().map(ToString::to_string);
-        let words = Words { id, content, topic };
+        let words = Words { id, content, topic, files: Vec::new() };
         self.open.push(Said {
             request,
             exchange: Exchange::new(&words),

@@ -48,7 +48,7 @@ impl OtherTeam {
         let (accepted, mut accepts) = oneshot::channel();
         // Who waits for it is below.
         let accepted = |task: &str| drop(accepted.send(task.to_owned()));
-        let mut answering = Box::pin(ask(&self.team, text, accepted, &self.context));
+        let mut answering = Box::pin(ask(&self.team, text, Vec::new(), accepted, &self.context));
         let (mut task, mut stops) = (None, false);
         let answer = loop {
             tokio::select! {

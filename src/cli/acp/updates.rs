@@ -91,7 +91,8 @@ mod tests {
 
     /// What an editor is told of frames about one message.
     fn told(frames: &[Value]) -> Vec<Value> {
-        let words = Words { id: "m".into(), content: "hello".into(), topic: None };
+        let words =
+            Words { id: "m".into(), content: "hello".into(), topic: None, files: Vec::new() };
         let (mut exchange, mut transcript) = (Exchange::new(&words), Transcript::default());
         let mut told = Vec::new();
         for fields in frames {

@@ -557,7 +557,6 @@ impl Running {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

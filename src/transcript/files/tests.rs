@@ -96,6 +96,7 @@ fn said(text: &str) -> Fact {
         origin: Origin::Person,
         label: Label::Trusted,
         task_id: "task".into(),
+        files: Vec::new(),
     }
 }
 

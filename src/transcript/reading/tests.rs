@@ -31,6 +31,7 @@ fn said(reading: &Reading) -> Vec<String> {
             Block::Text { text } => text.clone(),
             Block::Thinking { thinking } => format!("({thinking})"),
             Block::ToolCall { name, arguments, .. } => format!("{name} {arguments}"),
+            Block::File { filename, .. } => filename.clone(),
             Block::Unknown => String::new(),
         });
         format!("{} {}: {}", message.turn, message.role, blocks.collect::<Vec<_>>().join(" | "))
@@ -95,6 +96,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             origin,
             label: Label::Untrusted,
             task_id: "task-1".into(),
+            files: Vec::new(),
         }),
         words().prop_map(|text| Fact::AssistantText { text, step: 1 }),
         words().prop_map(|text| Fact::AssistantThinking { text, step: 1, block: None }),
@@ -116,6 +118,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             taints: true,
             rule: None,
             approved: true,
+            files: Vec::new(),
         }),
         (models, usage(), select(vec!["stop", ""])).prop_map(|(model, usage, stop)| {
             Fact::Meta(Remark::Usage {
@@ -175,7 +178,7 @@ fn parts(messages: &[crate::api::transcript::Message]) -> [Vec<String>; 5] {
                 (Block::Text { text }, _) => (2, text.clone()),
                 (Block::Thinking { thinking }, _) => (3, thinking.clone()),
                 (Block::ToolCall { id, arguments, .. }, _) => (4, format!("{id}{arguments}")),
-                (Block::Unknown, _) => continue,
+                (Block::File { .. } | Block::Unknown, _) => continue,
             };
             parts[place].push(text);
         }
