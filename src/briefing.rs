@@ -472,7 +472,6 @@ fn unknown(error: impl ToString) -> BriefError {
 }
 
 /// How far a turn is prepared.
-#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
 enum Prepared {
     Whole(Brief),
     /// It needs to know what MCP servers offer.

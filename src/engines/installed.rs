@@ -247,7 +247,7 @@ mod tests {
         let installed = found.find(Sdk::Claude, &claude(&new)).unwrap();
 
         assert_eq!(installed.version.as_deref(), Some("2.1.325"));
-        assert_eq!(installed.shown, [new.clone()]);
+        assert_eq!(installed.shown, std::slice::from_ref(&new));
 
         program(&folder, "#!/bin/sh\necho '2.1.100 (Claude Code)'\n");
         fs::File::open(&new).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();

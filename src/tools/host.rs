@@ -187,7 +187,8 @@ impl TeamTools {
         let subject = Subject::of(&cx.caller.cause, cx.label);
         let case = Case { sight: &sight, args: &args, subject: &subject, grant };
         let (verdict, _) = case.verdict(&cx.caller.team)?;
-        let permitted = self.was_permitted(call, &args, cx, made, verdict)?;
+        let leaves = sight.host().is_some();
+        let permitted = self.was_permitted(call, &args, cx, made, verdict, leaves)?;
         let destination = sight.host().map(|host| Destination {
             host: host.to_owned(),
             permitted: permitted && cx.label.is_trusted(),
@@ -199,7 +200,7 @@ impl TeamTools {
 }
 
 impl TeamTools {
-    /// Whether a person let exactly this call run, now or in advance.
+    /// Whether a person let exactly this call run, now or in advance. `leaves`: what it is given goes to a host.
     fn was_permitted(
         &self,
         call: &ToolCall,
@@ -207,6 +208,7 @@ impl TeamTools {
         cx: &CallContext,
         made: &Made,
         verdict: Verdict,
+        leaves: bool,
     ) -> Result<bool, ToolError> {
         let Verdict::Ask(mut asking) = verdict else { return Ok(false) };
         asking.schema = made.tool.form();
@@ -214,7 +216,7 @@ impl TeamTools {
         let permitted = cx.approved.is_some()
             || self.team.granted(call, args, &cx.caller, cx.label, &asking).is_some();
         // Nobody was asked about a secret for a host that its entry did not name then.
-        if !permitted && !cx.label.is_trusted() && !asking.secrets.is_empty() {
+        if leaves && !permitted && !cx.label.is_trusted() && !asking.secrets.is_empty() {
             let message = "where its secrets may be sent changed meanwhile; call it again";
             return Err(ToolError::new(ToolFault::Conflict, message));
         }

@@ -70,7 +70,7 @@ fn parameter(text: &str, name: &str) -> Option<&'static Encoding> {
     let (_, rest) = text.split_once(name)?;
     let value = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
     let end = value.find(['"', '\'', ';', ' ', '>', '/']).unwrap_or(value.len());
-    Encoding::for_label(value[..end].as_bytes())
+    Encoding::for_label(&value.as_bytes()[..end])
 }
 
 /// The letters that a page says it is written in.

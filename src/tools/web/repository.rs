@@ -93,7 +93,8 @@ impl SearchSkillRepository {
             headers: HeaderMap::from_iter(headers),
             body: Some(body),
         };
-        let terms = Terms { most_redirects: 0, ..Terms::new(&self.egress, &|_| Ok(()), &|_| true) };
+        let terms =
+            Terms { most_redirects: 0, ..Terms::new(&self.egress, &|_| Ok(()), &|_| false) };
         let sent = self.web.guard.send(request, &terms).await;
         let (mut response, _) = sent.map_err(|error| error.to_string())?;
         if !response.status().is_success() {

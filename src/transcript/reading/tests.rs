@@ -230,7 +230,7 @@ proptest! {
 #[test]
 fn a_transcript_of_another_program_is_read_line_by_line() {
     let text = concat!(
-        r#"{"type":"history","agentId":"x","sessionId":"y","timestamp":1794703151,"role":"user","content":[{"type":"text","text":"one"},{"type":"file","fileId":"f"}]}"#,
+        r#"{"type":"history","agentId":"x","sessionId":"y","timestamp":1794703151,"role":"user","content":[{"type":"text","text":"one"},{"type":"file","fileId":"f","filename":"a.pdf","mimeType":"application/pdf","size":3,"direction":"in"},{"type":"hologram"}]}"#,
         "\n",
         "not JSON\n\n",
         r#"{"type":"poem","agentId":"x"}"#,
@@ -246,7 +246,7 @@ fn a_transcript_of_another_program_is_read_line_by_line() {
     assert_eq!((reading.messages, reading.skipped), (3, 2));
     assert_eq!(
         said(&reading),
-        ["import-1 user: one", "import-1 assistant: 1", "import-2 user: two"]
+        ["import-1 user: one\n[file: a.pdf]", "import-1 assistant: 1", "import-2 user: two"]
     );
     let times: Vec<u64> =
         events_of(&reading).iter().map(|event| event.timestamp.0 % 100_000).collect();
