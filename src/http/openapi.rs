@@ -259,8 +259,9 @@ fn describe(
     }
     if operation.streamed {
         let file = json!({"schema": {"type": "string", "format": "binary"}});
+        // A file may be empty.
         described["requestBody"] =
-            json!({"content": {"application/octet-stream": file}, "required": true});
+            json!({"content": {"application/octet-stream": file}, "required": false});
     }
     described["security"] = match operation.needs {
         Needs::Nothing => json!([]),

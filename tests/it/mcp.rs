@@ -229,7 +229,7 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
     if node().is_none() {
         return;
     }
-    let service = with_fake(", call_timeout: 2s").await;
+    let service = with_fake(", call_timeout: 6s").await;
     let mut client = service.connect().await;
     // Each process has another number.
     let number = |answer: &str| answer.rsplit(' ').next().unwrap_or_default().to_owned();
@@ -237,7 +237,7 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
     let mut before = number(&call(&mut client, "mcp__fake__echo", json!({"words": "one"})).await);
     for (tool, told) in [
         ("die", "ended during the call; whether the call took effect is not known"),
-        ("hang", "Timed out after 2000 ms"),
+        ("hang", "Timed out after 6000 ms"),
         ("shout", "ended during the call"),
         ("chatter", "ended during the call"),
     ] {

@@ -92,9 +92,11 @@ const calls = {
   cancelled: (id) => text(id, JSON.stringify(cancelled)),
   env: (id) => text(id, Object.keys(process.env).sort().join(" ")),
   reach: (id, args) => {
-    const socket = net.connect(args.port, "127.0.0.1", () => socket.end());
+    const socket = net.connect(args.port, "127.0.0.1", () => {
+      text(id, "reached");
+      socket.destroy();
+    });
     socket.on("error", (error) => text(id, `refused ${error.code}`));
-    socket.on("close", (failed) => failed || text(id, "reached"));
   },
   words: (id, args) => {
     const words = JSON.parse(fs.readFileSync(`${__dirname}/words.json`, "utf8"));

@@ -142,7 +142,7 @@ impl Offered {
 
     /// Its name without the server that has it.
     fn plain(&self) -> &str {
-        self.name.rsplit_once("__").map_or(&*self.name, |(_, plain)| plain)
+        self.name.strip_prefix("mcp__hivewright__").unwrap_or(&self.name)
     }
 
     fn spec(&self) -> ToolSpec {
