@@ -242,13 +242,20 @@ impl Service {
 
     /// Calls the API as the operator.
     pub(crate) async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let reads = method == "GET";
         let method = method.parse().expect("a method");
         let mut request =
             http().request(method, format!("{}{path}", self.url())).bearer_auth(self.token());
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let response = request.send().await.expect("an answer");
+        // A connection that was kept may be closed just when it is used again: what changes nothing is asked once more.
+        let again = request.try_clone().filter(|_| reads);
+        let response = match (request.send().await, again) {
+            (Err(_), Some(again)) => again.send().await,
+            (response, _) => response,
+        };
+        let response = response.expect("an answer");
         let status = response.status().as_u16();
         (status, response.json().await.unwrap_or(Value::Null))
     }
