@@ -103,7 +103,7 @@ impl Dialogue {
         let connected = items(&line["mcp_servers"])
             .any(|server| server["name"] == SERVER && server["status"] == "connected");
         if !connected {
-            return failed(Code::Network, "its tools are not available");
+            return failed(Code::Crash, "its tools are not available");
         }
         let mut missing: Vec<&str> = self
             .tools

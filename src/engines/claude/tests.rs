@@ -297,7 +297,7 @@ fn missing_tools_are_noted_once() {
 fn without_the_bridge_there_is_no_turn() {
     assert_eq!(
         heard(&mut *told(1), recorded!("2.1.325.no-tools"))[..2],
-        ["ready", "failed network: its tools are not available"]
+        ["ready", "failed crash: its tools are not available"]
     );
 }
 
