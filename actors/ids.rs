@@ -126,6 +126,10 @@ id!(
 );
 
 id!(
+    /// A plugin, by the key of its manifest.
+    PluginKey
+);
+id!(
     /// A held call, and the decision on it.
     ApprovalId
 );

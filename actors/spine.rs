@@ -38,7 +38,7 @@ use crate::{
         tree::Tree,
         view::OrgView,
     },
-    quarantine,
+    plugin, quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
     retention::{self, Retention, terms::Keeping},
     router::{
@@ -173,6 +173,7 @@ pub const TEXTS: &[&[Texts]] = &[
     notice::TEXTS,
     quarantine::TEXTS,
     approvals::records::TEXTS,
+    plugin::records::TEXTS,
     audit::TEXTS,
     scheduler::records::TEXTS,
 ];

@@ -21,6 +21,7 @@ use crate::{
     journal::records::Began,
     notice::Notice,
     org::record::TeamRecord,
+    plugin::records::{PluginState, TeamPlugin},
     quarantine::{Quarantined, RecordKey},
     queue::causes::Counts,
     router::{
@@ -206,11 +207,21 @@ fn what_operators_see_stands_where_it_stood() {
         "scope": [], "created_at": 1, "created_by": "ann",
     }));
     let copy: Quarantined = row(json!({ "record": "", "reason": "", "at": 1, "text": "" }));
+    let of_plugin = json!({ "team": { "name": "ops", "generation": 2 }, "plugin": "weather" });
+    let mut stands = of_plugin.clone();
+    stands["status"] = json!("running");
+    (stands["created_at"], stands["updated_at"]) = (json!(1), json!(1));
+    let stands: TeamPlugin = row(stands);
+    let mut kept = of_plugin;
+    kept["state"] = json!({});
+    let kept: PluginState = row(kept);
     let w = Writes::new;
 
     assert_keys(w().put(&notice), &["+notice|n-1"]);
     assert_keys(w().put(&audit), &["+audit|||||||<01><02>a-1"]);
     assert_keys(w().put(&team), &["+team|ops|00000011"]);
+    assert_keys(w().put(&stands), &["+team_plugin|ops~2|weather"]);
+    assert_keys(w().put(&kept), &["+plugin_state|ops~2|weather"]);
     assert_keys(
         w().put(&approval("pending")),
         &["+apr-open|apr-1", "+apr-short|abcdef", "+apr|apr-1"],

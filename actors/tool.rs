@@ -372,6 +372,37 @@ pub struct CallContext {
     pub cancel: CancellationToken,
 }
 
+/// The step whose calls plugins look at.
+#[derive(Clone, Debug)]
+pub struct BeforeCalls {
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// How far what the turn has read may be believed.
+    pub label: Label,
+    /// The calling turn.
+    pub turn: TurnId,
+}
+
+/// Which way words go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From a person.
+    Inbound,
+    /// To a person.
+    Outbound,
+}
+
+/// What plugins say to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Interception {
+    /// It goes on as it is.
+    Pass,
+    /// It goes on with these arguments.
+    Rewrite(Value),
+    /// It ends with this.
+    Refuse(ToolReply),
+}
+
 /// The tools of one turn: filtered for the team, bound to its folders, fixed when the turn starts.
 pub trait Toolset: Send + Sync + 'static {
     /// What the model is told, in a fixed order.
@@ -385,6 +416,26 @@ pub trait Toolset: Send + Sync + 'static {
 
     /// A call has its result, which is durable: nothing need be kept for it any more.
     fn settled(&self, _call: &CallId, _tool: &str, _caller: &Caller) {}
+
+    /// Lets plugins look at the calls of a step, before anything else does; none if no plugin wants to. What is said of
+    /// each call is in the order of the calls.
+    fn before(
+        &self,
+        _: &[ToolCall],
+        _: &BeforeCalls,
+    ) -> Option<BoxFuture<'static, Vec<Interception>>> {
+        None
+    }
+
+    /// Lets plugins reword what a person said, or what is about to be said to one; none if no plugin wants to.
+    fn reword(&self, _: Direction, _: String, _: &Caller) -> Option<BoxFuture<'static, String>> {
+        None
+    }
+
+    /// Whether plugins reword what is said to people: then nothing of it is shown before they have.
+    fn rewords_answers(&self) -> bool {
+        false
+    }
 
     /// Looks at a call without running it. A refusal is the call's result.
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply>;

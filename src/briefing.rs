@@ -28,6 +28,10 @@ use crate::{
     logging::Secrets,
     mcp::{Offers, Servers, server::Server},
     memory::Memory,
+    plugins::{
+        instance::{self, Instances, TeamPlugin},
+        package::Package,
+    },
     policy::Policies,
     prompt::{
         compose::{Composed, Prompts, Request},
@@ -50,6 +54,7 @@ use crate::{
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
+        plugin_tool::PluginTools,
         toolbox::{Grant, Toolbox},
         triggers::report,
         web::Web,
@@ -129,6 +134,8 @@ pub struct Sources {
     pub rules: Policies,
     pub taint: Taint,
     pub servers: Servers,
+    pub plugins: Instances,
+    pub plugin_tools: PluginTools,
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
@@ -168,11 +175,12 @@ impl Inner {
         let budget = self.budget(&team.name, &assignment.ancestors)?;
         let kit = self.kit(&team.name)?;
         let servers = self.servers(team, &kit);
-        Ok(Draft { assignment, memory, earlier, budget, kit, servers })
+        let plugins = self.plugins.settle(team, &kit.team.plugins);
+        Ok(Draft { assignment, memory, earlier, budget, kit, servers, plugins })
     }
 
-    /// Prepares a turn, with what MCP servers offer. Looks at files, so it blocks.
-    fn brief(&self, draft: Draft, offers: Offers) -> Result<Brief, BriefError> {
+    /// Prepares a turn, with what MCP servers and plugins offer. Looks at files, so it blocks.
+    fn brief(&self, draft: Draft, offers: Gathered) -> Result<Brief, BriefError> {
         let Draft { assignment, memory, earlier, budget, kit, .. } = draft;
         let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
         let name = lane.team;
@@ -329,9 +337,8 @@ impl Inner {
 
     /// The MCP servers whose tools a team may have.
     fn servers(&self, team: &TeamKey, kit: &Kit) -> Vec<Arc<Server>> {
-        let settings = &kit.team.mcp_servers;
-        let mut servers = self.servers.of_team(team, settings, &kit.grant.workspace);
-        servers.retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.key())));
+        let mut servers = self.servers.of_team(team, &kit.team, &kit.grant.workspace);
+        servers.retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.site.key())));
         servers
     }
 
@@ -474,7 +481,7 @@ fn unknown(error: impl ToString) -> BriefError {
 /// How far a turn is prepared.
 enum Prepared {
     Whole(Brief),
-    /// It needs to know what MCP servers offer.
+    /// It needs to know what MCP servers and plugins offer.
     Draft(Draft),
 }
 
@@ -486,6 +493,14 @@ struct Draft {
     budget: Line,
     kit: Arc<Kit>,
     servers: Vec<Arc<Server>>,
+    plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
+}
+
+/// What a turn is offered from outside.
+#[derive(Clone, Default, PartialEq)]
+struct Gathered {
+    servers: Offers,
+    plugins: instance::Offers,
 }
 
 fn cut_off() -> BriefError {
@@ -507,15 +522,19 @@ impl Briefing for Turns {
             let name = team.name.clone();
             let prepared = blocking::run(move || {
                 let draft = looking.draft(&team, assignment, memory, earlier)?;
-                if draft.servers.is_empty() {
-                    return looking.brief(draft, Offers::default()).map(Prepared::Whole);
+                if draft.servers.is_empty() && draft.plugins.is_empty() {
+                    return looking.brief(draft, Gathered::default()).map(Prepared::Whole);
                 }
                 Ok(Prepared::Draft(draft))
             });
             let brief = match prepared.await.map_err(|_| cut_off())?? {
                 Prepared::Whole(brief) => brief,
                 Prepared::Draft(draft) => {
-                    let offers = inner.sources.servers.list(&draft.servers).await;
+                    let (servers, plugins) = tokio::join!(
+                        inner.sources.servers.list(&draft.servers),
+                        Instances::list(&draft.plugins),
+                    );
+                    let offers = Gathered { servers, plugins };
                     let briefing = Arc::clone(&inner);
                     let brief = blocking::run(move || briefing.brief(draft, offers));
                     brief.await.map_err(|_| cut_off())??

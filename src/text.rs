@@ -41,3 +41,8 @@ pub(crate) fn rough_size(bytes: u64) -> String {
     }
     shown
 }
+/// A number of things, such as `1 error` or `2 errors`.
+pub(crate) fn counted(many: usize, what: &str) -> String {
+    let end = if many == 1 { "" } else { "s" };
+    format!("{many} {what}{end}")
+}

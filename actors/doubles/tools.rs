@@ -22,8 +22,9 @@ use crate::{
     store::{StoreHandle, reads::get, records::Writes},
     task::{Kind, Label, Lane, OnResult, Source, Task},
     tool::{
-        Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset, Verdict, records::Answer, specs::ToolSpecs,
+        Args, Asking, BeforeCalls, CallContext, Caller, Checked, Direction, Effect, Interception,
+        ToolCall, ToolFault, ToolReply, ToolSpec, Toolset, Verdict, records::Answer,
+        specs::ToolSpecs,
     },
 };
 
@@ -92,6 +93,53 @@ impl Toolset for Tools {
             ToolSpec { name: READER.to_owned(), description: String::new(), schema: json!({}) };
         let reads = self.reads.load(Ordering::Relaxed);
         Arc::new(reads.then_some(reader).into_iter().collect())
+    }
+
+    /// What plugins say to a call is said in its arguments.
+    fn before(
+        &self,
+        calls: &[ToolCall],
+        _: &BeforeCalls,
+    ) -> Option<BoxFuture<'static, Vec<Interception>>> {
+        let hook = |call: &ToolCall| match &call.args {
+            Args::Json(args) => args["hook"].as_str().map(str::to_owned),
+            Args::Unreadable { .. } => None,
+        };
+        let hooks: Vec<_> = calls.iter().map(hook).collect();
+        hooks.iter().any(Option::is_some).then(|| {
+            Box::pin(async move {
+                let mut said = Vec::new();
+                for hook in hooks {
+                    said.push(match hook.as_deref() {
+                        Some("hang") => std::future::pending().await,
+                        Some("panic") => panic!("a hook that panics"),
+                        Some("deny") => {
+                            Interception::Refuse(ToolReply::failed(ToolFault::Denied, "blocked"))
+                        }
+                        Some("rewrite") => Interception::Rewrite(json!({ "rewritten": true })),
+                        _ => Interception::Pass,
+                    });
+                }
+                said
+            }) as BoxFuture<'static, _>
+        })
+    }
+
+    /// Plugins reword what has a word in it that they don't like.
+    fn reword(
+        &self,
+        direction: Direction,
+        text: String,
+        _: &Caller,
+    ) -> Option<BoxFuture<'static, String>> {
+        let nicer = match direction {
+            Direction::Inbound => "kindly",
+            Direction::Outbound => "gladly",
+        };
+        let is_meant = text.contains("rudely");
+        is_meant.then(|| {
+            Box::pin(async move { text.replace("rudely", nicer) }) as BoxFuture<'static, _>
+        })
     }
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {

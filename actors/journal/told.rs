@@ -45,7 +45,9 @@ pub(crate) fn told(
                 name: name.clone(),
                 arguments: bounded(args),
             })),
-            Fact::ToolResult { id, name, content, fault, duration_ms, truncated, .. } => {
+            Fact::ToolResult {
+                id, name, content, fault, duration_ms, truncated, files, ..
+            } => {
                 let shown = excerpt::line(content, SHOWN);
                 tell(stream(Stream::ToolResult {
                     id: id.clone(),
@@ -55,6 +57,14 @@ pub(crate) fn told(
                     is_error: fault.is_some(),
                     duration_ms: *duration_ms,
                 }));
+                for file in files {
+                    tell(stream(Stream::FileOutput {
+                        file_id: file.id.clone(),
+                        filename: file.name.clone(),
+                        mime_type: file.mime.clone(),
+                        size: file.size,
+                    }));
+                }
             }
             Fact::Meta(meta) => {
                 if let Some(moment) = remark(meta) {
@@ -156,5 +166,33 @@ fn length(value: &Value) -> usize {
         Value::Object(fields) => {
             fields.iter().map(|(name, value)| name.len() + length(value) + 4).sum()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// EN-119
+    #[test]
+    fn a_file_that_a_tool_gives_is_told_behind_its_result() {
+        let event = json!({
+            "seq": 1, "turn": "turn-1", "timestamp": 0, "type": "tool_result", "id": "c-1",
+            "name": "send_file", "content": "Sent.", "duration_ms": 1, "files": [{
+                "id": "file-1", "name": "a.png", "mime": "image/png", "size": 7, "digest": "00",
+            }],
+        });
+        let event: HistoryEvent = serde_json::from_value(event).expect("an event");
+        let lane = Lane { team: "main".into(), topic: None };
+
+        let told = told(&lane, 1, None, &[event]);
+
+        let values: Vec<_> = told.iter().map(|event| json!(event.data)["value"].clone()).collect();
+        let file = json!({
+            "type": "file_output", "fileId": "file-1", "filename": "a.png",
+            "mimeType": "image/png", "size": 7,
+        });
+        assert_eq!((values.len(), &values[0]["type"]), (2, &json!("tool_result")));
+        assert_eq!(values[1], file);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clock::Timestamp,
-    ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId, TurnId},
+    ids::{CallId, ChannelId, FileId, MessageId, TaskId, TeamName, TopicId, TurnId},
     task::{Code, Ending, Kind as TaskKind, Priority, TaskState, WaitReason},
     text,
     text::{Text, Words, quoted},
@@ -54,6 +54,8 @@ words! {
         VaultChanged = "vault.changed",
         /// An MCP server of a team started, ended or failed.
         McpChanged = "mcp.changed",
+        /// A plugin of a team stands otherwise.
+        PluginChanged = "plugin.changed",
         /// A team has spent something.
         UsageChanged = "usage.changed",
         /// A settings file was read again.
@@ -310,6 +312,13 @@ pub enum Stream {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         duration_ms: u64,
+    },
+    /// A file that a tool gives to the person.
+    FileOutput {
+        file_id: FileId,
+        filename: String,
+        mime_type: String,
+        size: u64,
     },
     ToolEnd {
         id: CallId,

@@ -297,7 +297,10 @@ impl ActiveTurn {
                     let status = if *is_error { "failed" } else { "done" };
                     content.set(id, status, Some(excerpt::line(said, PREVIEW)));
                 }
-                Stream::ToolEnd { .. } | Stream::Done { .. } | Stream::Error { .. } => {}
+                Stream::FileOutput { .. }
+                | Stream::ToolEnd { .. }
+                | Stream::Done { .. }
+                | Stream::Error { .. } => {}
             },
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! One pass over all records: what is still needed is gathered first, then the rest is removed.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     approvals::{record::Approval, records::PendingApproval},
     audit::Audit,
+    budget::records::TaskCalls,
     clock::Timestamp,
     conversation_log::ConversationEntry,
     ids::{MAIN, TeamKey, TriggerId},
@@ -22,7 +23,7 @@ use crate::{
     scheduler::{records as runs, run::Run},
     storage::{Order, Storage, StorageError},
     store::{
-        keys::after_prefix,
+        keys::{Beginning, after_prefix},
         reads::{Range, contains, get, parse, report},
         records::{Record, decode},
     },
@@ -32,6 +33,8 @@ use crate::{
     },
     words,
 };
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +46,9 @@ pub struct Removed {
     /// Events that no turn came to see, and notices that were read.
     pub inbox: u64,
     pub audit: u64,
+    /// What calls for tasks came to on a day.
+    #[serde(default)]
+    pub usage: u64,
     pub edges: u64,
 }
 
@@ -242,7 +248,7 @@ impl Pass {
 /// Records that go by their age, the first one last.
 fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
     let (inbox, audit): (Counter, Counter) = (|all| &mut all.inbox, |all| &mut all.audit);
-    let of_edges: Counter = |all| &mut all.edges;
+    let (usage, of_edges): (Counter, Counter) = (|all| &mut all.usage, |all| &mut all.edges);
     let busy = needed.busy.clone();
     let unseen = Lot::old(move |key, event: &InboxEvent| {
         let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
@@ -254,10 +260,20 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         let at = parse::<ConversationEntry>(key).map(|(_, at, _)| at);
         matches!(entry, ConversationEntry::Notification(_)) && at.is_some_and(|at| at < cut.tasks)
     });
+    // The day of a zone begins up to a day before that of UTC.
+    let mut day = (cut.tasks - DAY).date().replace('-', "");
+    day.truncate("20260131".len());
+    let tallies = Lot::all(Range::<TaskCalls>::all().until(&Beginning(&day)));
     let audits = Lot::all(Range::<Audit>::all().until(&cut.audit));
     let decisions = Lot::all(Range::<AuditRow>::all().until(&cut.audit));
-    let mut lots =
-        vec![(inbox, unseen), (inbox, read), (inbox, told), (audit, audits), (audit, decisions)];
+    let mut lots = vec![
+        (inbox, unseen),
+        (inbox, read),
+        (inbox, told),
+        (usage, tallies),
+        (audit, audits),
+        (audit, decisions),
+    ];
     lots.extend(edges.lots(cut).into_iter().map(|lot| (of_edges, lot)));
     lots.reverse();
     lots

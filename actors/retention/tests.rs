@@ -18,6 +18,10 @@ use crate::{
         record::Approval,
     },
     audit::Audit,
+    budget::{
+        Tally,
+        records::{DayKey, TaskCalls},
+    },
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
     conversation_log::ConversationEntry,
@@ -210,6 +214,10 @@ fn full_store() -> Disk {
             read,
         });
     }
+    for days in [93, 80] {
+        let day = ago(days).date()[..10].replace('-', "").parse().unwrap();
+        writes = writes.put_at(&(DayKey(day), "task-1".into()), &TaskCalls(Tally::default()));
+    }
     for number in 0..60 {
         let run = run(number);
         writes = writes.put(&run).put_at(&run.id, &Payload("body".to_owned()));
@@ -256,6 +264,7 @@ fn keys(disk: &Disk) -> BTreeSet<String> {
         "inbox/",
         "notice/",
         "trust/",
+        "use-task/",
     ];
     kinds.iter().flat_map(|kind| disk.keys(kind)).collect()
 }
@@ -267,13 +276,15 @@ fn what_is_old_goes_and_what_is_young_stays() {
 
     let removed = pass(&disk);
 
-    let expected = Removed { tasks: 1, journal: 3, runs: 10, inbox: 2, audit: 1, edges: 1 };
+    let expected =
+        Removed { tasks: 1, journal: 3, runs: 10, inbox: 2, audit: 1, usage: 1, edges: 1 };
     assert_eq!(removed, expected);
     assert_eq!(disk.keys("done"), ["done/task-young"]);
     assert_eq!(disk.keys("end/").len(), 1);
     assert_eq!(disk.keys("call"), ["call/turn-task-young:1:0"]);
     assert_eq!(disk.keys("hist").len(), 3);
     assert_eq!(disk.keys("inbox").len(), 1);
+    assert_eq!(disk.keys("use-task").len(), 1);
     assert_eq!(disk.keys("notice"), ["notice/n-new", "notice/n-unread"]);
     assert_eq!(disk.keys("edge/run/").len(), 50);
     assert_eq!(disk.keys("edge/run.payload").len(), 50);

@@ -78,19 +78,32 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
 }
 
 const NO_TOPICS: &str = "There are no open topics.";
-const HELP: &str = "Commands:\n\
-    /new [message] begins a new topic with a message; without one, with the next.\n\
-    /topics lists the topics of this channel.\n\
-    /rename <name> gives the topic another name.\n\
-    /close [topic] ends a topic and what runs in it.\n\
-    /stop [topic] stops the running turn of a topic.\n\
-    /think [level] says how much the model thinks in the topic used last; without a level, shows it.\n\
-    /compact [topic] summarises what was said in a topic, after its running turn.\n\
-    A topic is named by its id or its name; without one, the topic used last is meant.\n\
-    /approvals lists what waits for a decision or an answer.\n\
-    /approve <id> lets a call run, once.\n\
-    /deny <id> <why> keeps a call from running; the team reads why.\n\
-    /answer <id> <text> answers a question.";
+/// The commands, each with what may follow it, and what it does.
+pub const COMMANDS: [(&str, &str); 12] = [
+    ("/new [message]", "begins a new topic with a message; without one, with the next."),
+    ("/topics", "lists the topics of this channel."),
+    ("/rename <name>", "gives the topic another name."),
+    ("/close [topic]", "ends a topic and what runs in it."),
+    ("/stop [topic]", "stops the running turn of a topic."),
+    (
+        "/think [level]",
+        "says how much the model thinks in the topic used last; without a level, shows it.",
+    ),
+    ("/compact [topic]", "summarises what was said in a topic, after its running turn."),
+    ("/approvals", "lists what waits for a decision or an answer."),
+    ("/approve <id>", "lets a call run, once."),
+    ("/deny <id> <why>", "keeps a call from running; the team reads why."),
+    ("/answer <id> <text>", "answers a question."),
+    ("/help", "lists the commands."),
+];
+
+fn help() -> String {
+    let lines: Vec<String> = COMMANDS.iter().map(|(form, does)| format!("{form} {does}")).collect();
+    format!(
+        "Commands:\n{}\nA topic is named by its id or its name; without one, the topic used last is meant.",
+        lines.join("\n")
+    )
+}
 
 /// What a command answers and changes. `Err` answers and changes nothing.
 type Obeyed = Result<(String, Writes), String>;
@@ -101,12 +114,13 @@ impl Router {
         let obeyed = match command {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
-            Command::Help => Err(HELP.to_owned()),
+            Command::Help => Err(help()),
             Command::New => self.expect_new_topic(channel),
             Command::Rename(name) => self.rename_topic(&message, &name),
             Command::Think(level) => self.think(&message, level.as_deref()),
             Command::Unknown(word) => Err(format!(
-                "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{HELP}"
+                "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{}",
+                help()
             )),
             Command::Topics => Err(self.describe_topics(channel)),
             Command::Close(topic) => self.close_topic(channel, topic.as_deref()),

@@ -81,6 +81,16 @@ impl Sender {
     }
 }
 
+/// Asks whether a sender would be let in now. Nothing is said yet, so that it leaves no row.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct WouldAdmit {
+    /// Where they would write.
+    pub channel: ChannelId,
+    /// Who.
+    pub sender: Sender,
+}
+
 /// From now on these say which senders are principals.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -268,5 +278,13 @@ impl Handler<Identify> for Router {
 
     fn handle(&mut self, Identify(identities): Identify, _: &mut Self::Context) {
         self.identities = Some(identities);
+    }
+}
+
+impl Handler<WouldAdmit> for Router {
+    type Result = bool;
+
+    fn handle(&mut self, asked: WouldAdmit, _: &mut Self::Context) -> bool {
+        self.judge(&asked.channel, &asked.sender).allowed
     }
 }

@@ -40,7 +40,7 @@ use crate::{
 mod answers;
 pub mod audit;
 mod choice;
-mod commands;
+pub mod commands;
 mod conversation;
 pub mod gate;
 pub mod granting;

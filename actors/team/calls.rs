@@ -25,7 +25,10 @@ use crate::{
     ids::CallId,
     live::event::Stream,
     task::Code,
-    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply, specs::ToolSpecs},
+    tool::{
+        Args, BeforeCalls, CallContext, Direction, Interception, ToolCall, ToolFault, ToolReply,
+        specs::ToolSpecs,
+    },
 };
 
 /// A summary that is not there by then is done without.
@@ -46,7 +49,13 @@ impl Session {
         let mut request = self.request(system, tools, self.turn.messages());
         request.earlier = self.turn.earlier();
         let engine = self.brief.engine.clone();
-        let call = self.call_engine(|events| engine.run(request, events), |_| true, ctx);
+        // What plugins reword is not heard before they have.
+        let is_heard: fn(&EngineEvent) -> bool = if self.brief.tools.rewords_answers() {
+            |event| !matches!(event, EngineEvent::Text(_) | EngineEvent::TextEnd)
+        } else {
+            |_| true
+        };
+        let call = self.call_engine(|events| engine.run(request, events), is_heard, ctx);
         self.after(call, ctx, Self::model_replied);
     }
 
@@ -137,25 +146,105 @@ impl Session {
         // The reply holds it; only a step that broke off has nothing else to show.
         let said = !std::mem::take(&mut self.text.said).is_empty();
         let input = match replied {
-            Ok(mut reply) => {
-                let (tools, label) = (&self.brief.tools, self.turn.label);
-                let checks = reply.blocks.iter().filter_map(|block| match block {
-                    Block::Call(call) => Some(tools.check(call, &self.caller, label)),
-                    _ => None,
-                });
-                let checks = checks.collect();
-                for block in &mut reply.blocks {
-                    if let Block::Call(call) = block
-                        && let Some(args) = tools.clean(call)
-                    {
-                        call.args = Args::Json(args);
-                    }
-                }
-                Input::Replied(reply, checks)
+            Ok(reply) => {
+                // It is paid for: whatever stops the turn from here on cuts nothing off.
+                self.spending.heard = 0;
+                return self.reword(reply, ctx);
             }
             Err(failure) => Input::Failed { failure, said, now: self.cx.now() },
         };
         self.hear(input, ctx);
+    }
+
+    /// Lets plugins reword what a step says to a person.
+    fn reword(&mut self, mut reply: StepReply, ctx: &mut Context<Team>) {
+        let is_text = |block: &&Block| matches!(block, Block::Text { .. });
+        let said = text_of(&reply.blocks);
+        let rewording = match said.trim() {
+            "" => None,
+            _ => self.brief.tools.reword(Direction::Outbound, said, &self.caller),
+        };
+        let Some(rewording) = rewording else { return self.intercept(reply, ctx) };
+        self.watchdog.sign();
+        let task = actix::spawn(rewording.instrument(self.span()));
+        self.model = Some(RunningCall::of(&task));
+        self.after(task, ctx, move |session, joined, ctx| {
+            session.model = None;
+            match joined {
+                Ok(words) => {
+                    let first = reply.blocks.iter().position(|block| is_text(&block));
+                    reply.blocks.retain(|block| !is_text(&block));
+                    reply.blocks.insert(first.unwrap_or_default(), Block::Text { text: words });
+                }
+                Err(error) if error.is_cancelled() => return,
+                // What cannot be reworded is said as it is.
+                Err(error) => tracing::error!(%error, "a hook panicked"),
+            }
+            session.intercept(reply, ctx);
+        });
+    }
+
+    /// Lets plugins look at the calls of a step. It counts as part of the step: what stops the turn stops them.
+    fn intercept(&mut self, reply: StepReply, ctx: &mut Context<Team>) {
+        let calls: Vec<_> = calls_of(&reply).cloned().collect();
+        let step = BeforeCalls {
+            caller: self.caller.clone(),
+            label: self.turn.label,
+            turn: self.leased.turn.clone(),
+        };
+        let looking = if calls.is_empty() { None } else { self.brief.tools.before(&calls, &step) };
+        let Some(looking) = looking else {
+            return self.step_replied(reply, Vec::new(), ctx);
+        };
+        self.watchdog.sign();
+        let task = actix::spawn(looking.instrument(self.span()));
+        self.model = Some(RunningCall::of(&task));
+        self.after(task, ctx, |session, joined, ctx| {
+            session.model = None;
+            match joined {
+                Ok(said) => session.step_replied(reply, said, ctx),
+                Err(error) if error.is_cancelled() => {}
+                Err(error) => {
+                    // Nobody knows what they would have said: nothing passes.
+                    let turn = &session.leased.turn;
+                    tracing::error!(team = %session.cx.name, %turn, %error, "a hook panicked");
+                    let refusal = ToolReply::failed(ToolFault::Denied, "plugin unavailable");
+                    let said = vec![Interception::Refuse(refusal); calls_of(&reply).count()];
+                    session.step_replied(reply, said, ctx);
+                }
+            }
+        });
+    }
+
+    /// The step is there, and what plugins said to its calls.
+    fn step_replied(
+        &mut self,
+        mut reply: StepReply,
+        said: Vec<Interception>,
+        ctx: &mut Context<Team>,
+    ) {
+        let (tools, label) = (&self.brief.tools, self.turn.label);
+        let mut said = said.into_iter();
+        let mut checks = Vec::new();
+        for block in &mut reply.blocks {
+            let Block::Call(call) = block else { continue };
+            let refused = match said.next().unwrap_or(Interception::Pass) {
+                Interception::Pass => None,
+                Interception::Rewrite(args) => {
+                    call.args = Args::Json(args);
+                    None
+                }
+                Interception::Refuse(reply) => Some(reply),
+            };
+            checks.push(match refused {
+                Some(reply) => Err(reply),
+                None => tools.check(call, &self.caller, label),
+            });
+            if let Some(args) = tools.clean(call) {
+                call.args = Args::Json(args);
+            }
+        }
+        self.hear(Input::Replied(reply, checks), ctx);
     }
 
     fn summary_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
@@ -283,4 +372,11 @@ impl Session {
         let task = &self.leased.task;
         tracing::error_span!("turn", team = %task.lane.team, task = %task.id)
     }
+}
+
+fn calls_of(reply: &StepReply) -> impl Iterator<Item = &ToolCall> {
+    reply.blocks.iter().filter_map(|block| match block {
+        Block::Call(call) => Some(call),
+        _ => None,
+    })
 }

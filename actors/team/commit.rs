@@ -15,7 +15,10 @@ use crate::{
         record::{Approval, Execution},
     },
     briefing::Hindrance,
-    budget::{Tally, records as spending},
+    budget::{
+        Tally,
+        records::{self as spending, DayKey, TaskCalls},
+    },
     channel::records::OutboxWrites,
     file::FileRef,
     frame::{Body, Frame, Notification, NotificationKind, Progress},
@@ -294,6 +297,11 @@ impl Session {
         }
         if steps > 0 {
             closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
+        }
+        // Its end says what the day on which it ended would. A day before that keeps its own figure.
+        if !self.is_unrecorded() {
+            let today = DayKey(self.cx.recipe.days.day_of(now).number);
+            closing = closing.delete::<TaskCalls>(&(today, leader.id.clone()));
         }
         let ended = Ended { ending: end.ending, tasks, told };
         let writes = self.journal(facts).and(closing);

@@ -66,6 +66,11 @@ impl Session {
         self.cx.recipe.live.publish_all(told);
     }
 
+    /// Whether nothing of the turn is stored yet.
+    pub(super) fn is_unrecorded(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
     /// What was to be recorded is stored.
     pub(super) fn recorded(&mut self) {
         let recorded = std::mem::take(&mut self.recording);

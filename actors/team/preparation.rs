@@ -39,7 +39,7 @@ use crate::{
     storage::StorageError,
     store::{StoreHandle, reads::get},
     task::{Cause, Code, Ending, Kind, Task, Wait, WaitReason},
-    tool::{Caller, Toolset},
+    tool::{Caller, Direction, Toolset},
 };
 
 /// What a session begins with.
@@ -56,6 +56,8 @@ pub(super) struct Prepared {
     pub(super) brief: Brief,
     /// What is to be summarised, if that is the task; else why it cannot be.
     past: Option<Result<Past, String>>,
+    /// What the person said, as plugins put it.
+    pub(super) words: Option<String>,
 }
 
 impl Prepared {
@@ -306,7 +308,18 @@ async fn load(
         },
         None => idle_time(&task, history.thread(), brief.conversation_idle),
     };
-    Ok(Prepared { history, journal, inbox, shown, idle, approvals, brief, past })
+    let words = reworded(&task, &journal, &*brief.tools).await;
+    Ok(Prepared { history, journal, inbox, shown, idle, approvals, brief, past, words })
+}
+
+/// What a person said as plugins put it; none if that is as it was. A turn that goes on has heard it.
+async fn reworded(task: &Task, journal: &[HistoryEvent], tools: &dyn Toolset) -> Option<String> {
+    let is_said = task.source.as_ref().is_some_and(|source| source.message.is_some());
+    if !is_said || !journal.is_empty() || task.kind == Kind::Compact {
+        return None;
+    }
+    let words = tools.reword(Direction::Inbound, task.body.clone(), &Caller::of(task))?.await;
+    (words != task.body).then_some(words)
 }
 
 /// How long nothing was said when a person's message came, if that was too long for the conversation to go on. Only stored

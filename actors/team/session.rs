@@ -163,7 +163,9 @@ impl Session {
         let earlier = prepared.earlier();
         let brief = &prepared.brief;
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
-        let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);
+        let mut heard = task.clone();
+        heard.body = prepared.words.take().unwrap_or(heard.body);
+        let turn = Turn::new(leased.turn.clone(), heard, max_steps);
         let mut turn = turn.within(brief.room, overhead, earlier);
         turn.label = turn.label.max(brief.label);
         let caller = Arc::new(Caller::of(task));

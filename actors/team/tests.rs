@@ -11,6 +11,7 @@ mod earlier;
 mod failure;
 mod first_word;
 mod holding;
+mod hooks;
 mod life;
 mod modes;
 mod privacy;

@@ -26,6 +26,7 @@ mod queue;
 mod race;
 mod racer;
 mod report;
+mod scripts;
 #[path = "../../tests/it/service.rs"]
 #[allow(dead_code)]
 mod service;
@@ -59,7 +60,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 15] = [
+    let sections: [(&str, Section); 16] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -68,6 +69,7 @@ fn main() {
         ("first_word", first_word::measure),
         ("agents", agents::measure),
         ("start", start::measure),
+        ("scripts", scripts::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
         ("history", history::measure),

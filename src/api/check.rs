@@ -13,6 +13,9 @@ use crate::text::{did_you_mean, unknown_field};
 /// The most characters that are repeated of a name that somebody sent.
 const LONGEST_NAME: usize = 64;
 
+/// References that are followed one after another.
+const MOST_REFERENCES: usize = 32;
+
 /// The syntax check of a [`Text`].
 pub struct Format {
     name: &'static str,
@@ -98,13 +101,19 @@ impl From<Problem> for Problems {
     }
 }
 
-/// The schema behind references and `Option`.
-pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let inner = match schema["anyOf"].as_array().map(Vec::as_slice) {
-        Some([some, null]) if null["type"] == "null" => Some(some),
-        _ => schema["$ref"].as_str().and_then(|reference| root.pointer(reference.get(1..)?)),
-    };
-    inner.map_or(schema, |inner| resolve(root, inner))
+/// The schema behind references and `Option`. One that leads on and on, or to itself, says nothing.
+pub(super) fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+    for _ in 0..MOST_REFERENCES {
+        let inner = match schema["anyOf"].as_array().map(Vec::as_slice) {
+            Some([some, null]) if null["type"] == "null" => Some(some),
+            _ => schema["$ref"].as_str().and_then(|reference| root.pointer(reference.get(1..)?)),
+        };
+        match inner {
+            Some(inner) => schema = inner,
+            None => return schema,
+        }
+    }
+    &Value::Null
 }
 
 /// The words of an enum; documented ones are a `oneOf` of constants.
@@ -305,4 +314,23 @@ fn is_within<V: PartialOrd>(
 ) -> bool {
     let [least, most] = bounds.map(|name| schema.get(name).and_then(&read));
     least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_that_refers_to_itself_says_nothing() {
+        let circle =
+            json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } });
+
+        let own = json!({ "$ref": "#" });
+
+        assert_eq!(resolve(&own, &own), &Value::Null);
+        assert_eq!(resolve(&circle, &circle["$defs"]["a"]), &Value::Null);
+        assert!(check(&json!({ "$ref": "#" }), &json!({ "a": 1 }), &[]).is_empty());
+    }
 }

@@ -23,6 +23,23 @@ pub const RELOAD_CONFIG: Endpoint<Data<SettingsReloaded>> =
         .description("If one of them is wrong, all stays as it was.")
         .refuses(&[422]);
 
+pub const SHOW_PROVIDERS: Endpoint<Data<ProvidersFile>> =
+    get("/api/v1/config/providers", Admin, "Shows the file of the models.")
+        .description("One that is not there is empty.")
+        .scrubbed();
+
+pub const REPLACE_PROVIDERS: Endpoint<Data<ProvidersFile>, Empty, Empty, TeamConfigText> = put(
+    "/api/v1/config/providers",
+    Admin,
+    "Replaces the file of the models, if the new one is valid, and reads it.",
+)
+.description(
+    "Needs every scope, and all teams: it says where keys go. It adds no `${env:NAME}` and no `${file:PATH}`.",
+)
+.refuses(&[422])
+.example(r#"{"content": "profiles:\n  default: {provider: offline}\n"}"#)
+.scrubbed();
+
 pub const SHOW_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName> =
     get("/api/v1/teams/{name}/config", Read, "Shows the file of a team.").scrubbed();
 
@@ -61,6 +78,17 @@ pub struct SettingsTried {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SettingsReloaded {
     pub reloaded: Vec<String>,
+    pub problems: Vec<Problem>,
+}
+
+/// The file of the models as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ProvidersFile {
+    pub content: String,
+    /// Names this text.
+    pub revision: String,
+    /// Values in it are not shown: marks stand in their place, and it cannot be written back so.
+    pub scrubbed: bool,
     pub problems: Vec<Problem>,
 }
 

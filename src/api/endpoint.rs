@@ -53,6 +53,8 @@ pub struct Operation {
     pub scrubbed: bool,
     /// It writes its own line in the audit when it succeeds.
     pub recorded: bool,
+    /// It changes nothing, whatever its method is, so that the audit needs no line of it.
+    pub only_looks: bool,
     /// Its handler reads query and body itself, and takes what others would refuse.
     pub raw: bool,
     /// Its body is a file, which its handler reads as it comes.
@@ -140,6 +142,7 @@ where
             secret: false,
             scrubbed: false,
             recorded: false,
+            only_looks: false,
             raw: false,
             streamed: false,
             types: described::<R, Q, B>,
@@ -184,6 +187,11 @@ where
 
     pub const fn recorded(mut self) -> Self {
         self.operation.recorded = true;
+        self
+    }
+
+    pub const fn only_looks(mut self) -> Self {
+        self.operation.only_looks = true;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Events: what happens, as it happens.
 
+use clap::Args;
 use hivewright_actors::live::{
     Mark,
     event::{Kind, Kinds},
@@ -19,18 +20,23 @@ pub const WATCH_EVENTS: Endpoint<EventStream, Empty, EventFilter> =
         )
         .refuses(&[429]);
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct EventFilter {
     /// Only of these types, with commas between them.
+    #[arg(long)]
     pub types: Option<Kinds>,
     /// Only of this team.
+    #[arg(long)]
     pub team: Option<String>,
     /// Only of this topic.
+    #[arg(long)]
     pub topic: Option<String>,
     /// Only of this task.
+    #[arg(long)]
     pub task: Option<String>,
     /// Only after the event with this id.
+    #[arg(long)]
     pub since: Option<Mark>,
 }
 

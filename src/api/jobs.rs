@@ -1,10 +1,11 @@
 //! Jobs: work that takes longer than a request.
 
+use clap::Args;
 use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*};
 
 pub const LIST_JOBS: Endpoint<Rows<Job>, Empty, JobFilter> =
     get("/api/v1/jobs", Admin, "Lists the jobs of this process.").sorted(&["-started_at", "kind"]);
@@ -34,10 +35,11 @@ words! {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct JobFilter {
     /// Only in this state.
+    #[arg(long, value_parser = flags::words::<JobState>())]
     pub state: Option<JobState>,
 }
 

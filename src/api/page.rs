@@ -10,13 +10,15 @@ use super::input::Reader;
 pub const FIELDS: [&str; 4] = ["limit", "offset", "cursor", "sort"];
 /// How many rows a list shows unless told otherwise.
 pub const USUAL_LIMIT: usize = 50;
+/// The most rows of one answer.
+pub const MOST_ROWS: usize = 200;
 
 /// What every list takes beside its filter. A cursor goes on where no offset reaches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PageQuery {
     /// The most rows; 50 if it is not given.
-    #[schemars(range(min = 1, max = 200))]
+    #[schemars(range(min = 1, max = MOST_ROWS))]
     pub limit: Option<usize>,
     /// How many rows to leave out before them.
     #[schemars(range(min = 0, max = 10_000))]

@@ -244,7 +244,7 @@ pub struct NewTeam {
     #[arg(long = "scope", required = true, value_name = "WORDS")]
     pub scope_accepts: Vec<String>,
     /// A file with what it should know from the start.
-    #[arg(long = "context", value_name = "FILE")]
+    #[arg(long = "init-context", value_name = "FILE")]
     #[schemars(description = "What it should know from the start.")]
     pub init_context: Option<String>,
     /// Tools by name, pattern or group; without any, the usual ones.

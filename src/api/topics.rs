@@ -1,5 +1,6 @@
 //! Topics: conversations of all channels.
 
+use clap::Args;
 use hivewright_actors::{
     frame::TopicState,
     ids::{ChannelId, TopicId},
@@ -9,7 +10,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*};
 
 pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
     get("/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[
@@ -33,15 +34,18 @@ pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> =
         .refuses(&[409])
         .example(r#"{"name": "billing", "state": "done"}"#);
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct TopicFilter {
     /// Only of this channel, or of channels of this type.
+    #[arg(long)]
     pub channel: Option<String>,
     /// Only in this state.
+    #[arg(long, value_parser = flags::words::<TopicState>())]
     pub state: Option<TopicState>,
     /// Only with this in the name.
     #[serde(rename = "q")]
+    #[arg(long)]
     pub words: Option<String>,
 }
 

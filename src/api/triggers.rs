@@ -38,6 +38,7 @@ pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerS
     "Says what a trigger would do: its next times, or whether a sample fits.",
 )
 .refuses(&[503])
+.only_looks()
 .example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#);
 
 pub const SHOW_TRIGGER: Endpoint<Data<TriggerRow>, ById> =

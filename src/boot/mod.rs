@@ -40,6 +40,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::scope::Scope,
+    browser::Browsers,
     channels::discord::{self, Discord},
     engines::native::retry::RetryPolicy,
     http::{
@@ -48,6 +49,7 @@ use crate::{
     },
     logging::keeper,
     mcp::Servers,
+    plugins::{host::process::Hosts, instance::Instances, listening},
     settings::{
         channels::{Channels, TopicModel},
         config,
@@ -68,6 +70,8 @@ pub mod error;
 mod http;
 mod listener;
 pub mod parts;
+mod plugin_packages;
+mod plugins;
 mod reload;
 mod starting;
 mod storage;
@@ -83,7 +87,8 @@ use error::{ServiceError, machine};
 use http::Served;
 use listener::listen_locally;
 use parts::Part;
-use reload::{Reload, notify};
+use plugin_packages::PluginWatch;
+use reload::{Reload, Told, notify};
 use starting::{AddressFile, Starting};
 use storage::{Context, Opened};
 use turns::Services;
@@ -128,6 +133,12 @@ pub struct Service {
     _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
     servers: Servers,
+    browsers: Option<Browsers>,
+    _packages: PluginWatch,
+    plugins: Instances,
+    _settling: AbortOnDropHandle<()>,
+    _listening: AbortOnDropHandle<()>,
+    hosts: Hosts,
     _tidying: AbortOnDropHandle<()>,
     _lock: Lock,
 }
@@ -172,11 +183,17 @@ impl Service {
         let parts = parts::look(&context, &spine, open_tasks).await;
         let tidying = actix::spawn(context.files.clone().keep_tidy());
         let gate = Gate::new(&config.server);
-        let servers = services.servers.clone();
+        let (servers, browsers) = (services.servers.clone(), services.browsers.clone());
+        let plugins = services.plugins.clone();
+        let settling = actix::spawn(plugins::settle(plugins.clone(), &context, &spine));
+        let listening = actix::spawn(listening::listen(spine.live.clone(), plugins.clone()));
+        let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
         let discord = Arc::new(start_discord(&context, &spine));
-        let reload = Reload::start(&context, &spine, &gate, discord.clone(), disk, backups);
+        let packages = PluginWatch::start(services.depot.clone(), context.clone());
+        let told = Told { discord: discord.clone(), disk, backups, packages: packages.nudge() };
+        let reload = Reload::start(&context, &spine, &gate, told);
         let served =
             Served::open(&context, services, &spine, auth, &reload, gate, &draining).await?;
         let login_code = served.login_code.clone();
@@ -203,6 +220,12 @@ impl Service {
             _unparking: unparking,
             _upkeep: upkeep,
             servers,
+            browsers,
+            _packages: packages,
+            plugins,
+            _settling: AbortOnDropHandle::new(settling),
+            _listening: AbortOnDropHandle::new(listening),
+            hosts,
             _tidying: AbortOnDropHandle::new(tidying),
             _lock: opened.lock,
         })
@@ -257,7 +280,10 @@ impl Service {
                 "some turns did not reach a commit point; they go on after the next start"
             );
         }
-        self.servers.end().await;
+        tokio::join!(self.servers.end(), self.plugins.end(), self.hosts.end());
+        if let Some(browsers) = &self.browsers {
+            browsers.end().await;
+        }
         self.spine.channel.do_send(Shutdown);
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.nobody_is_connected()).await;
         self.spine.live.end();
@@ -354,6 +380,7 @@ fn start_discord(context: &Context, spine: &Spine) -> Discord {
             since: Timestamp::default(),
         },
         live: spine.live.clone(),
+        files: context.files.clone(),
     };
     Discord::start(parts, context.channels.discord.clone())
 }

@@ -3,7 +3,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -108,14 +108,7 @@ pub(super) struct Reload {
 
 impl Reload {
     /// Looks after the files of a service, which may have been wrong from the start.
-    pub(super) fn start(
-        context: &Arc<Context>,
-        spine: &Spine,
-        gate: &Gate,
-        discord: Arc<Discord>,
-        disk: DiskWatch,
-        backups: RegularBackups,
-    ) -> Self {
+    pub(super) fn start(context: &Arc<Context>, spine: &Spine, gate: &Gate, told: Told) -> Self {
         let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&context.channels))));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
@@ -128,9 +121,7 @@ impl Reload {
             context: context.clone(),
             spine: spine.clone(),
             gate: gate.clone(),
-            discord: discord.clone(),
-            disk,
-            backups,
+            told,
             public_url: server.public_url.clone(),
             applied: stamps(&context.home, server.tls.as_ref()),
             vault: context.environment.vault_version(),
@@ -141,6 +132,7 @@ impl Reload {
             watch.complain(fault);
         }
         let (orders, ordered) = mpsc::unbounded_channel();
+        let discord = watch.told.discord.clone();
         let task = actix::spawn(watch.run(ordered));
         Self { standing, discord, orders, _task: AbortOnDropHandle::new(task) }
     }
@@ -172,6 +164,14 @@ fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
     files.iter().map(|file| Stamp::at(file)).collect()
 }
 
+/// Who does not look for themselves, and is told of new settings.
+pub(super) struct Told {
+    pub(super) discord: Arc<Discord>,
+    pub(super) disk: DiskWatch,
+    pub(super) backups: RegularBackups,
+    pub(super) packages: Arc<Notify>,
+}
+
 struct Watch {
     folder_watch: FolderWatch,
     /// Is told when a secret changes.
@@ -179,9 +179,7 @@ struct Watch {
     context: Arc<Context>,
     spine: Spine,
     gate: Gate,
-    discord: Arc<Discord>,
-    disk: DiskWatch,
-    backups: RegularBackups,
+    told: Told,
     public_url: Option<Origin>,
     standing: SharedStanding,
     /// The state of the files that counts, or that was refused.
@@ -276,8 +274,11 @@ impl Watch {
                     tracing::warn!(fault, "some of the channels' settings are not in use");
                 }
                 *self.standing.lock() = standing;
-                self.discord.set(&set.channels.discord);
+                self.told.discord.set(&set.channels.discord);
                 self.apply(&set.config);
+                if let Ok(providers) = self.context.live.providers().await {
+                    self.context.demo.store(providers.demo, Ordering::Relaxed);
+                }
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));
                 tracing::info!("the settings were read again and count from now on");
@@ -311,8 +312,9 @@ impl Watch {
         self.gate.rename(&config.server);
         self.context.sandbox.set_memory(config.sandbox.memory.0);
         self.context.sandbox.quota().set(&config.limits);
-        self.disk.set_floor(config.limits.free_space.0);
-        self.backups.set(&config.backup);
+        self.told.disk.set_floor(config.limits.free_space.0);
+        self.told.backups.set(&config.backup);
+        self.told.packages.notify_one();
         self.tell_name(config);
         let pending = self.context.in_file.needs_restart(config);
         if pending != self.pending && !pending.is_empty() {

@@ -15,23 +15,33 @@ use hivewright_actors::{
     router::Recovered,
     scheduler::{self, views::Board},
     spine::{self, Ports, Spine},
+    storage::StorageError,
 };
 
 use super::{
     Options,
     error::{ServiceError, machine},
+    plugin_packages,
     storage::Context,
     vault,
 };
 use crate::{
     briefing::{Sources, Turns, topics::Till},
+    browser::{Browsers, program::Installed},
     engines::Engines,
     mcp::Servers,
     memory::Memory,
+    plugins::{
+        catalogue::Catalogue,
+        depot::Depot,
+        host::process::Hosts,
+        instance::{Grounds, Instances},
+    },
     policy::Policies,
     prompt::compose::Prompts,
     providers::client,
     retention::Keeper,
+    sandbox::egress::Guard,
     system::{WallClock, sha256},
     taint::{self, Taint},
     teams::{folders::TeamFolders, last_caps::LastCaps, self_changes::Changes},
@@ -42,6 +52,7 @@ use crate::{
             belongings::Remembered,
             office::{self, Office},
         },
+        plugin_tool::PluginTools,
         toolbox::Toolbox,
         web::Web,
     },
@@ -52,6 +63,7 @@ use crate::{
         premises::Outlook,
         upkeep::Triggers,
     },
+    vault::scrubbers::Scrubbers,
 };
 
 /// What turns are made with.
@@ -64,6 +76,11 @@ pub(super) struct Services {
     pub(super) desk: Desk,
     pub(super) outlook: Outlook,
     pub(super) servers: Servers,
+    /// None if no browser is installed.
+    pub(super) browsers: Option<Browsers>,
+    pub(super) depot: Depot,
+    pub(super) plugins: Instances,
+    pub(super) plugin_tools: PluginTools,
     pub(super) turns: Turns,
     pub(super) last_caps: LastCaps,
     ledger: Ledger,
@@ -96,19 +113,35 @@ impl Services {
         let prompts = Prompts::new(home.clone(), taint.clone());
         let board = Board::default();
         let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
-        let office = Office::new(office_parts(context, spine, &prompts, &ledger));
+        let depot = plugin_packages::depot(home, live, &spine.view, &tree);
+        let office = office_parts(context, spine, &prompts, &ledger, depot.catalogue());
+        let office = Office::new(office);
         let web = Web::default();
         let toolbox = tools::send_file::add(options.toolbox, &context.files);
         let toolbox = self::toolbox(toolbox, spine, &memory, &office, &desk);
         let toolbox = tools::web::add(toolbox, &web);
+        let browsers = Installed::find()
+            .map(|program| Browsers::new(program, context.sandbox.clone(), web.guard.clone()));
+        let toolbox = match &browsers {
+            Some(browsers) => tools::browser::add(toolbox, browsers, &context.files),
+            None => toolbox,
+        };
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
         let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
+        let plugins = plugins(context, spine, depot.catalogue()).map_err(unreadable)?;
+        let hosts = Hosts::new(context.sandbox.clone());
+        let (clock, of_tools) = (Arc::new(WallClock), ids.clone());
+        let plugin_tools =
+            PluginTools::open(storage, store.clone(), clock, of_tools, home.clone(), hosts)
+                .map_err(unreadable)?;
         let turns = Turns::new(Sources {
+            plugin_tools: plugin_tools.clone(),
             rules: rules.clone(),
             servers: servers.clone(),
+            plugins: plugins.clone(),
             taint: taint.clone(),
             home: home.clone(),
             live: live.clone(),
@@ -145,6 +178,10 @@ impl Services {
             desk,
             outlook,
             servers,
+            browsers,
+            depot,
+            plugins,
+            plugin_tools,
             turns,
             last_caps,
             ledger,
@@ -188,7 +225,9 @@ impl Services {
 
     /// What goes with a team when it is shut down.
     pub(super) fn belongings(&self, context: &Context, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
-        vec![
+        let browsers =
+            self.browsers.clone().map(|browsers| Arc::new(browsers) as Arc<dyn Belongings>);
+        let others: Vec<Arc<dyn Belongings>> = vec![
             Arc::new(self.memory.clone()),
             Arc::new(context.vault.clone()),
             Arc::new(self.taint.clone()),
@@ -199,8 +238,32 @@ impl Services {
             Arc::new(self.ledger.clone()),
             Arc::new(self.last_caps.clone()),
             Arc::new(self.servers.clone()),
-        ]
+            Arc::new(self.plugins.clone()),
+            Arc::new(self.plugin_tools.clone()),
+        ];
+        others.into_iter().chain(browsers).collect()
     }
+}
+
+/// The plugins of all teams.
+fn plugins(
+    context: &Context,
+    spine: &Spine,
+    catalogue: &Catalogue,
+) -> Result<Instances, StorageError> {
+    let grounds = Grounds {
+        catalogue: catalogue.clone(),
+        sandbox: context.sandbox.clone(),
+        guard: Guard::default(),
+        vault: context.vault.clone(),
+        scrubbers: Arc::new(Scrubbers::new(context.vault.clone(), [])),
+        settings: context.live.clone(),
+        home: context.home.clone(),
+        store: context.store.clone(),
+        ids: context.ids.clone(),
+        live: spine.live.clone(),
+    };
+    Instances::open(&*context.storage, grounds)
 }
 
 fn toolbox(
@@ -242,6 +305,7 @@ fn office_parts(
     spine: &Spine,
     prompts: &Prompts,
     ledger: &Ledger,
+    plugins: &Catalogue,
 ) -> office::Parts {
     let (ledger, today) = (ledger.clone(), context.local.clone());
     office::Parts {
@@ -255,6 +319,7 @@ fn office_parts(
         live: context.live.clone(),
         credentials: Arc::new(context.vault.clone()),
         roster: subagents(prompts),
+        plugins: plugins.clone(),
         spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
     }
 }

@@ -12,10 +12,11 @@ use hivewright_actors::{
 };
 use serde_json::Value;
 
-use super::{Turns, part::Part};
+use super::{Gathered, Turns, part::Part};
 use crate::{
     api::teams::{Equipment, PROGRAM, TeamItem},
     mcp::Servers,
+    plugins::instance::Instances,
     tools::judge::Judgement,
 };
 
@@ -23,7 +24,9 @@ impl Turns {
     /// What a team works with as itself.
     fn part_of(&self, team: &TeamKey) -> Result<Arc<Part>, BriefError> {
         let kit = self.0.kit(&team.name)?;
-        let offers = Servers::offers(&self.0.servers(team, &kit));
+        let servers = Servers::offers(&self.0.servers(team, &kit));
+        let plugins = Instances::offers(&self.0.plugins.settle(team, &kit.team.plugins));
+        let offers = Gathered { servers, plugins };
         self.0.part(&team.name, &kit, &Options::default(), false, offers)
     }
 

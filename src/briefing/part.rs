@@ -1,6 +1,10 @@
 //! What a team works with in one role: as itself or as a subagent, with or without a skill.
 
-use std::{collections::HashMap, fmt::Display, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Display,
+    sync::Arc,
+};
 
 use hivewright_actors::{
     briefing::{BriefError, Price},
@@ -10,10 +14,11 @@ use hivewright_actors::{
     tool::Toolset,
 };
 
-use super::{Inner, Kit, config_error, lock};
+use super::{Gathered, Inner, Kit, config_error, lock};
 use crate::{
     engines,
     mcp::Offers,
+    plugins::{hooks::Hooks, instance},
     prompt::{
         compose::{Availability, Cast},
         library::Library,
@@ -28,12 +33,13 @@ use crate::{
         agent::Agent,
         contract::Tool,
         filter::{FilterError, ToolFilter},
-        host::TeamTools,
-        mcp,
+        host::{Asleep, TeamTools},
+        mcp, plugin,
+        plugin_tool::{Loaded, LoadedTools, manage, run},
         propose_change::ProposeChange,
         registry,
         toolbox::Made,
-        use_skill::UseSkill,
+        use_skill::{Gives, UseSkill},
         web::{repository::SearchSkillRepository, search::WebSearch},
         wire::wire_name,
     },
@@ -63,6 +69,7 @@ pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
         "!@triggers",
         "!@trust",
         "!@topics",
+        "!@browser",
         "!@plugins",
         "!@mcp",
         "!vault_delete",
@@ -78,8 +85,10 @@ pub(super) struct Part {
     /// The role in which it looks back at itself.
     cycle: Option<Cycle>,
     workspace: Arc<Workspace>,
-    /// What the MCP servers of the team offered when its tools were chosen.
-    offers: Offers,
+    /// What servers and plugins of the team offered when its tools were chosen.
+    offers: Gathered,
+    /// The tools of the team that its skills need.
+    loaded: LoadedTools,
     /// How far what it is told of its tools may be believed.
     pub(super) label: Label,
     pub(super) tools: TeamTools,
@@ -104,7 +113,7 @@ impl Inner {
         kit: &Kit,
         options: &Options,
         inner: bool,
-        offers: Offers,
+        offers: Gathered,
     ) -> Result<Arc<Part>, BriefError> {
         let library = self.prompts.library(name);
         let (subagent, skill) = (options.subagent.as_deref(), options.skill.as_deref());
@@ -112,15 +121,21 @@ impl Inner {
             tracing::warn!(team = %name, subagent, skill, "a task names both; the subagent wins");
         }
         let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
+        let loaded =
+            self.plugin_tools.load(name, &kit.grant.workspace, required(&role, options.cycle));
         let mut parts = lock(&kit.roles);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
         let known = parts.iter().find(|part| {
-            part.cast.role == role && part.cycle == options.cycle && part.offers == offers
+            part.cast.role == role
+                && part.cycle == options.cycle
+                && part.offers == offers
+                && part.loaded == loaded
         });
         if let Some(part) = known {
             return Ok(part.clone());
         }
-        let part = Arc::new(self.make_part(name, kit, library, role, options.cycle, offers)?);
+        let part =
+            Arc::new(self.make_part(name, kit, library, role, options.cycle, (offers, loaded))?);
         if parts.len() >= ROLES {
             parts.clear();
         }
@@ -135,7 +150,7 @@ impl Inner {
         library: Arc<Library>,
         role: Role,
         cycle: Option<Cycle>,
-        offers: Offers,
+        (offers, loaded): (Gathered, LoadedTools),
     ) -> Result<Part, BriefError> {
         let file = self.home.team_file(name.as_str());
         let own = role.subagent.as_deref();
@@ -177,7 +192,7 @@ impl Inner {
             grant.allowed = grant.allowed.and_always(PROPOSE);
         }
         let workspace = grant.workspace.clone();
-        let label = label(&offers, &grant.allowed);
+        let label = label(&offers.servers, &grant.allowed);
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
@@ -187,11 +202,16 @@ impl Inner {
         let skills = kit.models.providers.skill_repository.as_deref();
         let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
         made.extend(skills.map(|skills| Made::new(SearchSkillRepository::ABOUT.name, skills)));
-        made.extend(mcp::tools(&self.servers, &offers));
+        made.extend(mcp::tools(&self.servers, &offers.servers));
+        made.extend(plugin::tools(&offers.plugins.tools));
+        made.extend(manage::made(&self.plugin_tools, &kit.team.egress));
+        let own = loaded.tools.iter();
+        made.extend(own.map(|tool| run::made(&self.plugin_tools, &self.web, name, tool)));
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
         }
-        let tools = self.toolbox.assemble(grant, made);
+        let hooks = Hooks::of(&offers.plugins.plugins);
+        let tools = self.toolbox.assemble(grant, made).with_hooks(hooks);
         let specs = tools.specs();
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
@@ -199,7 +219,12 @@ impl Inner {
             builtins: registry::built_in()
                 .map(|tool| Availability { tool: tool.to_owned(), enabled: has(tool) })
                 .collect(),
-            notes: notes(&cast, &has).into_iter().chain(missing(&offers)).collect(),
+            notes: notes(&cast, &has)
+                .into_iter()
+                .chain(missing(&offers.servers))
+                .chain(missing_plugins(&offers.plugins))
+                .chain(withheld(name, &loaded, &has))
+                .collect(),
             engine,
             sdk,
             provider: chosen.provider.as_str().to_owned(),
@@ -213,6 +238,7 @@ impl Inner {
             workspace,
             label,
             offers,
+            loaded,
         })
     }
 
@@ -234,19 +260,21 @@ impl Inner {
     /// The tools of one turn: it remembers the skills that it loaded, and knows what it proposed before.
     pub(super) fn tools(&self, part: &Part, earlier: Earlier) -> Arc<dyn Toolset> {
         let mut own = Vec::new();
+        let gives = gives(part);
+        let asleep = gives.asleep.clone();
         if part.cast.loads {
-            own.push(use_skill(&part.cast));
+            own.push(use_skill(&part.cast, gives));
         }
         if proposes(&part.cast.role, part.cycle) {
             own.push(self.propose_change(&part.workspace, earlier));
         }
-        part.tools.with_own(own)
+        part.tools.with_own(own, asleep)
     }
 
     fn made(&self, cast: &Cast) -> Vec<Made> {
         let mut made = Vec::new();
         if cast.loads {
-            made.push(use_skill(cast));
+            made.push(use_skill(cast, Gives::default()));
         }
         // A subagent calls no other.
         if cast.role.subagent.is_none()
@@ -284,8 +312,51 @@ fn proposes(role: &Role, cycle: Option<Cycle>) -> bool {
     cycle == Some(Cycle::Reflection) && !role.inner
 }
 
-fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
-    let tool = UseSkill::new(library.clone(), role.loadable.clone());
+/// The tools of the team that skills of the turn need, by the names that they use. Those of a cycle are left alone.
+fn required(role: &Role, cycle: Option<Cycle>) -> BTreeSet<&str> {
+    if cycle.is_some() {
+        return BTreeSet::new();
+    }
+    let skills = role.active.iter().chain(&role.loadable);
+    let names = skills.flat_map(|skill| skill.required_tools()).map(String::as_str);
+    names.filter(|name| !registry::keys().any(|key| key == *name)).collect()
+}
+
+/// What a turn gets with the skills that it loads: for as long as it has none, it does not have their tools.
+fn gives(part: &Part) -> Gives {
+    let Part { cast: Cast { role, .. }, loaded, tools, .. } = part;
+    let wired = |name: &str| wire_name(&run::key(tools.team(), name));
+    let named = loaded.tools.iter().map(|Loaded { tool, .. }| tool.tool.as_str());
+    let shown = tools.specs();
+    let tools: BTreeMap<_, _> = named
+        .map(|name| (name.to_owned(), wired(name)))
+        .filter(|(_, wired)| shown.iter().any(|spec| spec.name == *wired))
+        .collect();
+    let active = role.active.iter().flat_map(|skill| skill.required_tools());
+    let active: BTreeSet<_> = active.collect();
+    let asleep = tools.iter().filter(|(name, _)| !active.contains(name));
+    let asleep = Asleep::new(asleep.map(|(_, wired)| wired.clone()));
+    Gives { asleep, tools: Arc::new(tools) }
+}
+
+/// Word of the team's own tools that its skills need and do not get.
+fn withheld(team: &TeamName, loaded: &LoadedTools, has: &dyn Fn(&str) -> bool) -> Vec<String> {
+    // A skill may also name a tool of a server or a plugin.
+    let missing = loaded.missing.iter().filter(|(name, _)| !has(&wire_name(name)));
+    let missing = missing.map(|(name, reason)| (name, reason.clone()));
+    let not_shown = loaded
+        .tools
+        .iter()
+        .map(|Loaded { tool, .. }| &tool.tool)
+        .filter(|tool| !has(&wire_name(&run::key(team, tool))));
+    let not_shown = not_shown.map(|tool| (tool, "it is not among the allowed tools".to_owned()));
+    let all = missing.chain(not_shown);
+    all.map(|(name, reason)| format!("`{name}`, which a skill needs, is missing: {reason}"))
+        .collect()
+}
+
+fn use_skill(Cast { library, role, .. }: &Cast, gives: Gives) -> Made {
+    let tool = UseSkill::new(library.clone(), role.loadable.clone(), gives);
     Made::new(UseSkill::ABOUT.name, tool)
 }
 
@@ -302,6 +373,14 @@ fn missing(offers: &Offers) -> Option<String> {
     let note = format!(
         "missing for now, since they cannot be reached: the tools of the MCP servers {servers}"
     );
+    (!offers.missing.is_empty()).then_some(note)
+}
+
+/// Word of plugins whose tools are missing.
+fn missing_plugins(offers: &instance::Offers) -> Option<String> {
+    let plugins = listed(offers.missing.iter().map(String::as_str));
+    let note =
+        format!("missing for now, since they do not run: the tools of the plugins {plugins}");
     (!offers.missing.is_empty()).then_some(note)
 }
 

@@ -38,6 +38,7 @@ use crate::{
         entry::{Actor, Key},
         provenance::Provenance,
     },
+    plugins::{host::process::Hosts, instance::Instances},
     policy::Policies,
     prompt::compose::Prompts,
     providers::client,
@@ -54,6 +55,7 @@ use crate::{
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
+        plugin_tool::PluginTools,
         web::Web,
     },
     vault::Vault,
@@ -140,7 +142,17 @@ fn place() -> Place {
     let make: Box<dyn Fn(LastCaps) -> Turns> = {
         let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
         let (ledger, sessions) = (ledger.clone(), sessions.clone());
+        let plugin_store = store.clone();
         let sandbox = Arc::new(sandbox);
+        let plugin_tools = PluginTools::open(
+            &*bench.disk,
+            store.clone(),
+            Arc::new(WallClock),
+            Ids::new(Arc::new(Randomness)),
+            home.clone(),
+            Hosts::unused(),
+        )
+        .unwrap();
         Box::new(move |last_caps| {
             Turns::new(Sources {
                 live: Live::new(home.clone(), Environment::fixed([])),
@@ -154,6 +166,8 @@ fn place() -> Place {
                 prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
                 servers: Servers::unused(),
+                plugins: Instances::unused(&home, &plugin_store, &Vault::absent()),
+                plugin_tools: plugin_tools.clone(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
                 demo: Arc::default(),
@@ -377,13 +391,14 @@ async fn each_subagent_is_a_tool_of_its_team() {
     let empty = call(&turn, "agent__owl", json!({ "task": "" })).await;
 
     let names = tools(&turn);
-    assert_eq!(
-        names,
-        ["bash", "edit", "glob", "grep", "read", "write", "use_skill", "agent__bat", "agent__owl"]
-    );
+    let files = ["bash", "edit", "glob", "grep", "read", "write"];
+    let others = ["use_skill", "agent__bat", "agent__owl"];
+    let own = ["deprecate_plugin_tool", "register_plugin_tool", "remove_plugin_tool"];
+    assert_eq!(names, [files.as_slice(), others.as_slice(), own.as_slice()].concat());
     let specs = turn.tools.specs();
+    let owl = specs.iter().find(|spec| spec.name == "agent__owl").unwrap();
     assert_eq!(
-        specs.last().unwrap().description,
+        owl.description,
         "Hands a task to the subagent `owl` and waits for its report. Is owl."
     );
     assert_eq!(

@@ -83,7 +83,11 @@ impl<T: DeserializeOwned> Answer<T> {
 impl<R: Columns + DeserializeOwned> Answer<Vec<R>> {
     /// The same of rows: otherwise in columns.
     pub(super) fn table(&self, screen: Screen) -> Result<(), Failure> {
-        self.show(screen, |rows| table::rows(&rows))
+        self.show(screen, |rows| table::rows(&rows))?;
+        if !screen.json && self.document["next_cursor"].is_string() {
+            screen.remark("· there is more: `--limit all` lists all, and filters list less");
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,15 @@
 //! `hivewright approvals`: calls that wait for a person.
 
+use std::collections::BTreeSet;
+
 use clap::Subcommand;
-use hivewright_actors::approvals::record::Choice;
+use hivewright_actors::{approvals::record::Choice, live::event::Kind};
 use serde_json::{Value, json};
 
 use super::{
     Context,
     answer::{Answer, Listing},
+    events::{Follower, until_stopped},
     failure::Failure,
     prompt::confirm,
     screen::{Screen, printable},
@@ -19,6 +22,7 @@ use crate::api::{
         SHOW_APPROVAL,
     },
     endpoint::{ById, Empty},
+    events::EventFilter,
     grants::{GrantFilter, GrantRow, LIST_GRANTS, REVOKE_GRANT},
 };
 
@@ -34,6 +38,11 @@ pub(super) enum Action {
         hivewright approvals list --json\n  \
         hivewright approvals list --status denied --team web-shop")]
     List(Listing<ApprovalFilter>),
+    /// Show what waits, and what comes to wait, until Ctrl-C
+    #[command(after_help = "Examples:\n  \
+        hivewright approvals watch\n  \
+        hivewright approvals watch --team web-shop --json")]
+    Watch(ApprovalFilter),
     /// Show one whole, with its arguments and its digest
     #[command(after_help = "Example:\n  hivewright approvals show kxqzvt")]
     Show {
@@ -84,6 +93,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let screen = context.screen;
     match action {
         Action::List(list) => service.list(&LIST_APPROVALS, &list).await?.table(screen),
+        Action::Watch(filter) => until_stopped(watch(&filter, context)).await,
         Action::Show { id } => look(&service, id).await?.show(screen, |row| shown(&row)),
         Action::Approve { id, uses, note, confirm: typed } => {
             let found = look(&service, id).await?.data()?;
@@ -115,10 +125,43 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             decide(&service, found.id, word, screen).await
         }
         Action::Grants(filter) => {
-            service.call(&LIST_GRANTS, &Empty {}, &filter, &Empty {}).await?.table(screen)
+            service.all_rows(&LIST_GRANTS, &Empty {}, &filter).await?.table(screen)
         }
         Action::Revoke { id } => revoke(&service, context, id).await,
     }
+}
+
+/// Shows each that fits once, when it is there.
+async fn watch(filter: &ApprovalFilter, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let mut follower = Follower::open(context, EventFilter::of([Kind::ApprovalChanged])).await?;
+    let mut known = BTreeSet::new();
+    loop {
+        follower.next().await?;
+        let read =
+            async |service: &Service| service.all_rows(&LIST_APPROVALS, &Empty {}, filter).await;
+        let answer = follower.read(read).await?;
+        let documents = answer.document["data"].as_array().cloned().unwrap_or_default();
+        let rows = answer.data()?;
+        let present: BTreeSet<String> = rows.iter().map(|row| row.id.clone()).collect();
+        for (row, document) in rows.iter().zip(documents) {
+            let line = match (known.contains(&row.id), screen.json) {
+                (true, _) => continue,
+                (false, true) => document.to_string(),
+                (false, false) => watched(row),
+            };
+            if !screen.follow(&line) {
+                return Ok(());
+            }
+        }
+        known = present;
+    }
+}
+
+fn watched(row: &ApprovalRow) -> String {
+    let tool = row.tool.clone().unwrap_or_else(|| row.kind.to_string());
+    let why = row.summary.lines().next().unwrap_or_default();
+    printable(&format!("{}  {}  {}  {tool}  {why}", date(&row.created_at), row.short_id, row.team))
 }
 
 async fn look(service: &Service, id: String) -> Result<Answer<ApprovalRow>, Failure> {

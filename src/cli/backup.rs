@@ -119,7 +119,7 @@ async fn await_made(
             Step::Begin => {
                 follower.read(async |service| service.at(&SHOW_JOB, &path).await).await?.data()?
             }
-            Step::Event(data) => read(&data)?,
+            Step::Event { data, .. } => read(&data)?,
         };
         if job.id != path.id {
             continue;

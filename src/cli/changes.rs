@@ -43,7 +43,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let screen = context.screen;
     match arguments.action.unwrap_or(Action::List(ChangeFilter::default())) {
         Action::List(filter) => {
-            service.call(&LIST_CHANGES, &Empty {}, &filter, &Empty {}).await?.table(screen)
+            service.all_rows(&LIST_CHANGES, &Empty {}, &filter).await?.table(screen)
         }
         Action::Rollback { id } => {
             let path = ById { id };

@@ -63,31 +63,26 @@ impl<'a> Delegated<'a> {
     }
 
     /// Shows what a frame tells beside the answer: the end of work, or what waits for a person.
-    pub(super) async fn hear(&mut self, frame: &Incoming, raw: &str) {
+    pub(super) async fn hear(&mut self, frame: &Incoming) {
         let Body::Notification(notification) = &frame.body else {
             return;
         };
-        if self.context.screen.json {
-            self.context.screen.say(raw);
+        if let NotificationKind::Approval | NotificationKind::Question = notification.kind {
+            return wait_for_person(notification, self.context).await;
         }
-        match notification.kind {
-            NotificationKind::Approval | NotificationKind::Question => {
-                wait_for_person(notification, self.context).await
-            }
-            _ => {
-                let is_news = notification
-                    .task_id
-                    .as_ref()
-                    .is_none_or(|task| self.told.insert(task.to_string()));
-                if is_news {
-                    let ended_well = !matches!(
-                        notification.status.as_str(),
-                        "failed" | "expired" | "dead" | "cancelled"
-                    );
-                    self.show(&notification.content, ended_well);
-                }
+        let task = notification.task_id.as_ref().map(ToString::to_string);
+        if task.as_ref().is_some_and(|task| !self.told.insert(task.clone())) {
+            return;
+        }
+        if let (Some(task), true) = (&task, self.context.screen.json) {
+            match self.fetch(task).await {
+                Ok(()) => return,
+                Err(failure) => complain(&format!("· {task} cannot be shown: {failure}")),
             }
         }
+        let ended_well =
+            !matches!(notification.status.as_str(), "failed" | "expired" | "dead" | "cancelled");
+        self.show(&notification.content, ended_well);
     }
 
     fn show(&mut self, words: &str, ended_well: bool) {
@@ -151,11 +146,11 @@ impl<'a> Delegated<'a> {
             tokio::select! {
                 step = follower.next() => match step? {
                     Step::Begin => return Ok(()),
-                    Step::Event(data) if self.is_ours(&data) => return Ok(()),
-                    Step::Event(_) => {}
+                    Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
+                    Step::Event { .. } => {}
                 },
-                event = event => if let Event::Frame(frame, raw) = event? {
-                    self.hear(&frame, &raw).await;
+                event = event => if let Event::Frame(frame, _) = event? {
+                    self.hear(&frame).await;
                     if matches!(frame.body, Body::Notification(_)) {
                         return Ok(());
                     }
@@ -259,7 +254,7 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
 }
 
 /// What waits, if the service shows it.
-async fn found<R: Readable>(
+pub(super) async fn found<R: Readable>(
     context: &Context,
     endpoint: &Endpoint<R, ById>,
     path: &ById,

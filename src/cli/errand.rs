@@ -26,12 +26,19 @@ pub(super) async fn run(
     team: &str,
     content: &str,
     files: Vec<String>,
+    follows: bool,
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let remember = |id: &str| *task.borrow_mut() = Some(id.to_owned());
+    let remember = |id: &str| {
+        *task.borrow_mut() = Some(id.to_owned());
+        context.screen.remark(&format!("· {id} of `{team}`"));
+    };
     let (answer, reply) = ask(team, content, files, remember, context).await?;
     let told = tell(&answer, reply, context);
+    if !follows {
+        return told;
+    }
     let mut delegated = Delegated::new(context);
     let root = task.borrow().clone();
     delegated.below(root.unwrap_or_default());
@@ -65,8 +72,8 @@ pub(super) async fn ask(
     accepted(&id);
     loop {
         match follower.next().await? {
-            Step::Event(data) if data["task_id"] != id => continue,
-            Step::Event(_) | Step::Begin => {}
+            Step::Event { data, .. } if data["task_id"] != id => continue,
+            Step::Event { .. } | Step::Begin => {}
         }
         let read = async |service: &Service| {
             service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await

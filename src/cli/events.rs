@@ -1,18 +1,22 @@
-//! What happens in the service, as it happens. The stream comes back by itself after a break.
+//! `hivewright events`, and the stream behind it: what happens in the service, as it happens. It comes back by itself
+//! after a break.
 
 use std::{collections::VecDeque, pin::Pin};
 
 use actix_web::web::Bytes;
+use clap::Args;
 use futures_util::{Stream, StreamExt};
 use reqwest::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
     Context,
     failure::{Exit, Failure},
     link::{Patience, SILENCE, patiently},
+    screen::printable,
     service::Service,
+    table::{beginning, moment},
 };
 use crate::{
     api::{
@@ -22,13 +26,67 @@ use crate::{
     providers::sse::Parser,
 };
 
+/// So many characters of an event are shown on its line.
+const SHOWN: usize = 120;
+
+/// Show what happens in the service, as it happens, until Ctrl-C
+///
+/// Under `--json` each event is a line with `event`, its type, and `data`; `begin` says that what there is has
+/// to be read anew, at first and after something was missed.
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "Examples:\n  \
+    hivewright events\n  \
+    hivewright events --team research --types task.changed,turn\n  \
+    hivewright events --json | jq .data")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    filter: EventFilter,
+}
+
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    until_stopped(show(arguments.filter, context)).await
+}
+
+async fn show(filter: EventFilter, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let mut follower = Follower::open(context, filter).await?;
+    loop {
+        let line = match (follower.next().await?, screen.json) {
+            (Step::Begin, true) => json!({"event": "begin"}).to_string(),
+            (Step::Begin, false) => {
+                screen.remark("· following; what was before is not shown");
+                continue;
+            }
+            (Step::Event { kind, data }, true) => json!({"event": kind, "data": data}).to_string(),
+            (Step::Event { kind, data }, false) => line(&kind, data),
+        };
+        if !screen.follow(&line) {
+            return Ok(());
+        }
+    }
+}
+
+/// An event on one line: when, what, of which team, and the beginning of the rest.
+fn line(kind: &str, mut data: Value) -> String {
+    let mut taken = |name: &str| {
+        let found = data.as_object_mut().and_then(|fields| fields.remove(name));
+        found.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let (at, team) = (taken("at"), taken("team"));
+    for number in ["seq", "team_seq"] {
+        taken(number);
+    }
+    let rest = beginning(&data.to_string(), SHOWN);
+    printable(&format!("{}  {kind:<16}  {team:<12}  {rest}", moment(&at)))
+}
+
 /// The next thing that a follower learns.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
     /// It begins, or something was missed: what there is has to be read anew.
     Begin,
-    /// Something happened, and this is told of it. It may be part already of what was read.
-    Event(Value),
+    /// Something of a kind happened, and this is told of it. It may be part already of what was read.
+    Event { kind: String, data: Value },
 }
 
 type Chunks = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
@@ -132,7 +190,7 @@ impl Taken {
                 "gap" => Step::Begin,
                 // What a newer service says beyond our words is not for us.
                 _ => match serde_json::from_str(&event.data) {
-                    Ok(data) => Step::Event(data),
+                    Ok(data) => Step::Event { kind: event.name, data },
                     Err(_) => continue,
                 },
             };
@@ -167,11 +225,21 @@ mod tests {
     use super::*;
 
     fn event(seq: u64) -> Step {
-        Step::Event(json!({ "seq": seq }))
+        Step::Event { kind: "log".to_owned(), data: json!({ "seq": seq }) }
     }
 
     fn wire(seq: u64) -> String {
         format!("id: 3-{seq}\nevent: log\ndata: {{\"seq\":{seq}}}\n\n")
+    }
+
+    #[test]
+    fn an_event_is_a_line() {
+        let data = json!({"seq": 7, "team_seq": 1, "at": "2026-11-14T23:46:40.000Z", "team": "ops", "state": "done"});
+
+        assert_eq!(
+            line("task.changed", data),
+            "2026-11-14 23:46 UTC  task.changed      ops           {\"state\":\"done\"}"
+        );
     }
 
     /// OP-41, OP-42

@@ -87,11 +87,18 @@ pub(super) struct Line {
     is_back: bool,
     /// Everything that is kept was asked for, since our number was refused.
     from_start: bool,
+    /// The channel is one from before this process: what it kept is in the history, not news.
+    is_earlier: bool,
     /// Said, and not known to have arrived.
     unconfirmed: Vec<Words>,
 }
 
 impl Line {
+    /// Goes on with a channel of which everything up to a number is known.
+    pub(super) fn earlier(channel: ChannelId, seq: u64) -> Self {
+        Self { channel: Some(channel), last_seq: seq, is_earlier: true, ..Self::default() }
+    }
+
     /// A connection is open. Returns what to send first.
     pub(super) fn opened(&mut self, fresh: Option<ChannelId>) -> Vec<Value> {
         self.from_start = false;
@@ -135,9 +142,9 @@ impl Line {
             self.unconfirmed.retain(|words| words.id != *id);
         }
         let mut taken = Taken {
-            fresh: !known,
+            fresh: !known && !self.is_earlier,
             // What it kept for us comes first, and may be all that anyone waits for.
-            back: self.resuming && !self.is_back,
+            back: self.resuming && !self.is_back && !self.is_earlier,
             ..Taken::default()
         };
         self.is_back = true;
@@ -145,6 +152,7 @@ impl Line {
         // was never received.
         if self.resuming && matches!(frame.body, Body::TopicList { .. }) {
             self.resuming = false;
+            self.is_earlier = false;
             taken.send = self.say_again();
         }
         taken
@@ -169,6 +177,7 @@ impl Line {
                 self.channel = Some(frame.channel_id.clone());
                 self.last_seq = frame.seq;
                 self.resuming = false;
+                self.is_earlier = false;
                 Some(Taken { renewed: true, send: self.say_again(), ..Taken::default() })
             }
             _ => None,
@@ -278,6 +287,24 @@ mod tests {
         assert!(first.fresh && first.back);
         assert_eq!(second, FRESH);
         assert!(again.back);
+    }
+
+    /// CH-88: a conversation from before goes on, and what was said in it is not told again.
+    #[test]
+    fn an_earlier_channel_goes_on_in_silence() {
+        let mut line = Line::earlier("ws:1".into(), 5);
+        let topics = frame("ws:1", 8, json!({"type": "topic_list", "topics": []}));
+
+        let first = line.opened(Some("ws:2".into()));
+        let unsaid = line.say(words("b"));
+        let kept = line.take(&ack(7, "a"));
+        let ready = line.take(&topics);
+        let news = line.take(&ack(9, "b"));
+
+        assert_eq!((first, unsaid), (asked_back(5), None));
+        assert_eq!(kept, Taken::default());
+        assert_eq!(ready, Taken { send: vec![said("b")], ..Taken::default() });
+        assert_eq!(news, FRESH);
     }
 
     /// CH-90

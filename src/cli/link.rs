@@ -22,6 +22,7 @@ use tokio_tungstenite::{
 
 use super::{
     Context,
+    earlier::Earlier,
     failure::{Exit, Failure},
     line::{Incoming, Line, Words, cancel},
     service::Service,
@@ -69,8 +70,14 @@ impl Drop for Link {
 }
 
 impl Link {
-    pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
-        let mut line = Line::default();
+    /// Begins a conversation, or goes on with an earlier one.
+    pub(super) async fn open(
+        context: &Context,
+        earlier: Option<&Earlier>,
+    ) -> Result<Self, Failure> {
+        let mut line = earlier.map_or_else(Line::default, |earlier| {
+            Line::earlier(earlier.channel.clone(), earlier.seq)
+        });
         let socket = connect(context, &mut line).await?;
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (event_sender, events) = mpsc::unbounded_channel();

@@ -73,7 +73,7 @@ async fn follow(list: Listing<LogFilter>, context: &Context) -> Result<(), Failu
         };
         let begins = step == Some(Step::Begin);
         let rows = match step {
-            Some(Step::Event(data)) => {
+            Some(Step::Event { data, .. }) => {
                 let row = as_row(data);
                 if !wanted(&read(&row)?, &list.filter) {
                     continue;

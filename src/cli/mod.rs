@@ -19,8 +19,10 @@ mod changes;
 mod chat;
 mod completions;
 mod config;
+mod contexts;
 mod delegated;
 mod doctor;
+mod earlier;
 mod errand;
 mod events;
 mod exchange;
@@ -30,12 +32,17 @@ mod identity;
 mod import;
 mod inbox;
 mod init;
+mod jobs;
 mod line;
 mod link;
 mod logs;
+mod markdown;
 mod mcp;
 mod memory;
 mod notice;
+mod paper;
+mod plugin;
+mod plugin_tools;
 mod policy;
 mod progress;
 mod prompt;
@@ -51,8 +58,10 @@ mod status;
 mod stopped;
 mod table;
 mod tasks;
+mod team_plugins;
 mod teams;
 mod token;
+mod topics;
 mod transcript;
 mod trigger;
 mod trust;
@@ -60,6 +69,7 @@ mod untrusted;
 mod usage;
 mod vault;
 
+use contexts::Way;
 use failure::{Exit, Failure};
 use screen::Screen;
 
@@ -90,12 +100,18 @@ struct Cli {
 struct Everywhere {
     #[command(flatten)]
     flags: Flags,
+    /// The service with this name, see `hivewright context` [default: the one in use]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "url")]
+    context: Option<String>,
     /// The service to talk to [default: the one that runs in the home]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     /// The token to show it [default: the operator token of the home]
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Trust the authorities in this file (PEM) and no others, for a service with `https://`
+    #[arg(long, global = true, value_name = "FILE")]
+    cacert: Option<PathBuf>,
     /// Print results as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -140,6 +156,8 @@ commands! {
     #[command(subcommand)]
     Tasks(tasks::Action),
     #[command(subcommand)]
+    Topics(topics::Action),
+    #[command(subcommand)]
     Token(token::Action),
     #[command(subcommand)]
     Trigger(trigger::Action),
@@ -157,20 +175,28 @@ commands! {
     Questions(questions::Action),
     #[command(subcommand)]
     Policy(policy::Action),
+    #[command(subcommand)]
+    Plugin(plugin::Action),
     Inbox(inbox::Arguments),
     Changes(changes::Arguments),
+    Tools(plugin_tools::Arguments),
     #[command(subcommand)]
     History(history::Action),
     Search(search::Arguments),
     Usage(usage::Arguments),
     Logs(logs::Arguments),
     Audit(audit::Arguments),
+    Events(events::Arguments),
+    #[command(subcommand)]
+    Jobs(jobs::Action),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     #[command(subcommand)]
     Import(import::Action),
     #[command(subcommand)]
     Config(config::Action),
+    #[command(subcommand)]
+    Context(contexts::Action),
     Acp(acp::Arguments),
     Mcp(mcp::Arguments),
     Completions(completions::Arguments),
@@ -184,6 +210,7 @@ struct Context {
     screen: Screen,
     url: Option<String>,
     token_file: Option<PathBuf>,
+    cacert: Option<PathBuf>,
     /// Nobody is to be asked.
     yes: bool,
     /// The flags that lead to the home, as they were given, for commands that are suggested.
@@ -193,12 +220,25 @@ struct Context {
 impl Context {
     fn new(everywhere: Everywhere, screen: Screen) -> Result<Self, Failure> {
         let environment = Environment::system();
+        let home = Home::new(&everywhere.flags, &environment)?;
+        let Everywhere { context, url, token_file, cacert, .. } = everywhere;
+        let named = match &url {
+            Some(_) => None,
+            None => contexts::way_to(&home, context.as_deref())?,
+        };
+        let (url, token_file, cacert) = match named {
+            Some(Way { url, token_file: token, cacert: authority }) => {
+                (Some(url), token_file.or(Some(token)), cacert.or(authority))
+            }
+            None => (url, token_file, cacert),
+        };
         Ok(Self {
-            home: Home::new(&everywhere.flags, &environment)?,
+            home,
             environment,
             screen,
-            url: everywhere.url,
-            token_file: everywhere.token_file,
+            url,
+            token_file,
+            cacert,
             yes: everywhere.yes,
             way: way(&everywhere.flags),
         })

@@ -27,16 +27,21 @@ pub(super) fn confirm(context: &Context, what: &str, question: &str) -> Result<(
         let message = "nobody is there to ask, so nothing was done; say `--yes` to go on";
         return Err(Failure::usage(message));
     }
-    complain(&format!("{question} Type `yes`:"));
+    match line_of(&format!("{question} Type `yes`:"))?.trim() {
+        "yes" | "y" => Ok(()),
+        _ => Err(Failure::new(Exit::Interrupted, "nothing was done")),
+    }
+}
+
+/// One line of the person at the terminal. Blocks.
+pub(super) fn line_of(question: &str) -> Result<String, Failure> {
+    complain(question);
     let mut line = String::new();
     io::stdin()
         .lock()
         .read_line(&mut line)
         .map_err(|error| Failure::system("the answer cannot be read", error))?;
-    match line.trim() {
-        "yes" | "y" => Ok(()),
-        _ => Err(Failure::new(Exit::Interrupted, "nothing was done")),
-    }
+    Ok(line)
 }
 
 /// A secret: typed at the terminal, or from standard input, where one line end at its end is not part of it.
@@ -57,7 +62,7 @@ pub(super) fn secret(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
 }
 
 /// Asks the person at the terminal. Nothing they type is shown.
-fn ask_hidden(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+pub(super) fn ask_hidden(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let cannot = |error: io::Error| Failure::system("the terminal cannot be used", error);
     let silence = Silence::new().map_err(|error| cannot(error.into()))?;
     let mut out = io::stderr().lock();

@@ -8,8 +8,9 @@ use super::{
     Context,
     failure::{Exit, Failure},
     prompt,
+    screen::printable,
     service::Service,
-    table::{columns, date},
+    table::{self, columns, date},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -28,6 +29,12 @@ pub(super) enum Action {
     /// List what waits for an answer, oldest first
     #[command(after_help = "Example:\n  hivewright questions list --json")]
     List(QuestionFilter),
+    /// Show one whole
+    #[command(after_help = "Example:\n  hivewright questions show qst-61c8864680b583eb")]
+    Show {
+        /// The question
+        id: String,
+    },
     /// Answer a question; a secret is asked for, or read from standard input
     #[command(after_help = "Examples:\n  \
         hivewright questions answer qst-61c8864680b583eb --select red --select blue\n  \
@@ -50,7 +57,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let screen = context.screen;
     match action {
         Action::List(filter) => {
-            service.call(&LIST_QUESTIONS, &Empty {}, &filter, &Empty {}).await?.table(screen)
+            service.all_rows(&LIST_QUESTIONS, &Empty {}, &filter).await?.table(screen)
+        }
+        Action::Show { id } => {
+            service.at(&SHOW_QUESTION, &ById { id }).await?.show(screen, |row| shown(&row))
         }
         Action::Answer { id, selected, text } => {
             let path = ById { id };
@@ -96,13 +106,33 @@ columns!(QuestionRow {
     },
 });
 
+fn shown(row: &QuestionRow) -> String {
+    let mut lines = vec![
+        ("id", row.id.clone()),
+        ("status", row.status.to_string()),
+        ("team", row.team.clone()),
+        ("task", row.task_id.clone()),
+        ("kind", row.kind.to_string()),
+        ("question", row.question.clone()),
+    ];
+    lines.extend(row.options.iter().map(|option| ("option", option.clone())));
+    lines.push(("asked", date(&row.created_at)));
+    lines.push(("until", date(&row.expires_at)));
+    if let Some(answer) = &row.answer {
+        let words = answer.selected.iter().chain([&answer.text]);
+        let words: Vec<&str> = words.map(String::as_str).filter(|text| !text.is_empty()).collect();
+        lines.push(("answer", words.join(", ")));
+    }
+    lines.extend(row.by.iter().map(|by| ("by", by.clone())));
+    printable(&table::fields(10, lines))
+}
+
 #[cfg(test)]
 mod tests {
 
     use serde_json::json;
 
     use super::*;
-    use crate::cli::table;
 
     /// OP-84
     #[test]
@@ -120,6 +150,11 @@ mod tests {
             table::rows(&rows),
             "ID     STATUS  TEAM  KIND  UNTIL  QUESTION\n\
              qst-1  open    main  text         Which colour? [red | blue]\n"
+        );
+        let whole = shown(&rows[0]);
+        assert!(
+            whole.contains("question  Which\ncolour?\noption    red\noption    blue\n"),
+            "{whole}"
         );
     }
 }

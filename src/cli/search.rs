@@ -30,11 +30,6 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     if found.document["incomplete"] == Value::Bool(true) {
         screen.remark("what was said last could not be searched yet; try again in a moment");
     }
-    if found.document["next_cursor"].is_string() {
-        screen.remark(
-            "there is more: raise `--limit`, or narrow it with `--team`, `--since` or `--until`",
-        );
-    }
     Ok(())
 }
 

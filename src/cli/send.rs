@@ -8,31 +8,43 @@ use std::{
 };
 
 use clap::Args;
-use hivewright_actors::{frame::ProgressKind, ids::MAIN};
+use hivewright_actors::{
+    frame::{ProgressKind, Response},
+    ids::MAIN,
+    task::Ending,
+};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
     Context,
     blocking::blocking,
     delegated::{Delegated, goes_on, interrupted},
+    earlier::Which,
     errand,
     exchange::{Exchange, Heard},
     failure::{Exit, Failure},
-    line::Words,
+    line::{Incoming, Words},
     link::{Event, Link},
+    paper::Paper,
     service::Service,
-    transcript::{Print, plain},
+    transcript::{Print, Transcript, plain},
 };
-
-use crate::api::files::NewFile;
+use crate::api::{
+    files::NewFile,
+    messages::{MessageReply, MessageRow},
+};
 
 /// Say one thing to a team, and print the answer and the results of the work that it leads to
 ///
-/// It stays until all of that has ended. Work that fails is exit code 1.
+/// It stays until all of that has ended, or with `--no-follow` until the answer. Work that fails is exit
+/// code 1. Under `--json` the message is the first line, and each piece of further work one more, in the forms of
+/// `GET /api/v1/messages/{id}` and `GET /api/v1/tasks/{id}`.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright send \"What is new?\"\n  \
     hivewright send \"What have you found?\" --team research\n  \
+    hivewright send \"And before that?\" --continue\n  \
     hivewright send \"What is in it?\" --file report.pdf\n  \
     git log -5 | hivewright send - --wait 60")]
 pub(super) struct Arguments {
@@ -41,31 +53,39 @@ pub(super) struct Arguments {
     /// The team to say it to [default: main]
     #[arg(long)]
     pub(super) team: Option<String>,
-    /// The topic to say it in, by its id; otherwise the service finds one
-    #[arg(long, value_name = "ID")]
-    pub(super) topic: Option<String>,
+    #[command(flatten)]
+    pub(super) which: Which,
     /// A file to send with it; may be given several times
     #[arg(long = "file", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Give up waiting after so many seconds; the work goes on
     #[arg(long, value_name = "SECONDS")]
     pub(super) wait: Option<u64>,
+    /// Do not wait for the work that the answer leads to
+    #[arg(long)]
+    pub(super) no_follow: bool,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let Arguments { text, team, topic, files, wait } = arguments;
+    let Arguments { text, team, which, files, wait, no_follow } = arguments;
+    let team = team.filter(|team| team != MAIN);
+    if team.is_some() && which != Which::default() {
+        let message = "only the main team has conversations to go on with; leave `--continue` and `--topic` out";
+        return Err(Failure::usage(message));
+    }
     let content = words(text).await?;
     // The task that the message became, for whoever stops waiting.
     let task = RefCell::new(None);
     let answering = async {
         let files = upload(&files, context).await?;
-        match team.filter(|team| team != MAIN) {
-            Some(_) if topic.is_some() => {
-                Err(Failure::usage("only the main team works in topics; leave `--topic` out"))
-            }
-            Some(team) => errand::run(&team, &content, files, &task, context).await,
+        match team {
+            Some(team) => errand::run(&team, &content, files, !no_follow, &task, context).await,
             None => {
-                answer(Words { id: message_id()?, content, topic, files }, &task, context).await
+                let earlier = which.find(context).await?;
+                let topic = earlier.as_ref().map(|earlier| earlier.topic.to_string());
+                let link = Link::open(context, earlier.as_ref()).await?;
+                let words = Words { id: message_id()?, content, topic, files };
+                answer(words, link, !no_follow, &task, context).await
             }
         }
     };
@@ -140,20 +160,23 @@ pub(super) fn message_id() -> Result<hivewright_actors::ids::MessageId, Failure>
 
 async fn answer(
     words: Words,
+    mut link: Link,
+    follows: bool,
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
-    let mut link = Link::open(context).await?;
+    let (mut paper, mut transcript) = (Paper::new(screen, None), Transcript::default());
     let mut exchange = Exchange::new(&words);
     let mut delegated = Delegated::new(context);
     // Whatever comes of a message beside its answer comes of a tool.
     let mut used_tools = false;
+    let mut is_named = false;
     let mut failure = None;
     link.say(words);
     while !exchange.is_over() {
-        let (frame, raw) = match link.next().await? {
-            Event::Frame(frame, raw) => (frame, raw),
+        let frame = match link.next().await? {
+            Event::Frame(frame, _) => frame,
             Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
             Event::Lost => {
                 screen.remark("· connection lost; trying again");
@@ -165,11 +188,17 @@ async fn answer(
             }
         };
         let Some(heard) = exchange.take(&frame) else {
-            delegated.hear(&frame, &raw).await;
+            paper.end_line();
+            delegated.hear(&frame).await;
             continue;
         };
         if let Some(id) = exchange.task() {
             *task.borrow_mut() = Some(id.to_string());
+        }
+        if let (false, Some(id), Some(topic)) = (is_named, exchange.task(), &frame.topic_id) {
+            is_named = true;
+            let name = frame.topic_name.as_deref().unwrap_or_default();
+            screen.remark(&format!("· {id} in topic {topic} ({name})"));
         }
         match &heard {
             Heard::Progress(progress) => used_tools |= progress.kind == ProgressKind::ToolCall,
@@ -177,24 +206,45 @@ async fn answer(
                 used_tools |= response.joined_task_id.is_some();
                 let task = response.joined_task_id.as_ref().or(response.task_id.as_ref());
                 task.into_iter().for_each(|task| delegated.below(task));
+                if screen.json {
+                    screen.document(&json!({"data": row(&frame, response)?}))?;
+                }
             }
             Heard::Error(error) => error.task_id.iter().for_each(|task| delegated.below(task)),
             Heard::Accepted(_) | Heard::Forgotten(_) => {}
         }
-        if screen.json && matches!(heard, Heard::Answer(_)) {
-            screen.say(&raw);
-        }
-        for print in plain(&heard) {
+        let prints =
+            if screen.live && !screen.json { transcript.live(&heard) } else { plain(&heard) };
+        for print in prints {
             match print {
-                Print::Remark(line) => screen.remark(&line),
-                Print::Text(text) if !screen.json => screen.say(&screen.harmless(&text)),
                 Print::Error(line) => failure = Some(Failure::failed(line)),
-                Print::Text(_) | Print::EndLine => {}
+                print => paper.print(print),
             }
         }
     }
-    let further = if used_tools { delegated.finish(Some(&mut link)).await } else { Ok(()) };
+    paper.end_line();
+    let further = match (used_tools, follows) {
+        (true, true) => delegated.finish(Some(&mut link)).await,
+        _ => Ok(()),
+    };
     failure.map_or(further, Err)
+}
+
+/// An answer in the form of the API.
+fn row(frame: &Incoming, response: &Response) -> Result<MessageRow, Failure> {
+    let status = response.status.parse::<Ending>();
+    let status =
+        status.map_err(|_| Failure::failed(format!("it ended as `{}`", response.status)))?;
+    Ok(MessageRow {
+        message_id: response.message_id.clone(),
+        channel_id: Some(frame.channel_id.clone()),
+        task_id: response.task_id.clone(),
+        topic_id: frame.topic_id.clone(),
+        state: status.into(),
+        placement: None,
+        wait_reason: None,
+        reply: Some(MessageReply { text: response.content.clone(), status, code: None }),
+    })
 }
 
 /// An accepted message whose channel is gone.

@@ -1,10 +1,10 @@
 //! The running service, as a command finds and asks it.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use clap::Args;
 use hivewright_actors::file::FileRef;
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
+use reqwest::{Certificate, Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,14 +18,16 @@ use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
         files::{NewFile, UPLOAD_FILE},
+        flags::{Limit, RowLimit},
         monitoring::SHOW_READINESS,
+        page,
         reply::Readable,
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
 };
 
 /// The most rows of one answer.
-pub(super) const MOST_ROWS: usize = 200;
+pub(super) const MOST_ROWS: usize = page::MOST_ROWS;
 /// Nothing that is asked here takes longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A file may be long, and the way to the service slow.
@@ -72,7 +74,8 @@ impl Service {
             }
         };
         let token = read_token(context)?;
-        let client = client(&base, socket.as_ref())
+        let authorities = authorities(context.cacert.as_deref())?;
+        let client = client(&base, socket.as_ref(), authorities)
             .map_err(|error| Failure::system("the HTTP client cannot be set up", chain(&error)))?;
         Ok(Self { client, url, base, token, _socket: socket.map(Arc::new), remedy })
     }
@@ -127,6 +130,18 @@ impl Service {
         Ok(Answer::new(self.document(answer).await?))
     }
 
+    /// Gives an endpoint bytes.
+    pub(super) async fn hand_in<R: Readable, Q: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, Empty, Q>,
+        query: &Q,
+        bytes: Vec<u8>,
+    ) -> Result<Answer<R::Content>, Failure> {
+        let request = self.request(Method::POST, endpoint.path, pairs(query)).body(bytes);
+        let answer = self.send(request.timeout(UPLOAD_PATIENCE)).await?;
+        Ok(Answer::at(R::PLACE, self.document(answer).await?))
+    }
+
     /// Calls an endpoint that needs nothing but its path.
     pub(super) async fn at<R: Readable, P: Serialize>(
         &self,
@@ -154,7 +169,24 @@ impl Service {
     where
         R: Readable<Content = Vec<T>>,
     {
-        self.rows(endpoint, filter, limit.limit).await
+        self.limited(endpoint, &Empty {}, filter, limit).await
+    }
+
+    /// As many rows of a list as are wanted.
+    pub(super) async fn limited<R, T, P: Serialize, Q: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, P, Q>,
+        path: &P,
+        filter: &Q,
+        limit: &Limit,
+    ) -> Result<Answer<Vec<T>>, Failure>
+    where
+        R: Readable<Content = Vec<T>>,
+    {
+        match limit.limit {
+            RowLimit::First(number) => self.page(endpoint, path, filter, number, None).await,
+            RowLimit::All => self.all_rows(endpoint, path, filter).await,
+        }
     }
 
     /// The first rows of a list.
@@ -357,8 +389,24 @@ fn parsed(text: &str) -> Result<Url, Failure> {
         .map_err(|_| Failure::usage(format!("`{text}` is no URL such as http://127.0.0.1:8080")))
 }
 
+/// The certificates in a file; none if none was named.
+fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let shown = file.display();
+    let text = fs::read(file)
+        .map_err(|error| Failure::system(format!("`{shown}` cannot be read"), error))?;
+    match Certificate::from_pem_bundle(&text) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(Failure::usage(format!("`{shown}` holds no certificate in PEM form"))),
+    }
+}
+
 /// Follows no redirect and uses no proxy: either would carry the token elsewhere.
-fn client(url: &Url, socket: Option<&SocketPath>) -> reqwest::Result<Client> {
+fn client(
+    url: &Url,
+    socket: Option<&SocketPath>,
+    authorities: Vec<Certificate>,
+) -> reqwest::Result<Client> {
     // An error means that a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
@@ -370,6 +418,8 @@ fn client(url: &Url, socket: Option<&SocketPath>) -> reqwest::Result<Client> {
     if url.scheme() == "http" {
         // Reading the machine's certificates would take longer than most commands.
         builder = builder.tls_certs_only([]);
+    } else if !authorities.is_empty() {
+        builder = builder.tls_certs_only(authorities);
     }
     if let Some(socket) = socket {
         builder = builder.unix_socket(socket.path());
@@ -404,6 +454,7 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
     let exit = match status.as_u16() {
         401 | 403 => Exit::NotAllowed,
         404 => Exit::NotFound,
+        400 | 422 => Exit::Usage,
         409 | 412 => Exit::Conflict,
         503 => Exit::NotReachable,
         _ => Exit::Failed,
@@ -411,7 +462,10 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
     let answer: Value = serde_json::from_slice(text).unwrap_or_default();
     let error = &answer["error"];
     let said = match (error["message"].as_str(), error["code"].as_str()) {
-        (Some(message), Some(code)) => format!("{message} ({code})"),
+        (Some(message), Some(code)) => match error["field"].as_str() {
+            Some(field) if !message.contains(field) => format!("`{field}`: {message} ({code})"),
+            _ => format!("{message} ({code})"),
+        },
         _ => format!("the service answered {status}"),
     };
     let advice = match exit {
@@ -449,6 +503,12 @@ mod tests {
                 b"",
                 7,
                 "the service answered 503 Service Unavailable; try again in a moment, or `x` starts it",
+            ),
+            (
+                422,
+                br#"{"error":{"code":"invalid_input","message":"is in the past","field":"deadline"}}"#,
+                2,
+                "`deadline`: is in the past (invalid_input)",
             ),
             (500, b"", 1, "the service answered 500 Internal Server Error"),
         ];

@@ -1,6 +1,9 @@
 //! Tables: rows in columns, for people.
 
+use std::sync::OnceLock;
+
 use hivewright_actors::excerpt;
+use jiff::{Timestamp, tz::TimeZone};
 
 use super::screen::{self, printable};
 
@@ -120,11 +123,18 @@ pub(super) fn or_never(date: &Option<String>) -> String {
     date.as_deref().map_or("never".to_owned(), moment)
 }
 
-/// A date of an answer in UTC, to the minute.
+/// A date of an answer to the minute, where the person is.
 pub(super) fn moment(date: &str) -> String {
-    match (date.get(..10), date.get(11..16)) {
-        (Some(day), Some(time)) => format!("{day} {time} UTC"),
-        _ => date.to_owned(),
+    static HERE: OnceLock<TimeZone> = OnceLock::new();
+    // Tests run anywhere.
+    let here = || if cfg!(test) { TimeZone::UTC } else { TimeZone::system() };
+    moment_in(date, HERE.get_or_init(here))
+}
+
+fn moment_in(date: &str, zone: &TimeZone) -> String {
+    match date.parse::<Timestamp>() {
+        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string(),
+        Err(_) => date.to_owned(),
     }
 }
 
@@ -169,7 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_shown_to_the_minute() {
+    fn a_moment_is_shown_to_the_minute_where_the_person_is() {
+        let there = TimeZone::get("Asia/Tokyo").unwrap();
+
+        assert_eq!(moment_in("2026-11-14T23:46:40.000Z", &there), "2026-11-15 08:46 JST");
         assert_eq!(moment("2026-11-14T23:46:40.000Z"), "2026-11-14 23:46 UTC");
         assert_eq!(moment("soon"), "soon");
     }

@@ -15,7 +15,7 @@ use super::{
     prompt::confirm,
     screen::printable,
     servers,
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::{self, columns, date, joined},
     untrusted,
 };
@@ -145,7 +145,9 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(filter) => service.rows(&LIST_TEAMS, &filter, MOST_ROWS).await?.table(screen),
+        Action::List(filter) => {
+            service.all_rows(&LIST_TEAMS, &Empty {}, &filter).await?.table(screen)
+        }
         Action::Show { name } => service.at(&SHOW_TEAM, &ByName { name }).await?.show(screen, one),
         Action::Tree => service.at(&SHOW_ORG, &Empty {}).await?.show(screen, |root| {
             let mut text = String::new();

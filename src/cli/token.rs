@@ -163,6 +163,7 @@ columns!(TokenRow {
     "ID" => |row| row.id.to_string(),
     "NAME" => |row| row.name.clone(),
     "SCOPES" => |row| row.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(","),
+    "TEAMS" => |row| row.teams.as_ref().map_or("all".to_owned(), |teams| teams.join(",")),
     "EXPIRES" => |row| or_never(&row.expires_at),
     "LAST USED" => |row| or_never(&row.last_used_at),
     "MADE BY" => |row| row.minted_by.as_ref().map(|by| by.name.clone()).unwrap_or_default(),
@@ -179,14 +180,14 @@ mod tests {
     fn tokens_are_listed_in_columns() {
         let rows: Vec<TokenRow> = serde_json::from_value(json!([
             {"id": "operator", "kind": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": null, "expires_at": null, "last_used_at": "2026-11-14T23:46:40.000Z"},
-            {"id": "t-1", "kind": "api", "name": "ci", "scopes": ["chat"], "created_at": null, "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null, "minted_by": {"id": "operator", "name": "operator"}},
+            {"id": "t-1", "kind": "api", "name": "ci", "teams": ["ops"], "scopes": ["chat"], "created_at": null, "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null, "minted_by": {"id": "operator", "name": "operator"}},
         ]))
         .unwrap();
 
         let expected = "\
-ID        NAME      SCOPES     EXPIRES               LAST USED             MADE BY
-operator  operator  read,chat  never                 2026-11-14 23:46 UTC
-t-1       ci        chat       2026-11-16 03:33 UTC  never                 operator
+ID        NAME      SCOPES     TEAMS  EXPIRES               LAST USED             MADE BY
+operator  operator  read,chat  all    never                 2026-11-14 23:46 UTC
+t-1       ci        chat       ops    2026-11-16 03:33 UTC  never                 operator
 ";
         assert_eq!(table::rows(&rows), expected);
     }

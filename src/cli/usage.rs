@@ -34,7 +34,10 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
     if budgets {
-        return service.rows(&LIST_BUDGETS, &Empty {}, list.limit.limit).await?.table(screen);
+        return service
+            .limited(&LIST_BUDGETS, &Empty {}, &Empty {}, &list.limit)
+            .await?
+            .table(screen);
     }
     service.list(&LIST_USAGE, &list).await?.show(screen, |rows| by_group(rows, list.filter.group))
 }

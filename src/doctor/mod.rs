@@ -1,5 +1,6 @@
 //! What could be wrong with an installation: each finding says what to do.
 
+pub mod browser;
 pub mod engines;
 pub mod machine;
 pub mod models;

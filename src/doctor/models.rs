@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use hivewright_actors::engine::EngineFailure;
+
 use crate::{
     api::doctor::Finding,
     engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
@@ -87,15 +89,7 @@ async fn ask_all(providers: Providers, progress: &(dyn Fn(u64, u64) + Sync)) -> 
 
 async fn ask(engines: &Engines, profile: Profile) -> Finding {
     let name = profile.name.clone();
-    let profiles = HashMap::from([(name.clone(), Arc::new(profile))]);
-    let choice = ModelChoice { profile: name.clone(), model: None };
-    let question = Question {
-        system: "Answer with one word.",
-        text: "Say: ready",
-        max_tokens: 256,
-        timeout: ANSWER_TIMEOUT,
-    };
-    match engines.ask(&profiles, &choice, question, Arc::new(|_| {})).await {
+    match answer(engines, profile).await {
         Ok(_) => Finding::ok(ID, format!("`{name}` answers")),
         Err(failure) => Finding::error(
             ID,
@@ -103,6 +97,20 @@ async fn ask(engines: &Engines, profile: Profile) -> Finding {
             "check its key, address and model in config/providers.yaml",
         ),
     }
+}
+
+/// Asks a profile one question, without its fallbacks.
+pub async fn answer(engines: &Engines, profile: Profile) -> Result<String, EngineFailure> {
+    let name = profile.name.clone();
+    let profiles = HashMap::from([(name.clone(), Arc::new(profile))]);
+    let choice = ModelChoice { profile: name, model: None };
+    let question = Question {
+        system: "Answer with one word.",
+        text: "Say: ready",
+        max_tokens: 256,
+        timeout: ANSWER_TIMEOUT,
+    };
+    engines.ask(&profiles, &choice, question, Arc::new(|_| {})).await
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::api::{
     input::{InputSchema, Reader, convert},
     page::PageQuery,
     reply::Reply,
+    scope::Scopes,
 };
 
 /// A request by someone who has the right to it, checked whole.
@@ -107,6 +108,14 @@ impl Caller {
     /// Refuses whoever may act on some teams only: this is not about one of them.
     pub(super) fn all_teams(&self) -> ApiResult<()> {
         if self.principal.teams.is_none() { Ok(()) } else { Err(ApiError::other_team()) }
+    }
+
+    /// Refuses whoever has not every right on all teams.
+    pub(super) fn everything(&self) -> ApiResult<()> {
+        if let Some(missing) = Scopes::all().beyond(self.principal.scopes) {
+            return Err(ApiError::forbidden(missing));
+        }
+        self.all_teams()
     }
 
     /// Refuses whoever may act on some teams only, unless it is about one that they reach.

@@ -1,6 +1,6 @@
 //! `/api/v1/config` and `/api/v1/teams/{name}/config`: the settings files.
 
-use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, future::Future, io::ErrorKind, path::Path, pin::Pin, sync::Arc};
 
 use actix_web::web;
 
@@ -13,7 +13,7 @@ use crate::{
     scrub::REDACTED,
     settings::{
         effective,
-        home::Home,
+        home::{Home, create_private},
         load::{self, File},
         problem::Problems,
         references::Environment,
@@ -91,7 +91,7 @@ pub(super) async fn reload(Call { state, caller, .. }: Call) -> ApiResult<Data<S
 }
 
 /// All that is wrong, in words and by place. What is wrong may be quoted, so it is cleaned.
-fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
+pub(super) fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
     let message = secrets.scrub_known(&problems.to_string());
     let mut faults = problems.0;
     for fault in &mut faults {
@@ -101,12 +101,86 @@ fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
     ApiError::config_invalid(message, faults)
 }
 
+fn read_providers(files: &Files, secrets: &Secrets) -> std::io::Result<ProvidersFile> {
+    let content = present(&files.home.providers_file())?;
+    let found = load::validate(&files.home, &File::Providers, &content);
+    Ok(ProvidersFile {
+        revision: revision(&content),
+        scrubbed: secrets.scrub_known(&content) != content,
+        content,
+        problems: found.err().unwrap_or_default().0,
+    })
+}
+
+/// The text of a file; one that is not there is empty.
+fn present(path: &Path) -> std::io::Result<String> {
+    match replace::text(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        text => text,
+    }
+}
+
+fn revision(content: &str) -> String {
+    sha256(content.as_bytes()).chars().take(16).collect()
+}
+
+pub(super) async fn show_providers(
+    Call { state, caller, .. }: Call,
+) -> ApiResult<Data<ProvidersFile>> {
+    caller.all_teams()?;
+    let secrets = state.secrets.clone();
+    Ok(Data(looking(&state, move |files| read_providers(files, &secrets)).await??))
+}
+
+/// Whoever says where a model is says where its key goes, so that this needs every right; and what the
+/// machine has beside the vault is referred to only by whoever sits at it.
+pub(super) async fn put_providers(
+    Call { state, caller, body, .. }: Call<Empty, Empty, TeamConfigText>,
+) -> ApiResult<Data<ProvidersFile>> {
+    caller.everything()?;
+    let secrets = state.secrets.clone();
+    let written = looking(&state, move |files| -> ApiResult<()> {
+        let (path, content) = (files.home.providers_file(), body.content);
+        let before = present(&path)?;
+        refuse_unseen(&secrets, &before, &content)?;
+        if let Some(reference) = references(&content).difference(&references(&before)).next() {
+            let reason = format!(
+                "`{reference}` refers to the machine; write it into the file there, or put the value into \
+                 the vault and `${{vault:KEY}}` here"
+            );
+            return Err(ApiError::unfit("content", reason));
+        }
+        load::validate(&files.home, &File::Providers, &content)
+            .map_err(|problems| refused(&secrets, problems))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_private(folder).map_err(|error| ApiError::internal(error.to_string()))?;
+        Ok(replace(&path, folder, &content)?)
+    });
+    written.await??;
+    // What a reference leads to is found wrong only now; the file is shown with it.
+    let problems = (state.files.reload)().await.err().unwrap_or_default();
+    let secrets = state.secrets.clone();
+    let mut shown = looking(&state, move |files| read_providers(files, &secrets)).await??;
+    shown.problems.extend(problems.0);
+    Ok(Data(shown))
+}
+
+/// All references to variables and files of the machine.
+fn references(text: &str) -> BTreeSet<&str> {
+    let starts = ["${env:", "${file:"].into_iter().flat_map(|start| text.match_indices(start));
+    let found = starts.map(|(at, _)| {
+        let rest = &text[at..];
+        rest.find('}').map_or(rest, |end| &rest[..=end])
+    });
+    found.collect()
+}
+
 fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<TeamConfig> {
     let content = replace::text(&files.home.team_file(team))?;
     let file = File::Team(team.to_owned());
     let found = load::validate(&files.home, &file, &content);
     Ok(TeamConfig {
-        revision: sha256(content.as_bytes()).chars().take(16).collect(),
+        revision: revision(&content),
         team: team.to_owned(),
         scrubbed: secrets.scrub_known(&content) != content,
         content,
@@ -142,13 +216,7 @@ pub(super) async fn put_team(
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
         let before = replace::text(&path).unwrap_or_default();
-        if let Some(mark) = mark_of_unseen(&secrets, &before, &content) {
-            let reason = format!(
-                "`{mark}` stands for a value that is not shown, and would replace it; put the value into \
-                 the vault and a reference here, or edit the file on the machine"
-            );
-            return Err(ApiError::unfit("content", reason));
-        }
+        refuse_unseen(&secrets, &before, &content)?;
         load::validate(&files.home, &file, &content)
             .map_err(|problems| refused(&secrets, problems))?;
         if of_some_teams && load::gains_of_machine(&files.home, &team, &before, &content) {
@@ -161,6 +229,18 @@ pub(super) async fn put_team(
     let file = state.files.home.team_file(&path.name);
     state.taint.operator_wrote(file).await.map_err(ApiError::internal)?;
     Ok(Data(written))
+}
+
+/// Refuses a text in which a mark stands for a value that was not shown.
+fn refuse_unseen(secrets: &Secrets, before: &str, content: &str) -> ApiResult<()> {
+    let Some(mark) = mark_of_unseen(secrets, before, content) else {
+        return Ok(());
+    };
+    let reason = format!(
+        "`{mark}` stands for a value that is not shown, and would replace it; put the value into \
+         the vault and a reference here, or edit the file on the machine"
+    );
+    Err(ApiError::unfit("content", reason))
 }
 
 /// A mark that a shown text has in place of a value of the file, and that would be written instead.

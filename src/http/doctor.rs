@@ -7,7 +7,7 @@ use hivewright_actors::blocking;
 use super::{State, call::*, error::*};
 use crate::{
     api::{doctor::*, endpoint::*, reply::*, scope::Scope},
-    doctor::{engines, machine, models, settings, store},
+    doctor::{browser, engines, machine, models, settings, store},
     settings::channels::WebSocket,
 };
 
@@ -38,6 +38,7 @@ async fn examined(
         let of_machine = [
             machine::modes(home),
             engines::check(home, &agents.unwrap_or_default(), found.providers.as_ref()),
+            vec![browser::check(home)],
             machine::disk(home),
             machine::clock(home),
         ];

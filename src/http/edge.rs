@@ -20,7 +20,10 @@ use super::{
     record,
 };
 
-use crate::api::files::UPLOAD_FILE;
+use crate::api::{
+    files::UPLOAD_FILE,
+    plugins::{CHECK_PLUGIN, INSTALL_PLUGIN},
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -82,8 +85,9 @@ fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>
     if headers.len() > MOST_HEADERS || lengths.sum::<usize>() > LONGEST_HEADER {
         return Err(ApiError::header_too_large());
     }
-    // Each webhook has a limit of its own, which it checks once it knows its caller; so have files.
-    let has_own = request.path().starts_with("/hooks/") || request.path() == UPLOAD_FILE.path;
+    // Each webhook has a limit of its own, which it checks once it knows its caller; so have files and plugins.
+    let has_own = request.path().starts_with("/hooks/")
+        || [UPLOAD_FILE.path, INSTALL_PLUGIN.path, CHECK_PLUGIN.path].contains(&request.path());
     if !has_own && declared_length(headers).is_some_and(|length| length > LONGEST_BODY as u64) {
         return Err(ApiError::too_large(LONGEST_BODY));
     }

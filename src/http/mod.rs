@@ -39,16 +39,20 @@ mod json;
 pub mod limits;
 mod listing;
 mod logs;
+mod markdown;
 mod mcp;
 mod me;
 mod memories;
 mod messages;
 pub mod metrics;
+mod models;
 mod openapi;
 pub mod origin;
 mod overview;
 mod page;
 mod page_of_docs;
+mod plugin_tools;
+mod plugins;
 pub mod policies;
 mod query;
 mod questions;
@@ -61,6 +65,7 @@ mod search;
 mod session;
 mod sessions;
 pub(crate) mod tasks;
+mod team_plugins;
 mod teams;
 #[cfg(test)]
 mod tests;
@@ -91,11 +96,16 @@ use crate::{
     logging::Secrets,
     mcp::Servers,
     memory::Memory,
+    plugins::{depot::Depot, instance::Instances},
     policy::Policies,
+    sandbox::egress::Guard,
     settings::channels::WebSocket,
     taint::Taint,
     teams::self_changes::Changes,
-    tools::org::office::{Office, Parts},
+    tools::{
+        org::office::{Office, Parts},
+        plugin_tool::PluginTools,
+    },
     triggers::desk::Desk,
     vault::Vault,
 };
@@ -171,6 +181,14 @@ pub struct State {
     pub taint: Taint,
     /// The MCP servers of teams.
     pub servers: Servers,
+    /// The packages of plugins.
+    pub depot: Depot,
+    /// The way out, for what an operator lets fetch.
+    pub egress: Guard,
+    /// The plugins of teams.
+    pub plugins: Instances,
+    /// The tools that teams wrote.
+    pub plugin_tools: PluginTools,
     /// What the operator allows, denies or wants to be asked for.
     pub rules: Policies,
     /// Judges calls that nobody makes.

@@ -66,7 +66,8 @@ pub(super) async fn write(
     let Some(operation) = operation(request).filter(|_| is_api) else {
         return Ok(());
     };
-    if (is_read && !is_denied(request, status)) || (operation.recorded && status.is_success()) {
+    let needs_none = operation.recorded || operation.only_looks;
+    if (is_read && !is_denied(request, status)) || (needs_none && status.is_success()) {
         return Ok(());
     }
     let logged_in = || request.extensions().get::<ActsAs>().map(|who| who.0.clone());

@@ -102,7 +102,7 @@ impl Level {
 
 /// What is of interest to an operator at a level. What goes to and comes from MCP servers is none of it: it may hold secrets.
 fn filter(level: &str) -> EnvFilter {
-    EnvFilter::new(format!("{level},sled=warn,hyper=warn,reqwest=warn,rmcp=off"))
+    EnvFilter::new(format!("{level},actix_server=warn,sled=warn,hyper=warn,reqwest=warn,rmcp=off"))
 }
 
 /// Starts logging to standard error. A second call changes nothing.

@@ -6,18 +6,10 @@ use hivewright_actors::{excerpt, text::is_unseen, wildcard::fits};
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 
-/// The most tools of one server.
-const MOST_TOOLS: usize = 128;
-/// The longest name, in bytes.
-const LONGEST_NAME: usize = 128;
-/// The longest description of a tool, in characters.
-const LONGEST_DESCRIPTION: usize = 1_024;
+use super::arguments;
+
 /// The longest description of a field, in characters.
 const LONGEST_WORDS: usize = 400;
-/// The largest schema, in bytes of JSON.
-const LARGEST_SCHEMA: usize = 16 << 10;
-/// The largest schemas of a server together.
-const LARGEST_OF_ALL: usize = 128 << 10;
 /// How deep the values of a schema lie at most.
 const DEEPEST: usize = 24;
 /// The longest name of a field that model APIs take.
@@ -26,6 +18,32 @@ const LONGEST_FIELD: usize = 64;
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// What no model API takes at the top of a schema. The server still checks it.
 const NOT_AT_TOP: [&str; 8] = ["allOf", "anyOf", "else", "enum", "if", "not", "oneOf", "then"];
+
+/// What is taken over at most.
+pub(crate) struct Bounds {
+    pub(crate) most_tools: usize,
+    /// The longest name, in bytes.
+    pub(crate) longest_name: usize,
+    /// What names are made of besides letters and digits.
+    pub(crate) in_names: &'static [u8],
+    /// The longest description of a tool, in characters.
+    pub(crate) longest_description: usize,
+    /// The largest schema, in bytes of JSON.
+    pub(crate) largest_schema: usize,
+    /// The largest schemas of all tools together.
+    pub(crate) largest_of_all: usize,
+}
+
+impl Bounds {
+    pub(super) const OF_SERVERS: Self = Self {
+        most_tools: 128,
+        longest_name: 128,
+        in_names: b"_-./",
+        longest_description: 1_024,
+        largest_schema: 16 << 10,
+        largest_of_all: 128 << 10,
+    };
+}
 
 /// A tool of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,19 +67,21 @@ pub struct Definitions {
 }
 
 /// Takes over what is sound and wanted. The rest is named.
-pub(super) fn take(offered: Vec<Tool>, wanted: &[String]) -> Definitions {
+pub(crate) fn take(offered: Vec<Tool>, wanted: &[String], bounds: &Bounds) -> Definitions {
     let mut taken = Definitions::default();
     let (mut names, mut bytes) = (HashSet::new(), 0);
+    let too_many =
+        format!("at most {} tools are taken; choose them with `tools`", bounds.most_tools);
     for tool in offered {
         let name = excerpt::line(&shown(&tool.name), 80);
-        match read(tool, wanted) {
+        match read(tool, wanted, bounds) {
             Ok(None) => {}
             Err(reason) => taken.left_out.push(format!("`{name}`: {reason}")),
             Ok(Some((definition, size))) => {
                 bytes += size;
-                let reason = if taken.tools.len() == MOST_TOOLS {
-                    "a server may have at most 128 tools; choose them with `tools`"
-                } else if bytes > LARGEST_OF_ALL {
+                let reason = if taken.tools.len() == bounds.most_tools {
+                    too_many.as_str()
+                } else if bytes > bounds.largest_of_all {
                     "the schemas of all tools are too large together; choose them with `tools`"
                 } else if !names.insert(definition.name.clone()) {
                     "the server names it twice"
@@ -84,13 +104,19 @@ pub(super) fn take(offered: Vec<Tool>, wanted: &[String]) -> Definitions {
 }
 
 /// The tool with the size of its schema; none if it is not wanted.
-fn read(tool: Tool, wanted: &[String]) -> Result<Option<(Definition, usize)>, String> {
+fn read(
+    tool: Tool,
+    wanted: &[String],
+    bounds: &Bounds,
+) -> Result<Option<(Definition, usize)>, String> {
     let name = tool.name.into_owned();
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
-    if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(good) {
-        return Err(
-            "its name is not made of 1 to 128 letters, digits, `_`, `-`, `.` and `/`".to_owned()
-        );
+    let Bounds { longest_name, in_names, largest_schema, .. } = bounds;
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || in_names.contains(&byte);
+    if !(1..=*longest_name).contains(&name.len()) || !name.bytes().all(good) {
+        let others = String::from_utf8_lossy(in_names);
+        return Err(format!(
+            "its name is not made of 1 to {longest_name} letters, digits and any of `{others}`"
+        ));
     }
     if !is_wanted(&name, wanted) {
         return Ok(None);
@@ -101,15 +127,15 @@ fn read(tool: Tool, wanted: &[String]) -> Result<Option<(Definition, usize)>, St
     }
     let schema = object(schema)?;
     let size = schema.to_string().len();
-    if size > LARGEST_SCHEMA {
-        return Err(format!("its schema has {size} bytes; at most {LARGEST_SCHEMA} are taken"));
+    if size > *largest_schema {
+        return Err(format!("its schema has {size} bytes; at most {largest_schema} are taken"));
     }
     let description = shown(tool.description.as_deref().unwrap_or_default());
     let hints = tool.annotations.unwrap_or_default();
     let says_read_only = hints.read_only_hint == Some(true);
     Ok(Some((
         Definition {
-            description: excerpt::line(&description, LONGEST_DESCRIPTION),
+            description: excerpt::line(&description, bounds.longest_description),
             name,
             schema,
             says_read_only,
@@ -130,7 +156,7 @@ fn is_wanted(name: &str, patterns: &[String]) -> bool {
 }
 
 /// A schema of an object that model APIs take, with its words cut.
-fn object(mut schema: Map<String, Value>) -> Result<Value, String> {
+pub(crate) fn object(mut schema: Map<String, Value>) -> Result<Value, String> {
     match schema.get("type") {
         Some(Value::String(kind)) if kind == "object" => {}
         None => {
@@ -226,52 +252,14 @@ fn is_field(name: &str) -> bool {
 }
 
 /// A text without what nobody sees.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let seen = |c: &char| !is_unseen(*c) && (!c.is_control() || matches!(c, '\n' | '\t'));
     text.chars().filter(seen).collect::<String>().trim().to_owned()
 }
 
 impl Definition {
-    /// What is wrong with arguments, as far as the top of the schema says. The server looks at the rest.
+    /// What is wrong with arguments.
     pub fn problem(&self, args: &Value) -> Option<String> {
-        let Value::Object(args) = args else { return Some("expected an object".to_owned()) };
-        let empty = Map::new();
-        let fields = self.schema["properties"].as_object().unwrap_or(&empty);
-        let required = self.schema["required"].as_array().into_iter().flatten();
-        if let Some(name) =
-            required.filter_map(Value::as_str).find(|name| !args.contains_key(*name))
-        {
-            return Some(format!("`{name}` is missing"));
-        }
-        for (name, value) in args {
-            match fields.get(name) {
-                None if self.schema["additionalProperties"] == false => {
-                    return Some(format!("there is no `{}`", excerpt::line(name, 64)));
-                }
-                Some(field) if !fits_type(field, value) => {
-                    return Some(format!("`{name}`: expected {}", field["type"]));
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-}
-
-fn fits_type(field: &Value, value: &Value) -> bool {
-    let is = |kind: &str| match kind {
-        "array" => value.is_array(),
-        "boolean" => value.is_boolean(),
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        "null" => value.is_null(),
-        "number" => value.is_number(),
-        "object" => value.is_object(),
-        "string" => value.is_string(),
-        _ => true,
-    };
-    match &field["type"] {
-        Value::String(kind) => is(kind),
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).any(is),
-        _ => true,
+        arguments::problem(&self.schema, args)
     }
 }

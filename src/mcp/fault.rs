@@ -45,24 +45,24 @@ fn again(retry_in: Option<Duration>) -> String {
 
 /// Why a connection must end. The first word counts: what follows is its consequence.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
+pub(crate) struct Faults {
     first: Arc<OnceLock<String>>,
     heard: CancellationToken,
 }
 
 impl Faults {
-    pub(super) fn say(&self, reason: impl Into<String>) {
+    pub(crate) fn say(&self, reason: impl Into<String>) {
         // Another was first.
         let _ = self.first.set(reason.into());
         self.heard.cancel();
     }
 
-    pub(super) fn said(&self) -> Option<String> {
+    pub(crate) fn said(&self) -> Option<String> {
         self.first.get().cloned()
     }
 
     /// Waits for the first.
-    pub(super) async fn heard(&self) -> String {
+    pub(crate) async fn heard(&self) -> String {
         self.heard.cancelled().await;
         self.said().unwrap_or_default()
     }

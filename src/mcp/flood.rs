@@ -26,9 +26,12 @@ const A_SECOND: u32 = 200;
 /// Requests of the server whose answers it has not read yet.
 const UNANSWERED: usize = 100;
 
-/// A connection that ends when its server sends too much by itself. Progress and log lines go no further than this.
-pub(super) struct Guarded<T> {
+/// A connection that ends when its server sends too much by itself. Notifications that nobody
+/// listens to go no further than this.
+pub(crate) struct Guarded<T> {
     inner: T,
+    /// Which notifications go on.
+    passes: fn(&ServerNotification) -> bool,
     faults: Faults,
     left: f64,
     since: Instant,
@@ -36,9 +39,10 @@ pub(super) struct Guarded<T> {
 }
 
 impl<T> Guarded<T> {
-    pub(super) fn new(inner: T, faults: Faults) -> Self {
+    pub(crate) fn new(inner: T, faults: Faults, passes: fn(&ServerNotification) -> bool) -> Self {
         Self {
             inner,
+            passes,
             faults,
             left: f64::from(BURST),
             since: Instant::now(),
@@ -94,11 +98,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guarded<T> {
                     }
                     return Some(message);
                 }
-                JsonRpcMessage::Notification(sent) => match sent.notification {
-                    ServerNotification::ToolListChangedNotification(_)
-                    | ServerNotification::CancelledNotification(_) => return Some(message),
-                    _ => {}
-                },
+                JsonRpcMessage::Notification(sent) if (self.passes)(&sent.notification) => {
+                    return Some(message);
+                }
+                JsonRpcMessage::Notification(_) => {}
             }
         }
     }

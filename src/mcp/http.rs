@@ -4,8 +4,8 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use reqwest::{
-    RequestBuilder, Response, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
+    Method, Response, StatusCode, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use rmcp::{
     model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
@@ -20,10 +20,20 @@ use rmcp::{
 use sse_stream::{Sse, SseStream};
 
 use super::{fault::Faults, lines::Meter};
-use crate::providers::client;
+use crate::{
+    sandbox::egress::{
+        EgressError, Guard,
+        request::{Request, Terms},
+    },
+    settings::{
+        egress::Egress,
+        network::{HostPort, is_private_url},
+    },
+};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
+const ACCEPTED: &str = "text/event-stream, application/json";
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
 /// How often a stream that broke is asked for again, and how soon.
@@ -33,8 +43,14 @@ const RESUME_AFTER: Duration = Duration::from_secs(1);
 /// Why a request came to nothing. It never names the address, which may hold a key.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("it cannot be reached: {0}")]
+    #[error("its answer broke off: {0}")]
     Request(String),
+    #[error("it redirects to `{0}`, which gets nothing of what is for it; correct its `url`")]
+    Elsewhere(String),
+    #[error("it cannot be reached: {0}")]
+    Guard(EgressError),
+    #[error("it gave itself a name that cannot stand in a header")]
+    Name,
     #[error("its answer cannot be read: {0}")]
     Body(#[from] io::Error),
 }
@@ -50,25 +66,42 @@ impl From<reqwest::Error> for HttpError {
     }
 }
 
+impl From<EgressError> for HttpError {
+    fn from(error: EgressError) -> Self {
+        match error {
+            EgressError::SecretRedirected(host) => Self::Elsewhere(host),
+            error => Self::Guard(error),
+        }
+    }
+}
+
 type Failure = StreamableHttpError<HttpError>;
 
-/// The way to the servers of all teams.
-///
-/// All requests to them go through [`Door::admit`]: what the operator has named is let through. A guard that looks at
-/// addresses belongs there.
-#[derive(Clone, Debug)]
+/// The way to one server: through the egress guard, with each request and each redirect.
+#[derive(Clone)]
 pub(super) struct Door {
-    client: reqwest::Client,
+    guard: Guard,
+    egress: Arc<Egress>,
+}
+
+/// A [`Door`] with what is wrong behind it.
+#[derive(Clone)]
+pub(super) struct Watched {
+    door: Door,
     faults: Faults,
 }
 
 impl Door {
-    pub(super) fn client() -> Result<reqwest::Client, String> {
-        client::build().map_err(|error| error.to_string())
-    }
-
-    pub(super) fn new(client: reqwest::Client, faults: Faults) -> Self {
-        Self { client, faults }
+    /// The way to an address that the operator wrote down, and to nothing else of a private network. A name of the
+    /// public internet that leads to a private address is not followed there, unless the team may reach that host.
+    pub(super) fn new(guard: Guard, url: &str, private_hosts: &[HostPort]) -> Result<Self, String> {
+        let endpoint = Url::parse(url).ok().and_then(|url| Egress::to_endpoint(&url));
+        let mut egress = endpoint.ok_or("its `url` names no host")?;
+        if !is_private_url(url) {
+            egress.allow_private.clear();
+        }
+        egress.allow_private.extend_from_slice(private_hosts);
+        Ok(Self { guard, egress: Arc::new(egress) })
     }
 
     /// A connection to a server; nothing is sent yet.
@@ -76,16 +109,37 @@ impl Door {
         self,
         url: &str,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> StreamableHttpClientTransport<Self> {
+        faults: Faults,
+    ) -> StreamableHttpClientTransport<Watched> {
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers;
         config.retry_config = Arc::new(Resumes);
-        StreamableHttpClientTransport::with_client(self, config)
+        StreamableHttpClientTransport::with_client(Watched { door: self, faults }, config)
     }
 
-    /// Sends a request to where the operator said.
-    async fn admit(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        request.send().await.map_err(|error| StreamableHttpError::Client(error.into()))
+    async fn send(&self, request: Request) -> Result<Response, HttpError> {
+        // Whatever it carries is for this server: another one gets nothing of it.
+        let terms = Terms::new(&self.egress, &|_| Ok(()), &|_| true);
+        let (response, _) = self.guard.send(request, &terms).await?;
+        Ok(response)
+    }
+}
+
+impl Watched {
+    /// Sends a request to the server.
+    async fn admit(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: HeaderMap,
+        body: Option<String>,
+    ) -> Result<Response, Failure> {
+        let url = Url::parse(uri).map_err(|_| HttpError::Guard(EgressError::InvalidUrl));
+        let sent = match url {
+            Ok(url) => self.door.send(Request { method, url, headers, body }).await,
+            Err(error) => Err(error),
+        };
+        sent.map_err(StreamableHttpError::Client)
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
@@ -120,17 +174,22 @@ impl SseRetryPolicy for Resumes {
     }
 }
 
-fn with_headers(
-    request: RequestBuilder,
-    session: Option<Arc<str>>,
-    headers: HashMap<HeaderName, HeaderValue>,
-) -> RequestBuilder {
-    let request =
-        request.header(ACCEPT, format!("{EVENTS}, {JSON}")).headers(headers.into_iter().collect());
-    match session {
-        Some(session) => request.header(SESSION, &*session),
-        None => request,
+/// The headers of each request.
+fn headers(
+    session: Option<&str>,
+    custom: HashMap<HeaderName, HeaderValue>,
+) -> Result<HeaderMap, Failure> {
+    let mut headers: HeaderMap = custom.into_iter().collect();
+    headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+    if let Some(session) = session {
+        headers.insert(SESSION, value(session)?);
     }
+    Ok(headers)
+}
+
+fn value(text: &str) -> Result<HeaderValue, Failure> {
+    let bad = |_| StreamableHttpError::Client(HttpError::Name);
+    HeaderValue::from_str(text).map_err(bad)
 }
 
 fn unexpected(status: StatusCode) -> Failure {
@@ -142,7 +201,7 @@ fn is(response: &Response, kind: &str) -> bool {
     found.is_some_and(|found| found.as_bytes().starts_with(kind.as_bytes()))
 }
 
-impl StreamableHttpClient for Door {
+impl StreamableHttpClient for Watched {
     type Error = HttpError;
 
     async fn post_message(
@@ -155,8 +214,10 @@ impl StreamableHttpClient for Door {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         let has_session = session_id.is_some();
-        let request = with_headers(self.client.post(&*uri), session_id, custom_headers);
-        let response = self.admit(request.json(&message)).await?;
+        let mut headers = headers(session_id.as_deref(), custom_headers)?;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let body = serde_json::to_string(&message).map_err(StreamableHttpError::Deserialize)?;
+        let response = self.admit(Method::POST, &uri, headers, Some(body)).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -197,8 +258,8 @@ impl StreamableHttpClient for Door {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failure> {
-        let request = with_headers(self.client.delete(&*uri), Some(session_id), custom_headers);
-        let status = self.admit(request).await?.status();
+        let headers = headers(Some(&session_id), custom_headers)?;
+        let status = self.admit(Method::DELETE, &uri, headers, None).await?.status();
         if status.is_success() || status == StatusCode::METHOD_NOT_ALLOWED {
             return Ok(());
         }
@@ -213,11 +274,11 @@ impl StreamableHttpClient for Door {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let mut request = with_headers(self.client.get(&*uri), session_id, custom_headers);
+        let mut headers = headers(session_id.as_deref(), custom_headers)?;
         if let Some(last) = last_event_id {
-            request = request.header(LAST_EVENT, last);
+            headers.insert(LAST_EVENT, value(&last)?);
         }
-        let response = self.admit(request).await?;
+        let response = self.admit(Method::GET, &uri, headers, None).await?;
         match response.status() {
             status if status.is_success() && is(&response, EVENTS) => Ok(self.events(response)),
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
@@ -229,4 +290,38 @@ impl StreamableHttpClient for Door {
 /// The server wants another key, or none at all from us.
 fn is_closed_to_us(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::egress::tests::doubles::Answers;
+
+    async fn reached(url: &str, resolved: &str, private_hosts: &[HostPort]) -> String {
+        let guard = Guard::new(Answers::of(&[&[resolved]]));
+        let door = Door::new(guard, url, private_hosts).unwrap();
+        let url = Url::parse(url).unwrap();
+        let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
+        door.send(request)
+            .await
+            .map(|_| "answered".to_owned())
+            .unwrap_or_else(|error| error.to_string())
+    }
+
+    /// TO-137, SC-11: a name of the public internet that is turned to a private address leads nowhere.
+    #[actix::test]
+    async fn a_public_name_does_not_lead_to_private_ground() {
+        let far = "https://tools.example.org:9/mcp";
+        let own = HostPort { host: "tools.example.org".to_owned(), port: 9 };
+
+        let rebound = reached(far, "127.0.0.1", &[]).await;
+        let allowed = reached(far, "127.0.0.1", &[own]).await;
+        let local = reached("http://tools.internal:9/mcp", "127.0.0.1", &[]).await;
+        let metadata = reached("http://tools.internal:9/mcp", "169.254.169.254", &[]).await;
+
+        assert_eq!(rebound, "it cannot be reached: blocked: private or reserved address 127.0.0.1");
+        assert!(allowed.contains("connection to `tools.example.org` failed"), "{allowed}");
+        assert!(local.contains("connection to `tools.internal` failed"), "{local}");
+        assert!(metadata.contains("private or reserved address 169.254.169.254"), "{metadata}");
+    }
 }

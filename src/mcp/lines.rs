@@ -6,18 +6,20 @@ use std::{
     task::{Context, Poll},
 };
 
+use hivewright_actors::text::Size;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::fault::Faults;
 
 /// The largest message of a server, in bytes.
 pub(super) const LARGEST: usize = 4 << 20;
-const TOO_LARGE: &str = "it sent a message of more than 4 MiB";
 
 /// Counts the bytes of a message: up to the end of its line, or for events of a stream up to an empty line.
 #[derive(Debug)]
 pub(super) struct Meter {
     faults: Faults,
+    /// The longest message.
+    largest: usize,
     length: usize,
     /// How many line ends make the end of a message.
     ends: usize,
@@ -26,16 +28,16 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn of_lines(faults: Faults) -> Self {
-        Self { faults, length: 0, ends: 1, seen: 0 }
+    pub(super) fn of_lines(faults: Faults, largest: usize) -> Self {
+        Self { faults, largest, length: 0, ends: 1, seen: 0 }
     }
 
     pub(super) fn of_events(faults: Faults) -> Self {
-        Self { faults, length: 0, ends: 2, seen: 0 }
+        Self { faults, largest: LARGEST, length: 0, ends: 2, seen: 0 }
     }
 
     pub(super) fn of_body(faults: Faults) -> Self {
-        Self { faults, length: 0, ends: usize::MAX, seen: 0 }
+        Self { faults, largest: LARGEST, length: 0, ends: usize::MAX, seen: 0 }
     }
 
     /// An error once a message is too large.
@@ -53,9 +55,11 @@ impl Meter {
                 b'\r' => {}
                 _ => self.seen = 0,
             }
-            if self.length > LARGEST {
-                self.faults.say(TOO_LARGE);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LARGE));
+            if self.length > self.largest {
+                let reason =
+                    format!("it sent a message of more than {}", Size(self.largest as u64));
+                self.faults.say(&*reason);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
         }
         Ok(())
@@ -63,14 +67,14 @@ impl Meter {
 }
 
 /// The output of a program.
-pub(super) struct Bounded<R> {
+pub(crate) struct Bounded<R> {
     inner: R,
     meter: Meter,
 }
 
 impl<R> Bounded<R> {
-    pub(super) fn new(inner: R, faults: Faults) -> Self {
-        Self { inner, meter: Meter::of_lines(faults) }
+    pub(crate) fn new(inner: R, faults: Faults, largest: usize) -> Self {
+        Self { inner, meter: Meter::of_lines(faults, largest) }
     }
 }
 

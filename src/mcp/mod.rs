@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -19,19 +18,22 @@ use hivewright_actors::{
     store::records::Writes,
 };
 use serde_json::Value;
-use tokio::runtime::{Builder, Handle};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
+mod arguments;
 pub mod definition;
 pub mod fault;
-mod flood;
+pub(crate) mod flood;
 mod http;
-mod lines;
+mod keeping;
+pub(crate) mod lines;
 mod link;
-mod opening;
+pub(crate) mod opening;
 mod program;
 pub mod result;
 pub mod server;
+pub mod site;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -39,17 +41,16 @@ mod tests;
 use definition::Definition;
 use fault::McpError;
 use result::Answer;
-use server::{Grounds, Make, Server};
+use server::Server;
+use site::{Grounds, Make, Site};
 
 use crate::{
-    sandbox::{process::Sandbox, workspace::Workspace},
-    settings::mcp_servers::McpServers,
+    sandbox::{egress::Guard, process::Sandbox, thread::Thread, workspace::Workspace},
+    settings::team::Team,
     taint::Taint,
     vault::Vault,
 };
 
-/// Threads for blocking work: files of programs that start and end.
-const BLOCKING_THREADS: usize = 4;
 /// How long all servers have to end with the service.
 const END: Duration = Duration::from_secs(5);
 
@@ -61,29 +62,6 @@ struct Inner {
     grounds: Arc<Grounds>,
     known: Mutex<BTreeMap<(TeamName, String), Arc<Server>>>,
     thread: OnceLock<Option<Thread>>,
-}
-
-/// The thread where connections live. It ends with the last who could use it.
-struct Thread {
-    runtime: Handle,
-    _stop: DropGuard,
-}
-
-impl Thread {
-    fn start() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .enable_all()
-            .build()?;
-        let (handle, stop) = (runtime.handle().clone(), CancellationToken::new());
-        let stopped = stop.clone();
-        let run = move || {
-            runtime.block_on(stopped.cancelled());
-            runtime.shutdown_background();
-        };
-        std::thread::Builder::new().name("mcp".to_owned()).spawn(run)?;
-        Ok(Self { runtime: handle, _stop: stop.drop_guard() })
-    }
 }
 
 /// A tool of a server, for a turn.
@@ -115,7 +93,7 @@ impl PartialEq for Offers {
 
 impl Servers {
     pub fn new(sandbox: Arc<Sandbox>, vault: Vault, taint: Taint, live: Publisher) -> Self {
-        let grounds = Grounds { sandbox, vault, taint, live, web: OnceLock::new() };
+        let grounds = Grounds { sandbox, vault, taint, live, guard: Guard::default() };
         Self(Arc::new(Inner {
             grounds: Arc::new(grounds),
             known: Mutex::default(),
@@ -132,7 +110,7 @@ impl Servers {
     /// Where connections live, from the first use on.
     fn runtime(&self) -> Option<&Handle> {
         let start = || {
-            let started = Thread::start();
+            let started = Thread::start("mcp");
             started.inspect_err(|error| tracing::error!(%error, "no thread for MCP servers")).ok()
         };
         self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
@@ -146,9 +124,10 @@ impl Servers {
     pub fn of_team(
         &self,
         team: &TeamKey,
-        settings: &McpServers,
+        file: &Team,
         workspace: &Arc<Workspace>,
     ) -> Vec<Arc<Server>> {
+        let settings = &file.mcp_servers;
         let mut known = self.known();
         known.retain(|(of, name), server| {
             let is_wanted = *of != team.name || settings.0.contains_key(name);
@@ -159,14 +138,17 @@ impl Servers {
         });
         let grounds = &self.0.grounds;
         let servers = settings.0.iter().map(|(name, config)| {
-            let make = Make::new(team, config, workspace, &grounds.vault);
+            let private = &file.egress.allow_private;
+            let make = Make::new(team, config, private, workspace, &grounds.vault);
             let key = (team.name.clone(), name.clone());
             match known.get(&key) {
-                Some(server) if server.make == make => return Arc::clone(server),
+                Some(server) if server.site.make == make => return Arc::clone(server),
                 Some(server) => server.close(),
                 None => {}
             }
-            let server = Arc::new(Server::new(name, make, workspace.clone(), grounds.clone()));
+            let (name, workspace) = (name.clone(), workspace.clone());
+            let server = Server::new(Site { name, make, workspace, grounds: grounds.clone() });
+            let server = Arc::new(server);
             known.insert(key, Arc::clone(&server));
             server
         });
@@ -186,16 +168,16 @@ impl Servers {
     pub fn offers(servers: &[Arc<Server>]) -> Offers {
         let mut offers = Offers::default();
         for server in servers {
-            if !server.config.trusted {
-                offers.untrusted.push(server.key());
+            if !server.site.config().trusted {
+                offers.untrusted.push(server.site.key());
             }
             let status = server.status();
             let Some(known) = status.offers else {
-                offers.missing.push(server.name.clone());
+                offers.missing.push(server.site.name.clone());
                 continue;
             };
             let life = Arc::as_ptr(server) as usize;
-            offers.names.push((server.name.clone(), life, status.version));
+            offers.names.push((server.site.name.clone(), life, status.version));
             offers.tools.extend(known.tools.iter().map(|definition| Offer {
                 server: Arc::clone(server),
                 definition: definition.clone(),
@@ -228,7 +210,7 @@ impl Servers {
         cancel: CancellationToken,
     ) -> Result<Answer, McpError> {
         let calling = Arc::clone(server).call(tool.to_owned(), server::arguments(args), cancel);
-        let failed = || McpError::Ended { server: server.name.clone() };
+        let failed = || McpError::Ended { server: server.site.name.clone() };
         let runtime = self.runtime().ok_or_else(failed)?;
         runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
     }
@@ -236,7 +218,7 @@ impl Servers {
     /// Ends the servers of teams that are stopped at once; the next call starts them again.
     pub async fn rest(&self, teams: &[TeamName]) {
         let all = self.all();
-        let of_teams = all.iter().filter(|server| teams.contains(&server.team.name));
+        let of_teams = all.iter().filter(|server| teams.contains(&server.site.team().name));
         let ending = join_all(of_teams.map(|server| server.restart()));
         // What has not ended by then ends without anybody waiting for it.
         let _ = tokio::time::timeout(END, ending).await;

@@ -7,13 +7,13 @@ use std::{
 };
 
 use hivewright_actors::wildcard::fits;
-use reqwest::{
-    Url,
-    header::{HeaderName, HeaderValue},
-};
+use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
     ClientHandler, Peer, RoleClient, ServiceExt,
-    model::{ClientCapabilities, ClientConfig, ErrorData, Implementation, PaginatedRequestParams},
+    model::{
+        ClientCapabilities, ClientConfig, ErrorData, Implementation, PaginatedRequestParams,
+        ServerNotification, Tool,
+    },
     service::{ClientInitializeError, NotificationContext, RunningService, ServiceError},
     transport::Transport,
 };
@@ -21,15 +21,15 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
-    definition::{self, Definitions},
+    definition::{self, Bounds, Definitions},
     fault::Faults,
     flood::Guarded,
     http::Door,
     program::{self, Remark, Running},
-    server::Server,
+    site::Site,
 };
 use crate::{
-    settings::{mcp_servers::McpServer, network::host_name},
+    settings::mcp_servers::McpServer,
     vault::{
         audit::Actor,
         expand::{self, Use},
@@ -75,118 +75,125 @@ impl ClientHandler for Handler {
     }
 }
 
-impl Server {
-    /// Starts or connects it, and asks what it offers. An error is in words for the operator.
-    pub(super) async fn open(&self, remark: Remark) -> Result<(Opened, Definitions), String> {
-        let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
-        let (env, headers) = self.secrets().await?;
-        let handler = Handler { changed: changed.clone() };
-        let (running, service) = match (&self.config.command, &self.config.url) {
-            (Some(command), _) => {
-                let (mut running, streams) =
-                    program::start(self, command, env, &faults, &remark).await?;
-                let shaken = shake(handler, Guarded::new(streams, faults.clone()), &faults).await;
-                match shaken {
-                    Ok(service) => (Some(running), service),
-                    Err(reason) => {
-                        let why = tokio::time::timeout(LAST_WORDS, running.life.ended()).await;
-                        return Err(why.ok().flatten().unwrap_or(reason));
-                    }
+/// Starts or connects it, and asks what it offers. An error is in words for the operator.
+pub(super) async fn open(site: &Site, remark: Remark) -> Result<(Opened, Definitions), String> {
+    let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
+    let (env, headers) = secrets(site).await?;
+    let handler = Handler { changed: changed.clone() };
+    let (running, service) = match (&site.config().command, &site.config().url) {
+        (Some(command), _) => {
+            let (mut running, streams) =
+                program::start(site, command, env, &faults, &remark).await?;
+            let shaken = shake(handler, guarded(streams, &faults), &faults).await;
+            match shaken {
+                Ok(service) => (Some(running), service),
+                Err(reason) => {
+                    let why = tokio::time::timeout(LAST_WORDS, running.life.ended()).await;
+                    return Err(why.ok().flatten().unwrap_or(reason));
                 }
             }
-            (None, Some(url)) => {
-                let client = match self.grounds.web.get() {
-                    Some(client) => client.clone(),
-                    None => {
-                        let client = Door::client()?;
-                        self.grounds.web.get_or_init(|| client).clone()
-                    }
-                };
-                let transport = Door::new(client, faults.clone()).transport(url, headers);
-                let service = shake(handler, Guarded::new(transport, faults.clone()), &faults);
-                (None, service.await?)
-            }
-            (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
-        };
-        let offers = tokio::select! {
-            offers = self.list(service.peer()) => offers?,
-            fault = faults.heard() => return Err(fault),
-        };
-        Ok((Opened { service, running, faults, changed, remark }, offers))
-    }
+        }
+        (None, Some(url)) => {
+            let door = Door::new(site.grounds.guard.clone(), url, &site.make.private_hosts)?;
+            let transport = door.transport(url, headers, faults.clone());
+            let service = shake(handler, guarded(transport, &faults), &faults);
+            (None, service.await?)
+        }
+        (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
+    };
+    let offers = tokio::select! {
+        offers = list(site, service.peer()) => offers?,
+        fault = faults.heard() => return Err(fault),
+    };
+    Ok((Opened { service, running, faults, changed, remark }, offers))
+}
 
-    /// Variables and headers, with the values of secrets in them.
-    async fn secrets(
-        &self,
-    ) -> Result<(BTreeMap<String, String>, HashMap<HeaderName, HeaderValue>), String> {
-        let McpServer { env, headers, .. } = &self.config;
-        let mut args = json!({ "env": env, "headers": headers });
-        let key = self.key();
-        let url = self.config.url.as_deref().and_then(|url| Url::parse(url).ok());
-        let host = url.as_ref().and_then(host_name);
-        let request = Use {
-            scope: &Scope::Team(self.team.clone()),
-            actor: &Actor::System,
-            tool: &key,
-            places: &["env", "headers"],
-            paths: &[],
-            host: host.as_deref(),
-            // The operator wrote the secret beside the address.
-            permitted: true,
-            approved: None,
-            permits: &|patterns| permits(patterns, &key),
-        };
-        let expanded = self.grounds.vault.expand(&request, &mut args).await;
-        expanded.map_err(|error| error.to_string())?;
-        let texts = |place: &str| {
-            let fields = args[place].as_object().into_iter().flatten();
-            fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-        };
-        let mut found = HashMap::new();
-        for (name, value) in texts("headers") {
-            let bad = || format!("the header `{name}` cannot be sent");
-            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-            let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
-            value.set_sensitive(true);
-            found.insert(header, value);
-        }
-        let env = texts("env").collect();
-        expand::wipe(&mut args);
-        Ok((env, found))
+/// Variables and headers, with the values of secrets in them.
+async fn secrets(
+    site: &Site,
+) -> Result<(BTreeMap<String, String>, HashMap<HeaderName, HeaderValue>), String> {
+    let McpServer { env, headers, .. } = site.config();
+    let mut args = json!({ "env": env, "headers": headers });
+    let key = site.key();
+    let host = site.host();
+    let request = Use {
+        scope: &Scope::Team(site.team().clone()),
+        actor: &Actor::System,
+        tool: &key,
+        places: &["env", "headers"],
+        paths: &[],
+        host: host.as_deref(),
+        // The operator wrote the secret beside the address.
+        permitted: true,
+        approved: None,
+        permits: &|patterns| permits(patterns, &key, "@mcp"),
+    };
+    let expanded = site.grounds.vault.expand(&request, &mut args).await;
+    expanded.map_err(|error| error.to_string())?;
+    let texts = |place: &str| {
+        let fields = args[place].as_object().into_iter().flatten();
+        fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+    };
+    let mut found = HashMap::new();
+    for (name, value) in texts("headers") {
+        let bad = || format!("the header `{name}` cannot be sent");
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        found.insert(header, value);
     }
+    let env = texts("env").collect();
+    expand::wipe(&mut args);
+    Ok((env, found))
+}
 
-    /// Asks for its tools, page by page.
-    pub(super) async fn list(&self, peer: &Peer<RoleClient>) -> Result<Definitions, String> {
-        let none = |why: &str| Definitions { tools: Vec::new(), left_out: vec![why.to_owned()] };
-        if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
-            return Ok(none("the server offers no tools"));
-        }
-        let (mut tools, mut cursor) = (Vec::new(), None);
-        for _ in 0..MOST_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
-            let page = peer.list_tools(Some(params)).await;
-            let page =
-                page.map_err(|error| format!("its tools cannot be listed: {}", words(&error)))?;
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        let mut offers = definition::take(tools, &self.config.tools);
-        if cursor.is_some() {
-            offers.left_out.push(format!("what comes after {MOST_PAGES} pages of tools"));
-        }
-        Ok(offers)
+/// Asks for its tools, page by page.
+pub(super) async fn list(site: &Site, peer: &Peer<RoleClient>) -> Result<Definitions, String> {
+    let none = |why: &str| Definitions { tools: Vec::new(), left_out: vec![why.to_owned()] };
+    if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
+        return Ok(none("the server offers no tools"));
     }
+    let (tools, is_whole) = pages(peer).await?;
+    let mut offers = definition::take(tools, &site.config().tools, &Bounds::OF_SERVERS);
+    if !is_whole {
+        offers.left_out.push(format!("what comes after {MOST_PAGES} pages of tools"));
+    }
+    Ok(offers)
+}
+
+/// The tools that the other side lists, page by page, and whether these are all.
+pub(crate) async fn pages(peer: &Peer<RoleClient>) -> Result<(Vec<Tool>, bool), String> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..MOST_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let page = peer.list_tools(Some(params)).await;
+        let page =
+            page.map_err(|error| format!("its tools cannot be listed: {}", words(&error)))?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok((tools, true));
+        }
+    }
+    Ok((tools, false))
+}
+
+fn guarded<T>(transport: T, faults: &Faults) -> Guarded<T> {
+    Guarded::new(transport, faults.clone(), |sent| {
+        matches!(
+            sent,
+            ServerNotification::ToolListChangedNotification(_)
+                | ServerNotification::CancelledNotification(_)
+        )
+    })
 }
 
 /// The first words between us and a server.
-async fn shake<T: Transport<RoleClient> + 'static>(
-    handler: Handler,
+pub(crate) async fn shake<H: ClientHandler, T: Transport<RoleClient> + 'static>(
+    handler: H,
     transport: T,
     faults: &Faults,
-) -> Result<RunningService<RoleClient, Handler>, String> {
+) -> Result<RunningService<RoleClient, H>, String> {
     tokio::select! {
         shaken = handler.serve(transport) => shaken.map_err(|error| match error {
             ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
@@ -201,7 +208,7 @@ async fn shake<T: Transport<RoleClient> + 'static>(
 }
 
 /// The words of an error of a server, or of the way to it.
-fn words(error: &ServiceError) -> String {
+pub(crate) fn words(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => definition::shown(&error.message),
         ServiceError::TransportSend(error) => error.error.to_string(),
@@ -210,9 +217,9 @@ fn words(error: &ServiceError) -> String {
     }
 }
 
-/// Whether the patterns of a vault entry name a server.
-fn permits(patterns: &[String], key: &str) -> bool {
-    let names = |pattern: &str| pattern == "@mcp" || fits(pattern, key);
+/// Whether the patterns of a vault entry name a server or plugin of a group.
+pub(crate) fn permits(patterns: &[String], key: &str, group: &str) -> bool {
+    let names = |pattern: &str| pattern == group || fits(pattern, key);
     let any = |removed: bool| {
         patterns.iter().any(|pattern| match pattern.strip_prefix('!') {
             Some(pattern) => removed && names(pattern),

@@ -18,7 +18,7 @@ use super::{
     definition::shown,
     fault::Faults,
     lines::{Bounded, LARGEST},
-    server::Server,
+    site::Site,
 };
 use crate::{
     sandbox::{
@@ -75,24 +75,24 @@ impl Remark {
 
 /// Starts the program of a server. An error is in words for the operator.
 pub(super) async fn start(
-    server: &Server,
+    site: &Site,
     command: &str,
     env: BTreeMap<String, String>,
     faults: &Faults,
     remark: &Remark,
 ) -> Result<(Running, Streams), String> {
-    let McpServer { args, workspace, network, read_dirs, trusted, .. } = &server.config;
+    let McpServer { args, workspace, network, read_dirs, trusted, .. } = site.config();
     let window = match workspace {
         FolderAccess::ReadWrite if !trusted => {
             let worker =
-                Worker { team: server.team.name.clone(), task: "mcp".into(), tool: server.key() };
-            let window = server.grounds.taint.begin_for_command(worker, &server.workspace);
+                Worker { team: site.team().name.clone(), task: "mcp".into(), tool: site.key() };
+            let window = site.grounds.taint.begin_for_command(worker, &site.workspace);
             Some(window.await.map_err(|error| error.to_string())?)
         }
         _ => None,
     };
     let job = ServerJob {
-        workspace: Arc::clone(&server.workspace),
+        workspace: Arc::clone(&site.workspace),
         access: workspace.access(),
         program: ServerProgram {
             command: command.into(),
@@ -102,7 +102,7 @@ pub(super) async fn start(
         },
         env,
     };
-    let process = server.grounds.sandbox.serve(job).await.map_err(|error| match error {
+    let process = site.grounds.sandbox.serve(job).await.map_err(|error| match error {
         crate::sandbox::process::SandboxError::Start(cause) => {
             format!("it cannot be started: {cause}")
         }
@@ -110,7 +110,7 @@ pub(super) async fn start(
     })?;
     tokio::spawn(remark.clone().follow(process.errors));
     let (output, input) = process.streams.into_split();
-    let streams = AsyncRwTransport::new(Bounded::new(output, faults.clone()), input);
+    let streams = AsyncRwTransport::new(Bounded::new(output, faults.clone(), LARGEST), input);
     let running = Running { life: process.life, excess: process.excess, window };
     Ok((running, streams.with_max_line_length(LARGEST)))
 }

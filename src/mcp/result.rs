@@ -15,7 +15,7 @@ pub struct Answer {
     pub failed: bool,
 }
 
-pub(super) fn answer(result: CallToolResult) -> Answer {
+pub(crate) fn answer(result: CallToolResult) -> Answer {
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
     if let (true, Some(value)) = (parts.is_empty(), &result.structured_content) {
         parts.push(value.to_string());

@@ -1,10 +1,8 @@
 //! One server of one team: connected when it is needed, let go when it is not, tried again when it failed.
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -12,11 +10,7 @@ use std::{
 
 use hivewright_actors::{
     clock::Clock,
-    ids::TeamKey,
-    live::{
-        Publisher,
-        event::{Event, Kind},
-    },
+    live::event::{Event, Kind},
 };
 use rmcp::{
     Peer, RoleClient,
@@ -31,72 +25,17 @@ use super::{
     definition::{self, Definitions},
     fault::McpError,
     link::{Link, with_remark},
+    opening,
     program::Remark,
     result::{self, Answer},
+    site::Site,
     status::{ServerState, Status},
 };
-use crate::{
-    sandbox::{process::Sandbox, workspace::Workspace},
-    settings::{
-        mcp_servers::{FolderAccess, McpServer},
-        team::Access,
-    },
-    system::WallClock,
-    taint::Taint,
-    vault::{Vault, expand::keys_in, scope::Scope},
-};
-
-/// What servers need of the service.
-pub(super) struct Grounds {
-    pub(super) sandbox: Arc<Sandbox>,
-    pub(super) vault: Vault,
-    pub(super) taint: Taint,
-    pub(super) live: Publisher,
-    pub(super) web: OnceLock<reqwest::Client>,
-}
-
-/// What a server was made of: another one takes its place when this differs.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Make {
-    pub(super) team: TeamKey,
-    pub(super) config: McpServer,
-    /// The folders of the team.
-    pub(super) roots: Vec<(PathBuf, Access)>,
-    /// The secrets that it is given, with their versions.
-    pub(super) secrets: BTreeMap<String, Option<u64>>,
-}
-
-impl Make {
-    pub(super) fn new(
-        team: &TeamKey,
-        config: &McpServer,
-        workspace: &Workspace,
-        vault: &Vault,
-    ) -> Self {
-        let texts = config.env.values().chain(config.headers.values());
-        let scope = Scope::Team(team.clone());
-        let keys = texts.flat_map(|text| keys_in(text));
-        let secrets = keys.map(|key| {
-            let version = vault.version_of(&scope, &key);
-            (key, version)
-        });
-        Self {
-            secrets: secrets.collect(),
-            team: team.clone(),
-            config: config.clone(),
-            roots: workspace.real_roots().map(|(path, access)| (path.to_owned(), access)).collect(),
-        }
-    }
-}
+use crate::system::WallClock;
 
 /// One server of one team.
 pub struct Server {
-    pub team: TeamKey,
-    pub name: String,
-    pub config: McpServer,
-    pub(super) make: Make,
-    pub(super) workspace: Arc<Workspace>,
-    pub(super) grounds: Arc<Grounds>,
+    pub site: Site,
     status: Mutex<Status>,
     pub(super) link: tokio::sync::Mutex<Option<Link>>,
     links: AtomicUsize,
@@ -107,35 +46,15 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn new(
-        name: &str,
-        make: Make,
-        workspace: Arc<Workspace>,
-        grounds: Arc<Grounds>,
-    ) -> Self {
+    pub(super) fn new(site: Site) -> Self {
         Self {
-            team: make.team.clone(),
-            name: name.to_owned(),
-            config: make.config.clone(),
-            make,
-            workspace,
-            grounds,
+            site,
             status: Mutex::default(),
             link: tokio::sync::Mutex::default(),
             links: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             closed: CancellationToken::new(),
         }
-    }
-
-    /// What rules and vault entries name it by.
-    pub fn key(&self) -> String {
-        format!("mcp.{}", self.name)
-    }
-
-    /// A program that sees the folders of the team.
-    pub fn sees_workspace(&self) -> bool {
-        self.config.command.is_some() && self.config.workspace != FolderAccess::Off
     }
 
     pub fn status(&self) -> Status {
@@ -148,12 +67,13 @@ impl Server {
 
     pub(super) fn set(&self, state: ServerState) {
         self.state().state = state;
-        let about = json!({ "team": self.team.name, "server": self.name, "state": state });
-        self.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(&self.team.name));
+        let (team, server) = (&self.site.team().name, &self.site.name);
+        let about = json!({ "team": team, "server": server, "state": state });
+        self.site.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(team));
     }
 
     pub(super) fn note(&self, reason: &str) {
-        let (team, server) = (&self.team.name, &self.name);
+        let (team, server) = (&self.site.team().name, &self.site.name);
         tracing::warn!(%team, server, reason, "an MCP server failed");
         self.state().last_error = Some((WallClock.now(), reason.to_owned()));
     }
@@ -195,7 +115,7 @@ impl Server {
     }
 
     fn unreachable(&self, reason: impl Into<String>, retry_in: Option<Duration>) -> McpError {
-        McpError::Unreachable { server: self.name.clone(), reason: reason.into(), retry_in }
+        McpError::Unreachable { server: self.site.name.clone(), reason: reason.into(), retry_in }
     }
 
     /// The connection, made if there is none.
@@ -215,8 +135,8 @@ impl Server {
         }
         self.set(ServerState::Starting);
         let remark = Remark::default();
-        let opening = self.open(remark.clone());
-        let opened = match tokio::time::timeout(self.config.connect_timeout, opening).await {
+        let opening = opening::open(&self.site, remark.clone());
+        let opened = match tokio::time::timeout(self.site.config().connect_timeout, opening).await {
             Ok(opened) => opened,
             Err(_) => Err("it did not answer in time".to_owned()),
         };
@@ -263,7 +183,7 @@ impl Server {
     ) -> Result<Answer, McpError> {
         let busy = Busy::new(&self);
         let peer = self.connect().await?;
-        let server = self.name.clone();
+        let server = self.site.name.clone();
         if cancel.is_cancelled() {
             return Err(McpError::Stopped { server });
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Servers,
-    definition::{Definition, Definitions, take},
+    definition::{Bounds, Definition, Definitions, take},
     fault::Faults,
     lines::{LARGEST, Meter},
     result::answer,
@@ -41,7 +41,7 @@ fn named(name: &str, schema: Value) -> Tool {
 }
 
 fn taken(tools: Vec<Tool>) -> Definitions {
-    take(tools, &["*".to_owned()])
+    take(tools, &["*".to_owned()], &Bounds::OF_SERVERS)
 }
 
 fn names(definitions: &Definitions) -> Vec<&str> {
@@ -150,13 +150,13 @@ fn only_tools_that_the_operator_wants_are_taken() {
     let offered = || ["read", "read_all", "write"].map(|name| named(name, json!({})));
     let patterns = ["read*".to_owned(), "!read_all".to_owned()];
 
-    assert_eq!(names(&take(offered().into(), &patterns)), ["read"]);
-    assert_eq!(names(&take(offered().into(), &[])), [] as [&str; 0]);
+    assert_eq!(names(&take(offered().into(), &patterns, &Bounds::OF_SERVERS)), ["read"]);
+    assert_eq!(names(&take(offered().into(), &[], &Bounds::OF_SERVERS)), [] as [&str; 0]);
 }
 
 /// TO-12
 #[test]
-fn arguments_are_checked_as_far_as_the_top_of_the_schema_says() {
+fn arguments_are_checked_against_the_schema() {
     let schema = json!({ "type": "object", "required": ["a"], "additionalProperties": false,
         "properties": { "a": { "type": "integer" }, "b": { "type": ["string", "null"] }, "c": true } });
     let found = taken(vec![named("t", schema)]);
@@ -168,7 +168,7 @@ fn arguments_are_checked_as_far_as_the_top_of_the_schema_says() {
     assert_eq!(problem(json!([])).as_deref(), Some("expected an object"));
     assert_eq!(problem(json!({})).as_deref(), Some("`a` is missing"));
     assert_eq!(problem(json!({ "a": 1.5 })).as_deref(), Some("`a`: expected \"integer\""));
-    assert_eq!(problem(json!({ "a": 1, "d": 1 })).as_deref(), Some("there is no `d`"));
+    assert_eq!(problem(json!({ "a": 1, "d": 1 })).as_deref(), Some("`d`: there is no such field"));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn what_a_model_cannot_read_of_a_result_is_named() {
 #[test]
 fn a_message_may_be_as_large_as_it_may_and_no_larger() {
     let faults = Faults::default();
-    let mut lines = Meter::of_lines(faults.clone());
+    let mut lines = Meter::of_lines(faults.clone(), LARGEST);
     let line = [vec![b'x'; LARGEST - 1], vec![b'\n']].concat();
     for _ in 0..3 {
         lines.count(&line).unwrap();
@@ -206,7 +206,7 @@ fn a_message_may_be_as_large_as_it_may_and_no_larger() {
     lines.count(&vec![b'x'; LARGEST]).unwrap();
     assert!(lines.count(b"x").is_err());
 
-    assert_eq!(faults.said().as_deref(), Some("it sent a message of more than 4 MiB"));
+    assert_eq!(faults.said().as_deref(), Some("it sent a message of more than 4MiB"));
     // An event ends with an empty line: lines alone do not.
     let mut events = Meter::of_events(Faults::default());
     let short = b"data: x\n".repeat(LARGEST / 8);

@@ -22,6 +22,7 @@ mod anthropic;
 pub mod client;
 pub(crate) mod fault;
 pub(crate) mod http;
+pub mod models;
 pub(crate) mod offline;
 mod openai;
 pub(crate) mod sse;

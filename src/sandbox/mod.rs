@@ -4,4 +4,5 @@
 pub mod egress;
 pub mod process;
 pub mod quota;
+pub mod thread;
 pub mod workspace;

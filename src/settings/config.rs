@@ -77,6 +77,7 @@ settings! {
         sessions: Sessions,
         sandbox: Sandbox,
         engines: Engines,
+        plugins: Plugins,
         retention: Terms,
         backup: Backup,
     }
@@ -246,6 +247,13 @@ settings! {
         env: BTreeMap<String, String> = BTreeMap::new(),
     }
 
+    /// Where plugins come from.
+    pub struct Plugins {
+        /// Folders of plugins that are worked on, beside those that are installed: each is a plugin, or holds some.
+        /// Their files may change as they like, and nobody is asked.
+        paths: Vec<PathBuf> = Vec::new(),
+    }
+
     /// When backups are made, and where they go.
     pub struct Backup {
         /// How often the service makes one by itself.
@@ -334,7 +342,7 @@ pub(crate) const TEAM_TOOLS: [&str; 9] =
     ["@files", "@shell", "@web", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Sections that other versions have.
-const MISSING: [&str; 3] = ["browser", "skill_repository", "plugins"];
+const MISSING: [&str; 2] = ["browser", "skill_repository"];
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 const POLICY_EXAMPLE: &str = "

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use reqwest::Url;
+
 use super::{
     declare::settings,
     field::Field,
-    network::{HostPattern, HostPort},
+    network::{HostPattern, HostPort, host_name},
     setting::Setting,
 };
 
@@ -22,6 +24,15 @@ settings! {
         allowed_domains: Vec<HostPattern> = Vec::new(),
         /// Hosts of private networks with their port, such as wiki.internal:8080: no others are reached there.
         allow_private: Vec<HostPort> = Vec::new(),
+    }
+}
+
+impl Egress {
+    /// The way to an address that the operator names: it may be on private ground, and nothing else there may be
+    /// reached. None if it names no host.
+    pub fn to_endpoint(url: &Url) -> Option<Self> {
+        let own = HostPort { host: host_name(url)?, port: url.port_or_known_default()? };
+        Some(Self { allow_private: vec![own], ..Self::default() })
     }
 }
 

@@ -59,6 +59,8 @@ places! {
     rules: data / "rules",
     /// Skills of the operator for all teams.
     skills: data / "skills",
+    /// Installed plugins.
+    plugins: data / "plugins",
     /// Keys and tokens.
     secrets: data / "secrets",
     /// The database.
@@ -70,6 +72,8 @@ places! {
     teams: run / "teams",
     /// What is in the files of conversations.
     files: run / "files",
+    /// What plugins keep for teams.
+    plugin_data: run / "plugins",
     /// What teams left that are gone.
     trash: run / "trash",
     /// Where commands of this machine look up how to reach the service.

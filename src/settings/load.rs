@@ -92,7 +92,7 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
 }
 
 /// A team would be given something of the machine that it does not have: folders or more rights in them, hosts of private
-/// networks, or an MCP server, which is a program or an address. May block.
+/// networks, an MCP server, which is a program or an address, or a plugin. May block.
 pub fn gains_of_machine(home: &Home, name: &str, before: &str, after: &str) -> bool {
     let read = |text: &str| team_of(home, name, text).unwrap_or_default();
     let (before, after) = (read(before), read(after));
@@ -104,7 +104,10 @@ pub fn gains_of_machine(home: &Home, name: &str, before: &str, after: &str) -> b
     let has_servers = servers.all(|(name, server)| before.mcp_servers.0.get(name) == Some(server));
     let mut hosts = after.egress.allow_private.iter();
     let has_hosts = hosts.all(|host| before.egress.allow_private.contains(host));
-    !(has_servers && has_hosts && after.allowed_dirs.iter().all(has))
+    let mut plugins = after.plugins.0.iter();
+    let has_plugins =
+        plugins.all(|(key, plugin)| !plugin.enabled || before.plugins.0.get(key) == Some(plugin));
+    !(has_servers && has_hosts && has_plugins && after.allowed_dirs.iter().all(has))
 }
 
 /// The team that a text describes, by itself: the profiles it names are not looked for. May block.

@@ -15,6 +15,7 @@ pub mod live;
 pub mod load;
 pub mod mcp_servers;
 pub mod network;
+pub mod plugins;
 pub mod policy;
 pub mod problem;
 pub mod providers;

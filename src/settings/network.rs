@@ -108,9 +108,24 @@ impl HostPattern {
         fits_host(&self.0, host)
     }
 
+    /// All hosts of another pattern, such as `*.example.org`, are among them.
+    pub fn covers(&self, pattern: &str) -> bool {
+        match (self.0.strip_prefix("*."), pattern.strip_prefix("*.")) {
+            (Some(above), Some(below)) => above == below || self.fits(below),
+            (None, Some(_)) => false,
+            _ => self.fits(pattern),
+        }
+    }
+
     /// How much of a name it says: of two that fit, the longer one is meant.
     pub(crate) fn length(&self) -> usize {
         self.0.len()
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

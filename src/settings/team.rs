@@ -15,6 +15,7 @@ use super::{
     field::Field,
     home::{Home, resolve},
     mcp_servers::McpServers,
+    plugins::Plugins,
     problem::{Problem, Problems},
     providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
@@ -65,6 +66,9 @@ settings! {
         /// Servers that offer it tools over MCP, by name; docs/mcp.md says what each can have.
         #[example("\n files:\n   command: /usr/local/bin/mcp-server-filesystem\n   args: [.]\n   workspace: ro")]
         mcp_servers: McpServers = McpServers::default(),
+        /// Installed plugins that it has switched on, by key, with their settings.
+        #[example("\n weather:\n   enabled: true\n   config: {tools: {token: \"${vault:WEATHER}\"}}")]
+        plugins: Plugins = Plugins::default(),
         /// What this team and all teams below it may spend. Absent: no cap.
         budgets: Caps,
         /// Whether it looks back on its work once a day and learns from it.

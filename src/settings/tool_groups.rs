@@ -13,11 +13,11 @@ pub(crate) const GROUPS: [(&str, bool); 14] = [
     ("@topics", false),
     ("@memory", true),
     ("@vault", true),
-    ("@browser", false),
+    ("@browser", true),
     ("@web", true),
     ("@skills", true),
     ("@subagents", true),
-    ("@plugins", false),
+    ("@plugins", true),
     ("@mcp", true),
 ];
 

@@ -13,6 +13,7 @@ use hivewright_actors::{
 
 use crate::{
     api::teams::NewTeam,
+    plugins::catalogue::Catalogue,
     settings::{
         config::Config, live::Live, problem::Problems, team::LONGEST_DESCRIPTION, tool_groups,
     },
@@ -64,8 +65,11 @@ impl NewTeam {
     }
 
     /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
-    pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
+    pub async fn check(&self, live: &Live, plugins: &Catalogue) -> Result<Arc<Config>, WishError> {
         self.check_fields()?;
+        if plugins.has_namespace(&self.name) {
+            return Err(OrgError::NameReserved(self.name.as_str().into()).into());
+        }
         let unread = |found: Arc<Problems>| WishError::Settings(found.to_string());
         if let Some(profile) = &self.provider_profile {
             let providers = live.providers().await.map_err(unread)?;
@@ -83,11 +87,12 @@ impl NewTeam {
     pub async fn order(
         self,
         live: &Live,
+        plugins: &Catalogue,
         operator: &str,
         task: TaskId,
         now: Timestamp,
     ) -> Result<org::Spawn, WishError> {
-        let config = self.check(live).await?;
+        let config = self.check(live, plugins).await?;
         let name = names::check_name(&self.name)?;
         let file = self.file(&name, &config.defaults);
         Ok(org::Spawn {

@@ -2,10 +2,13 @@
 
 use hivewright_actors::{budget::Caps, ids::TeamName};
 
+use serde_json::json;
+
 use crate::{
     api::teams::NewTeam,
     settings::{
         config::{Defaults, Sdk},
+        plugins::{PluginSwitch, Plugins},
         references::escaped,
     },
 };
@@ -89,6 +92,59 @@ pub fn redescribed(text: &str, description: &str) -> String {
     format!("{before}{line}{after}")
 }
 
+/// The text of a team's file in which the entry of a plugin says what `plugins` says of it. Comments and everything
+/// else stay.
+pub fn with_plugin(text: &str, plugins: &Plugins, key: &str) -> String {
+    let entry = |key: &str, PluginSwitch { enabled, config }: &PluginSwitch| {
+        // JSON is YAML.
+        format!("  {key}: {}\n", json!({"enabled": enabled, "config": config}))
+    };
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    if let Some(last) = lines.last_mut()
+        && !last.ends_with('\n')
+    {
+        last.push('\n');
+    }
+    let Some(switch) = plugins.0.get(key) else { return lines.concat() };
+    let Some(start) = lines.iter().position(|line| line.starts_with("plugins:")) else {
+        lines.push(format!("plugins:\n{}", entry(key, switch)));
+        return lines.concat();
+    };
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let is_blank = |line: &str| line.trim().is_empty();
+    let length = |of: usize, lines: &[String], deeper: usize| {
+        let rest = lines[of + 1..].iter();
+        let own = rest.take_while(|line| is_blank(line) || indent(line) >= deeper).count();
+        let own = &lines[of + 1..of + 1 + own];
+        1 + own.len() - own.iter().rev().take_while(|line| is_blank(line)).count()
+    };
+    let end = start + length(start, &lines, 1);
+    let value = lines[start]["plugins:".len()..].split('#').next().unwrap_or_default();
+    if !is_blank(value) {
+        // Written on one line: all of it is written anew.
+        let entries: String = plugins.0.iter().map(|(key, switch)| entry(key, switch)).collect();
+        lines.splice(start..end, [format!("plugins:\n{entries}")]);
+        return lines.concat();
+    }
+    let first =
+        lines[start + 1..end].iter().find(|line| !is_blank(line) && !line.trim().starts_with('#'));
+    let depth = first.map_or(2, |line| indent(line));
+    let entry = format!("{}{}", " ".repeat(depth), entry(key, switch).trim_start());
+    let is_own = |line: &String| {
+        indent(line) == depth
+            && line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
+    };
+    match lines[start + 1..end].iter().position(is_own) {
+        Some(at) => {
+            let at = start + 1 + at;
+            let own = length(at, &lines[..end], depth + 1);
+            lines.splice(at..at + own, [entry]);
+        }
+        None => lines.insert(end, entry),
+    }
+    lines.concat()
+}
+
 #[cfg(test)]
 mod tests {
 
@@ -164,6 +220,36 @@ mod tests {
                 assert_eq!((team.max_steps, team.allowed_tools.len()), (7, 1), "{text}");
                 assert!(new.contains("# mine"), "{new}");
                 assert!(!new.contains("old"), "{new}");
+            }
+        }
+    }
+
+    /// PL-14: only the entry of the plugin changes, however the file is written.
+    #[test]
+    fn a_plugin_is_switched_without_touching_the_rest() {
+        let rest = "# mine\nmax_steps: 7 # seven\n";
+        let switch =
+            |enabled| PluginSwitch { enabled, config: json!({"tools": {"t": "${vault:K}: # x"}}) };
+        for old in [
+            "",
+            "plugins:\n",
+            "plugins: {other: {enabled: true}}\n",
+            "plugins:\n    # about the other\n    other:\n        enabled: true\n    weather:\n        enabled: false\n        config:\n            tools: {t: 1}\n\n",
+            "plugins: # all\n  weather: {enabled: false}\n  other: {enabled: true} # kept\n",
+        ] {
+            for text in [format!("{old}{rest}"), format!("{rest}{old}")] {
+                let mut team = read(&text);
+                team.plugins.0.insert("weather".to_owned(), switch(true));
+
+                let new = with_plugin(&text, &team.plugins, "weather");
+
+                assert_eq!(read(&new), team, "{text}\n-- became\n{new}");
+                assert!(new.contains("# mine") && new.contains("# seven"), "{new}");
+                for comment in ["# about the other", "# kept"] {
+                    assert_eq!(text.contains(comment), new.contains(comment), "{new}");
+                }
+                team.plugins.0.insert("weather".to_owned(), switch(false));
+                assert_eq!(read(&with_plugin(&new, &team.plugins, "weather")), team, "{new}");
             }
         }
     }

@@ -84,6 +84,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// The same for a turn that has read what strangers wrote.
+    fn caution_if_untrusted(&self, _: &Self::Args, _: &Caller) -> Option<Caution> {
+        None
+    }
+
     /// Takes the values of secrets out of arguments, whether or not they fit, before anything is
     /// written down. None: there are none in them.
     fn redact(_args: &Value) -> Option<Redaction> {

@@ -2,7 +2,7 @@
 
 use hivewright_actors::wildcard::fits;
 
-use super::{registry, wire::wire_name};
+use super::{plugin, registry, wire::wire_name};
 use crate::settings::tool_groups;
 
 /// Families that only the main team can have, whatever a team file says.
@@ -101,6 +101,9 @@ impl ToolFilter {
     pub fn could_allow(&self, beginning: &str) -> bool {
         let wired = wire_name(beginning);
         let meets = |pattern: &String| {
+            if pattern == plugin::ABOUT.keys {
+                return is_of_plugin(beginning);
+            }
             let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
             [beginning, wired.as_str()].iter().any(|beginning| {
                 fixed.starts_with(beginning) || is_wild(pattern) && beginning.starts_with(fixed)
@@ -127,7 +130,15 @@ fn is_wild(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
+/// Plugins bring namespaces that nobody knows beforehand: their group is told by what its keys are not.
+fn is_of_plugin(key: &str) -> bool {
+    key.contains('.') && !["mcp.", "agent."].iter().any(|other| key.starts_with(other))
+}
+
 fn names(pattern: &str, key: &str) -> bool {
+    if pattern == plugin::ABOUT.keys {
+        return is_of_plugin(key);
+    }
     // A built-in tool matches in any case.
     if registry::built_in().any(|built_in| built_in == key) {
         return fits(&pattern.to_lowercase(), key);

@@ -1,25 +1,29 @@
 //! The one path that every tool call takes: visible, well-formed, run within its limits, scrubbed, cut.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use hivewright_actors::{
     approvals::grants,
     file::FileRef,
-    ids::CallId,
+    hook::HookEvent,
+    ids::{CallId, TeamName},
     policy::{By, Decision, Subject},
     store::records::Writes,
     task::Label,
     tool::{
-        Args, Asking, CallContext, Caller, Checked, Stow, ToolCall, ToolFault, ToolReply, Toolset,
-        Verdict, specs::ToolSpecs,
+        Args, Asking, BeforeCalls, CallContext, Caller, Checked, Direction, Interception, Stow,
+        ToolCall, ToolFault, ToolReply, Toolset, Verdict, specs::ToolSpecs,
     },
 };
 use serde_json::Value;
@@ -39,6 +43,7 @@ use super::{
     toolbox::{Grant, Made, Set, by_wire_name},
     wire::wire_name,
 };
+use crate::plugins::hooks::Hooks;
 
 /// How long a tool that was told to stop has to hand in what it has.
 const GRACE: Duration = Duration::from_secs(2);
@@ -48,10 +53,33 @@ const LOGGED: usize = 10_240;
 /// The tools of one team, or of one of its turns. Cheap to clone.
 #[derive(Clone)]
 pub struct TeamTools {
-    team: Arc<Assembled>,
+    pub(super) team: Arc<Assembled>,
     /// Tools that remember what one turn did with them, by wire name. They take the places of those of
     /// the same keys.
     of_turn: Arc<BTreeMap<String, Made>>,
+    /// The plugins that look at its calls.
+    pub(super) hooks: Hooks,
+    asleep: Asleep,
+}
+
+/// Tools of a turn, by wire name, that it does not have until a skill is loaded that needs them. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Asleep(Arc<Mutex<BTreeSet<String>>>);
+
+impl Asleep {
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(Arc::new(Mutex::new(names.into_iter().collect())))
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From the next step on the turn has these.
+    pub fn wake(&self, names: &[String]) {
+        let mut asleep = self.names();
+        asleep.retain(|name| !names.contains(name));
+    }
 }
 
 pub(super) struct Assembled {
@@ -75,16 +103,30 @@ enum Grants {
 }
 
 /// A call that fits its tool.
-struct Admitted<'a> {
-    made: &'a Made,
-    args: Value,
+pub(super) struct Admitted<'a> {
+    pub(super) made: &'a Made,
+    pub(super) args: Value,
     checked: Checked,
     sight: Sight,
 }
 
 impl TeamTools {
     pub(super) fn new(team: Assembled) -> Self {
-        Self { team: Arc::new(team), of_turn: Arc::default() }
+        Self {
+            team: Arc::new(team),
+            of_turn: Arc::default(),
+            hooks: Hooks::default(),
+            asleep: Asleep::default(),
+        }
+    }
+
+    /// The same with plugins that look at its calls.
+    pub fn with_hooks(self, hooks: Hooks) -> Self {
+        Self { hooks, ..self }
+    }
+
+    pub fn team(&self) -> &TeamName {
+        &self.team.grant.team
     }
 
     /// What the operator's rules say to a call, for whoever wants to know before it is made.
@@ -104,18 +146,22 @@ impl TeamTools {
         Ok(Case { sight: &sight, args, subject, grant: &self.team.grant }.judge())
     }
 
-    /// The same for one turn, with tools that remember what the turn did with them.
-    pub fn with_own(&self, own: Vec<Made>) -> Arc<dyn Toolset> {
-        Arc::new(Self { team: self.team.clone(), of_turn: Arc::new(by_wire_name(own)) })
+    /// The same for one turn, with tools that remember what the turn did with them, and without those that are
+    /// asleep.
+    pub fn with_own(&self, own: Vec<Made>, asleep: Asleep) -> Arc<dyn Toolset> {
+        Arc::new(Self { of_turn: Arc::new(by_wire_name(own)), asleep, ..self.clone() })
     }
 
-    fn find(&self, name: &str) -> Option<&Made> {
+    pub(super) fn find(&self, name: &str) -> Option<&Made> {
+        if self.asleep.names().contains(name) {
+            return None;
+        }
         let found = self.team.own.get(name).or_else(|| self.team.set.tools.get(name))?;
         Some(self.of_turn.get(name).unwrap_or(found))
     }
 
     /// The arguments of a call without what its tool knows to be secrets.
-    fn redaction(&self, call: &ToolCall) -> Option<Redaction> {
+    pub(super) fn redaction(&self, call: &ToolCall) -> Option<Redaction> {
         let tool = &self.find(&call.name)?.tool;
         match &call.args {
             Args::Json(args) => tool.redact(args),
@@ -125,7 +171,11 @@ impl TeamTools {
     }
 
     /// The call, if it fits its tool. A refusal is its result.
-    fn admit(&self, call: &ToolCall, caller: &Caller) -> Result<Admitted<'_>, ToolError> {
+    pub(super) fn admit(
+        &self,
+        call: &ToolCall,
+        caller: &Caller,
+    ) -> Result<Admitted<'_>, ToolError> {
         let made = self.find(&call.name).ok_or_else(|| self.team.unavailable(&call.name))?;
         let args = match &call.args {
             Args::Json(args) => args.clone(),
@@ -194,8 +244,8 @@ impl TeamTools {
             permitted: permitted && cx.label.is_trusted(),
         });
         let opening = Opening::of(sight, &args, subject, grant);
-        let (tool, limit) = (Arc::clone(&made.tool), checked.limit);
-        Ok(Ready { tool, args, limit, opening, destination })
+        let (key, tool, limit) = (made.key.clone(), Arc::clone(&made.tool), checked.limit);
+        Ok(Ready { key, tool, args, limit, opening, destination })
     }
 }
 
@@ -226,7 +276,11 @@ impl TeamTools {
 
 impl Toolset for TeamTools {
     fn specs(&self) -> Arc<ToolSpecs> {
-        Arc::clone(&self.team.specs)
+        let (asleep, all) = (self.asleep.names(), &self.team.specs);
+        if asleep.is_empty() {
+            return Arc::clone(all);
+        }
+        Arc::new(all.iter().filter(|spec| !asleep.contains(&spec.name)).cloned().collect())
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {
@@ -236,6 +290,33 @@ impl Toolset for TeamTools {
             (None, Args::Json(args)) => secrets::clean(args, grant),
             (None, Args::Unreadable { .. }) => None,
         }
+    }
+
+    fn before(
+        &self,
+        calls: &[ToolCall],
+        step: &BeforeCalls,
+    ) -> Option<BoxFuture<'static, Vec<Interception>>> {
+        let guarded =
+            |call: &ToolCall| self.find(&call.name).is_some_and(|made| self.hooks.guard(&made.key));
+        calls.iter().any(guarded).then(|| {
+            let (tools, calls, step) = (self.clone(), calls.to_vec(), step.clone());
+            async move { join_all(calls.iter().map(|call| tools.ask_hooks(call, &step))).await }
+                .boxed()
+        })
+    }
+
+    fn reword(
+        &self,
+        direction: Direction,
+        text: String,
+        caller: &Caller,
+    ) -> Option<BoxFuture<'static, String>> {
+        self.reworded(direction, text, caller)
+    }
+
+    fn rewords_answers(&self) -> bool {
+        self.hooks.reword(HookEvent::MessageOutbound)
     }
 
     fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
@@ -262,6 +343,7 @@ impl Toolset for TeamTools {
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         let ready = self.ready(&call, &cx);
         let (grant, pools) = (self.team.grant.clone(), self.team.pools.clone());
+        let told = self.to_tell(&call, &cx);
         Box::pin(async move {
             let started = Instant::now();
             let taints = Arc::new(AtomicBool::new(false));
@@ -280,6 +362,9 @@ impl Toolset for TeamTools {
             reply.files =
                 std::mem::take(&mut *given.lock().unwrap_or_else(PoisonError::into_inner));
             let elapsed = started.elapsed();
+            if let Some(told) = told {
+                told.tell(&reply, elapsed);
+            }
             match reply.fault {
                 None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),
                 Some(fault) => {
@@ -326,7 +411,7 @@ impl Assembled {
         }
         let sight = match made.tool.look(&made.key, args, caller) {
             Ok((_, sight)) => sight,
-            Err(_) => Sight { key: made.key.clone(), about, reaches: Vec::new(), caution: None },
+            Err(_) => Sight::new(&made.key, about, Vec::new()),
         };
         Case { sight: &sight, args, subject, grant: &self.grant }.judge()
     }
@@ -381,6 +466,7 @@ struct Told {
 
 /// A call that only waits for its place.
 struct Ready {
+    key: String,
     tool: Arc<dyn Hosted>,
     args: Value,
     limit: Duration,
@@ -400,7 +486,7 @@ impl Ready {
         let about = self.tool.about();
         let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
         let to = self.destination.as_ref();
-        let args = secrets::expand(&about, self.args, to, cx, grant).await?;
+        let args = secrets::expand(&about, &self.key, self.args, to, cx, grant).await?;
         let cancel = CancellationToken::new();
         let context = ToolContext {
             call: CallContext { cancel: cancel.clone(), ..cx.clone() },

@@ -87,10 +87,9 @@ impl<T: Tool> Hosted for Host<T> {
         let limit =
             if about.whole_turn { LONGEST_TURN } else { asked.min(about.longest).min(LONGEST) };
         let sight = Sight {
-            key: key.to_owned(),
-            about,
-            reaches: T::reaches(&args),
             caution: self.tool.caution(&args, caller),
+            caution_if_untrusted: self.tool.caution_if_untrusted(&args, caller),
+            ..Sight::new(key, about, T::reaches(&args))
         };
         Ok((Checked::allowed(about.effect, about.exclusive, limit), sight))
     }

@@ -37,11 +37,18 @@ pub(super) struct Sight {
     pub(super) key: String,
     pub(super) about: About,
     pub(super) reaches: Vec<Reach>,
-    /// What the tool itself has against it.
+    /// What the tool itself has against it …
     pub(super) caution: Option<Caution>,
+    /// … and what in a turn that has read what strangers wrote.
+    pub(super) caution_if_untrusted: Option<Caution>,
 }
 
 impl Sight {
+    /// A call that reaches for this, and against which its tool has nothing.
+    pub(super) fn new(key: &str, about: About, reaches: Vec<Reach>) -> Self {
+        Self { key: key.to_owned(), about, reaches, caution: None, caution_if_untrusted: None }
+    }
+
     /// The host that it goes to, if it goes to one.
     pub(super) fn host(&self) -> Option<&str> {
         self.reaches.iter().find_map(Reach::host)
@@ -77,7 +84,8 @@ impl Case<'_> {
     }
 
     fn judge_touches(&self, touches: &[Touch]) -> Judgement {
-        let Self { sight: Sight { key, about, caution, .. }, args, subject, grant } = *self;
+        let Self { sight, args, subject, grant } = *self;
+        let Sight { key, about, caution, caution_if_untrusted, .. } = sight;
         let policy = grant.rules.now();
         let request = Request {
             team: grant.team.as_str(),
@@ -88,7 +96,10 @@ impl Case<'_> {
             touches,
             uses_secret: json::texts(args).iter().any(|text| text.contains(BEGIN)),
             subject,
-            caution: self.secrets_at_risk().or_else(|| caution.clone()),
+            caution: self
+                .secrets_at_risk()
+                .or_else(|| caution_if_untrusted.clone().filter(|_| subject.untrusted))
+                .or_else(|| caution.clone()),
             now: grant.rules.time(),
         };
         Judgement {
@@ -250,6 +261,25 @@ impl Opening {
             Decision::Ask(..) => Err(format!(
                 "led on to {host}, which nobody was asked about; call it by that address"
             )),
+        }
+    }
+}
+
+impl Opening {
+    /// Whether what the call opened may ask this host for something, of itself. A rule that asks a person about
+    /// the host was not asked.
+    pub(super) fn admit_led(&self, host: &str) -> Result<(), String> {
+        let Self { sight, args, subject, grant } = self;
+        let case = Case { sight, args, subject, grant };
+        let decide = |touches: &[Touch]| case.judge_touches(touches).decision;
+        match decide(&[Touch::Host(host.to_owned())]) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(by) => Err(denied(&sight.key, &by).message),
+            Decision::Ask(..) if sight.host() == Some(host) => Ok(()),
+            Decision::Ask(..) if matches!(decide(&[]), Decision::Ask(..)) => Ok(()),
+            Decision::Ask(..) => {
+                Err(format!("nobody was asked about {host}; call it by its own address"))
+            }
         }
     }
 }

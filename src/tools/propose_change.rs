@@ -205,7 +205,7 @@ fn is_own_text(path: &str) -> bool {
 }
 
 /// The lines that differ, with a few around them, in the form of `diff -u`.
-fn difference(file: &str, before: &str, after: &str) -> String {
+pub(super) fn difference(file: &str, before: &str, after: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let shorter = old.len().min(new.len());
     let same = |at: &usize| old[*at] == new[*at];

@@ -1,8 +1,9 @@
 //! Registry of tools: which there are, by what each says of itself.
 
 use super::{
-    about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, mcp, memory, org,
-    read, send_file, triggers, trust, use_skill, vault, web, write,
+    about::About, agent, ask_operator, bash, browser, contract::Tool, edit, glob, grep, mcp,
+    memory, org, plugin, plugin_tool, read, send_file, triggers, trust, use_skill, vault, web,
+    write,
 };
 use crate::settings::tool_groups;
 
@@ -23,10 +24,11 @@ const SINGLE: &[About] = &[
     use_skill::UseSkill::ABOUT,
     agent::Agent::ABOUT,
     mcp::ABOUT,
+    plugin::ABOUT,
 ];
 
 /// All tools that settings can name.
-const ALL: [&[About]; 8] = [
+const ALL: [&[About]; 10] = [
     BUILT_IN,
     SINGLE,
     org::TOOLS,
@@ -34,7 +36,9 @@ const ALL: [&[About]; 8] = [
     trust::TOOLS,
     memory::TOOLS,
     vault::TOOLS,
+    browser::TOOLS,
     web::TOOLS,
+    plugin_tool::manage::TOOLS,
 ];
 
 /// The built-in tools by key, in the order in which prompts show them.
@@ -96,7 +100,10 @@ mod tests {
             ["edit", "glob", "grep", "read", "write", "send_file"]
         );
         assert_eq!(members("@subagents").unwrap(), ["agent.*"]);
-        assert_eq!(members("@browser").unwrap(), ["@browser"]);
+        assert_eq!(
+            members("@plugins").unwrap(),
+            ["@plugins", "deprecate_plugin_tool", "register_plugin_tool", "remove_plugin_tool"]
+        );
         assert_eq!(members("@everything"), None);
     }
 }

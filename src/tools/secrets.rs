@@ -10,7 +10,7 @@ use crate::{
     scrub::{Scrubber, json},
     vault::{
         audit::Actor,
-        expand::{Use, keys_in},
+        expand::{ALL, Use, keys_in},
         scope::Scope,
     },
 };
@@ -50,7 +50,10 @@ pub(super) fn clean(args: &Value, grant: &Grant) -> Option<Value> {
 
 /// The keys that the arguments of a call refer to where references are expanded.
 pub(super) fn referred(of: &About, args: &Value) -> BTreeSet<String> {
-    let placed = of.expands.iter().filter_map(|place| args.get(place));
+    let placed = of.expands.iter().filter_map(|place| match *place {
+        ALL => Some(args),
+        place => args.get(place),
+    });
     placed.flat_map(json::texts).flat_map(keys_in).collect()
 }
 
@@ -70,9 +73,10 @@ pub(super) struct Destination {
     pub(super) permitted: bool,
 }
 
-/// Expands the references in the arguments of a call that is about to run.
+/// Expands the references in the arguments of a call that is about to run, of the tool with this key.
 pub(super) async fn expand(
     of: &About,
+    key: &str,
     mut args: Value,
     destination: Option<&Destination>,
     cx: &CallContext,
@@ -86,8 +90,8 @@ pub(super) async fn expand(
         (destination, cx.approved_always, &cx.approved_by)
     {
         let by = Actor::Operator { name: by.clone(), token: String::new() };
-        for key in referred(of, &args) {
-            grant.secrets.vault().add_host(&scope, &key, host, &by).await?;
+        for secret in referred(of, &args) {
+            grant.secrets.vault().add_host(&scope, &secret, host, &by).await?;
         }
     }
     let request = Use {
@@ -96,17 +100,17 @@ pub(super) async fn expand(
         scope: &scope,
         approved: cx.approved.as_ref(),
         actor: &actor,
-        tool: of.name,
+        tool: key,
         places: of.expands,
         paths: of.paths,
-        permits: &|patterns| permits(patterns, of.name),
+        permits: &|patterns| permits(patterns, key),
     };
     grant.secrets.vault().expand(&request, &mut args).await?;
     Ok(args)
 }
 
 /// Whether the patterns of an entry name a tool. `bash` has to be named itself.
-fn permits(patterns: &[String], tool: &str) -> bool {
+pub(super) fn permits(patterns: &[String], tool: &str) -> bool {
     let names_bash = |pattern: &String| [BASH, "@shell"].contains(&pattern.as_str());
     if tool == BASH && !patterns.iter().any(names_bash) {
         return false;

@@ -3,7 +3,7 @@
 use std::{fs::File, io::Read as _, path::Path};
 
 use hivewright_actors::{
-    file::records::FileRow,
+    file::{FileRef, records::FileRow},
     task::{Label, Source},
     tool::{Effect, ToolFault},
 };
@@ -55,24 +55,40 @@ impl Tool for SendFile {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let Some(Source { channel, .. }) = &cx.caller.source else {
+        if cx.caller.source.is_none() {
             let reason =
                 "nobody waits for this work in a conversation, so there is nobody to send it to";
             return Err(ToolError::new(ToolFault::Conflict, reason));
-        };
+        }
         let Args { file_path, name } = args;
-        let row = self.0.blank(name.as_deref().unwrap_or(&file_path));
-        let row = FileRow { team: Some(cx.grant.team.clone()), ..row };
+        let name = name.unwrap_or_else(|| file_path.clone());
         let most = self.0.largest();
         let Content { bytes, label } = cx.blocking(move |cx| read(cx, &file_path, most)).await?;
-        let mut incoming = self.0.begin(&row.account(), Some(bytes.len() as u64)).await?;
-        incoming.write(&bytes).await?;
-        let (label, at, team) = (label.max(cx.label), row.at, cx.grant.team.clone());
-        let row = self.0.keep(incoming, row.named(channel, &team, label, at)).await?;
-        let sent = format!("Sent {} ({}, {} bytes).", row.file.name, row.file.mime, row.file.size);
-        cx.give(row.file);
-        Ok(sent)
+        let FileRef { name, mime, size, .. } = send(&self.0, cx, &name, &bytes, label).await?;
+        Ok(format!("Sent {name} ({mime}, {size} bytes)."))
     }
+}
+
+/// Gives the person of a conversation a file with these bytes.
+pub(super) async fn send(
+    files: &FileStore,
+    cx: &ToolContext,
+    name: &str,
+    bytes: &[u8],
+    label: Label,
+) -> Result<FileRef, ToolError> {
+    let row = files.blank(name);
+    let row = FileRow { team: Some(cx.grant.team.clone()), ..row };
+    let mut incoming = files.begin(&row.account(), Some(bytes.len() as u64)).await?;
+    incoming.write(bytes).await?;
+    let (label, at, team) = (label.max(cx.label), row.at, cx.grant.team.clone());
+    let row = match &cx.caller.source {
+        Some(Source { channel, .. }) => row.named(channel, &team, label, at),
+        None => FileRow { label, ..row },
+    };
+    let row = files.keep(incoming, row).await?;
+    cx.give(row.file.clone());
+    Ok(row.file)
 }
 
 impl From<FileError> for ToolError {

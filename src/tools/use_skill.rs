@@ -1,7 +1,7 @@
 //! `use_skill`: loads a procedure in the middle of a turn.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use super::{
     about::About,
     answer,
     contract::{Tool, ToolContext, ToolError},
+    host::Asleep,
 };
 use crate::prompt::{
     library::{KnownSkill, Library},
@@ -27,12 +28,22 @@ pub struct UseSkill {
     library: Arc<Library>,
     loadable: Vec<Arc<KnownSkill>>,
     active: Arc<Mutex<BTreeSet<String>>>,
+    /// What else the turn gets with a skill.
+    gives: Gives,
+}
+
+/// Tools that come with skills: those that the turn gets, by wire name, and how a skill calls one.
+#[derive(Clone, Default)]
+pub struct Gives {
+    pub asleep: Asleep,
+    /// The wire names of the team's own tools, by the names that skills use.
+    pub tools: Arc<BTreeMap<String, String>>,
 }
 
 impl UseSkill {
     /// For a turn that may load these.
-    pub fn new(library: Arc<Library>, loadable: Vec<Arc<KnownSkill>>) -> Self {
-        Self { library, loadable, active: Arc::default() }
+    pub fn new(library: Arc<Library>, loadable: Vec<Arc<KnownSkill>>, gives: Gives) -> Self {
+        Self { library, loadable, active: Arc::default(), gives }
     }
 
     fn load(&self, name: &str) -> Result<String, ToolError> {
@@ -50,7 +61,11 @@ impl UseSkill {
             self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
             answer::refuse("tool_failed", format!("the skill `{name}` cannot be read: {error}"))
         })?;
-        let mut fields = json!({ "skill_name": name, "body": &*body, "tools": [] });
+        let required = skill.required_tools().iter();
+        let tools: Vec<_> =
+            required.filter_map(|tool| self.gives.tools.get(tool).cloned()).collect();
+        self.gives.asleep.wake(&tools);
+        let mut fields = json!({ "skill_name": name, "body": &*body, "tools": tools });
         if let Some(folder) = skill.folder() {
             fields["folder"] = folder.into();
         }

@@ -206,10 +206,11 @@ impl Turns {
 }
 
 impl Done {
-    /// Texts that nothing parts are one.
+    /// Texts that nothing parts are one, in lines of their own as in the answer.
     fn add(&mut self, block: ConversationBlock) {
         match (self.blocks.last_mut(), &block) {
             (Some(ConversationBlock::Text { text }), ConversationBlock::Text { text: more }) => {
+                text.push('\n');
                 text.push_str(more);
             }
             _ => self.blocks.push(block),

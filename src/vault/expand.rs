@@ -18,6 +18,9 @@ use super::{
 
 pub const BEGIN: &str = "${vault:";
 
+/// In place of the names of arguments: all of them.
+pub const ALL: &str = "*";
+
 /// A tool call whose references are to be expanded.
 pub struct Use<'a> {
     pub scope: &'a Scope,
@@ -163,7 +166,8 @@ type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<()> + 'a;
 /// Shows the texts in these arguments, each with the name of its argument.
 fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<()> {
     let Value::Object(fields) = args else { return Ok(()) };
-    let mut named = fields.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
+    let is_named = |name: &str| names.contains(&name) || names.contains(&ALL);
+    let mut named = fields.iter_mut().filter(|(name, _)| is_named(name));
     named.try_for_each(|(name, field)| leaves(name, field, visit))
 }
 

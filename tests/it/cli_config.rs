@@ -38,6 +38,31 @@ async fn config_check_of_good_files_ends_well() {
     assert_eq!((done.code, done.stdout.as_str()), (Some(0), ""), "{done:?}");
 }
 
+/// OP-82: a file is changed in the person's editor, and stays as it was if something is wrong then.
+#[actix::test]
+async fn config_edit_puts_in_place_what_is_right() {
+    let home = |editor: &str| {
+        let home = Service::prepare().with_variable("VISUAL", editor);
+        home.with_file("data/config/config.yaml", "server: {port: 9}\n")
+    };
+    let (right, wrong, same) = (home("sed -i s/9/10/"), home("sed -i s/port/prot/"), home("true"));
+
+    let [right_done, wrong_done, same_done] = [
+        right.run(&["config", "edit"], "").await,
+        wrong.run(&["config", "edit"], "").await,
+        same.run(&["config", "edit", "--json"], "").await,
+    ];
+
+    let text =
+        |home: &Service| std::fs::read_to_string(home.path("data/config/config.yaml")).unwrap();
+    assert_eq!((right_done.code, text(&right).as_str()), (Some(0), "server: {port: 10}\n"));
+    assert_eq!((wrong_done.code, text(&wrong).as_str()), (Some(9), "server: {port: 9}\n"));
+    assert!(wrong_done.stderr.contains("server.prot"), "{wrong_done:?}");
+    assert!(wrong.path("data/config/config.draft.yaml").exists());
+    assert!(!right.path("data/config/config.draft.yaml").exists());
+    assert!(same_done.stdout.contains("\"changed\":false"), "{same_done:?}");
+}
+
 /// OP-79: what cannot be taken back is asked for, and where nobody can answer it is not done.
 #[actix::test]
 async fn a_team_is_not_shut_down_without_a_yes() {

@@ -42,12 +42,6 @@ impl Command {
         stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    fn signal(&self) {
-        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    }
-
     /// The next line with these words.
     async fn complains(&mut self, words: &str) -> String {
         let found = async {
@@ -106,10 +100,11 @@ async fn send_prints_the_result_of_the_work_that_was_delegated() {
         (Some(0), &["Given away.", "[research] Found it."][..]),
         "{plain:?}"
     );
-    let frames: Vec<Value> =
+    let lines: Vec<Value> =
         as_json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = frames.iter().find(|frame| frame["type"] == "notification");
-    assert_eq!(told.unwrap()["content"], "[research] Found more.");
+    let told = [&lines[0]["data"]["reply"]["text"], &lines[1]["data"]["outcome"]["result"]];
+    assert_eq!(told, ["Given away.", "Found more."], "{lines:?}");
+    assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(as_json.code, Some(0), "{as_json:?}");
 }
 
@@ -217,25 +212,24 @@ async fn a_chat_decides_what_its_own_turn_waits_for() {
     assert!(service.path("run/teams/main/a.txt").exists());
 }
 
-/// OP-78, CH-49: the first Ctrl-C says what the next would do.
+/// OP-78: a conversation goes on, the newest or the one that is named, and work need not be waited for.
 #[actix::test]
-async fn an_interrupt_explains_itself_before_it_stops_anything() {
-    let service = asking().await;
-    let mut command = Command::start(&service, &["chat"]);
-    let script = json!({"file_path": "a.txt", "content": "written"});
-    command.write(&format!("#call write {script}")).await;
-    let how = command.complains("/approve ").await;
+async fn send_goes_on_with_a_conversation() {
+    let service = with_research().await;
 
-    command.signal();
-    let explained = command.complains("Ctrl-C again stops the turn").await;
-    let name = name_in(&how, "/approve ");
-    command.write(&format!("/approve {name}")).await;
-    let first = command.says().await;
-    let (code, _) = command.end().await;
+    let first = service.run(&["send", "#reply one", "--json"], "").await;
+    let next = service.run(&["send", "#reply two", "--continue", "--json"], "").await;
+    let aside = service.run(&["send", &delegate("#wait 60000"), "--no-follow"], "").await;
+    let first: Value = serde_json::from_str(&first.stdout).unwrap();
+    let topic = first["data"]["topic_id"].as_str().unwrap();
+    let named = service.run(&["send", "#reply three", "--topic", topic], "").await;
+    let unknown = service.run(&["send", "hello", "--topic", "t-1"], "").await;
 
-    assert!(explained.contains("waits for a decision"), "{explained}");
-    assert!(first.contains("pproved"), "{first}");
-    assert_eq!(code, Some(0));
+    assert_eq!(serde_json::from_str::<Value>(&next.stdout).unwrap()["data"]["topic_id"], topic);
+    assert_eq!((aside.code, aside.stdout.as_str()), (Some(0), "Given away.\n"), "{aside:?}");
+    assert_eq!((named.code, named.stdout.as_str()), (Some(0), "three\n"), "{named:?}");
+    assert!(named.stderr.contains(&format!(" in topic {topic} (")), "{named:?}");
+    assert_eq!(unknown.code, Some(5), "{unknown:?}");
 }
 
 /// CH-01: a channel of the command line is shown as one.

@@ -85,6 +85,30 @@ async fn a_token_with_fewer_rights_chats_through_the_socket() {
     assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Hello.\n"), "{sent:?}");
 }
 
+/// OP-77: services on other machines have names, and commands are for the one in use.
+#[actix::test]
+async fn commands_are_for_the_service_that_is_in_use() {
+    let (here, there) = (Service::prepare(), Service::start().await);
+    let url = there.url();
+    let token = there.path("data/secrets/operator-token");
+    let way = ["--url", &url, "--token-file", token.to_str().unwrap()];
+
+    let added = here.run(&[&["context", "add", "office"], &way[..]].concat(), "").await;
+    let before = here.run(&["status"], "").await;
+    let named = here.run(&["status", "--context", "office"], "").await;
+    let used = here.run(&["context", "use", "office"], "").await;
+    let sent = here.run(&["send", "#reply Hello there."], "").await;
+    let local = here.run(&["status", "--context", "local"], "").await;
+    let unknown = here.run(&["status", "--context", "home"], "").await;
+    let listed = here.run(&["context", "list"], "").await;
+
+    assert_eq!((added.code, used.code), (Some(0), Some(0)), "{added:?} {used:?}");
+    assert_eq!((before.code, named.code), (Some(7), Some(0)), "{before:?} {named:?}");
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Hello there.\n"), "{sent:?}");
+    assert_eq!((local.code, unknown.code), (Some(7), Some(5)), "{local:?} {unknown:?}");
+    assert!(listed.stdout.contains("office  yes     http://127.0.0.1:"), "{listed:?}");
+}
+
 /// OP-17, OP-77
 #[actix::test]
 async fn commands_reach_a_service_with_a_certificate_of_its_own() {
@@ -96,6 +120,15 @@ async fn commands_reach_a_service_with_a_certificate_of_its_own() {
     let _running = Running::start(&service);
 
     all_is_reached(&service, "https://127.0.0.1:").await;
+    // As from another machine: with the certificate, and not without.
+    let notice = fs::read(service.path("run/service.json")).unwrap();
+    let notice: serde_json::Value = serde_json::from_slice(&notice).unwrap();
+    let (url, authority) = (notice["url"].as_str().unwrap(), service.path("data/tls/cert.pem"));
+    let far = ["status", "--url", url];
+    let unknown = service.run(&far, "").await;
+    let authority = ["--cacert", authority.to_str().unwrap()];
+    let known = service.run(&[&far[..], &authority].concat(), "").await;
+    assert_eq!((unknown.code, known.code), (Some(7), Some(0)), "{unknown:?} {known:?}");
 }
 
 /// OP-85: whose folder it is can be told; whether somebody runs there cannot.

@@ -69,7 +69,7 @@ async fn usage_is_shown_by_team_model_and_day_and_against_budgets() {
     assert!(models.stdout.starts_with("MODEL"), "{models:?}");
     assert!(budgets.stdout.contains("  50000  "), "{budgets:?}");
     assert_eq!(json_of(&document.stdout)["data"][0]["caps"]["tokens_per_day"], 50_000);
-    assert_eq!((mistyped.code, no_day.code), (Some(2), Some(1)));
+    assert_eq!((mistyped.code, no_day.code), (Some(2), Some(2)));
     assert!(mistyped.stderr.contains("'model'"), "{mistyped:?}");
     assert!(no_day.stderr.contains("2026-01-31"), "{no_day:?}");
 }

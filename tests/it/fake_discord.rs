@@ -8,10 +8,10 @@
 //! ```
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, mpsc},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use actix_web::{
@@ -56,6 +56,15 @@ pub(crate) struct Posted {
     pub(crate) id: u64,
     pub(crate) channel: u64,
     pub(crate) body: Value,
+    pub(crate) file: Option<Upload>,
+}
+
+/// A file that was posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Upload {
+    pub(crate) name: String,
+    pub(crate) mime: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Posted {
@@ -88,12 +97,16 @@ pub(crate) struct Request {
 #[derive(Default)]
 struct State {
     token: String,
-    next_id: u64,
+    last_id: u64,
     posts: Vec<Posted>,
     /// Which message has which nonce.
     nonces: HashMap<String, u64>,
     requests: Vec<Request>,
     faults: VecDeque<Fault>,
+    /// All messages of each channel, as they can be asked for.
+    messages: BTreeMap<u64, BTreeMap<u64, Value>>,
+    /// Files of messages, by their paths.
+    files: HashMap<String, Vec<u8>>,
     /// What this route answers.
     statuses: HashMap<String, u16>,
     gateway: Gateway,
@@ -107,10 +120,26 @@ pub(crate) struct FakeDiscord {
     thread: Option<JoinHandle<()>>,
 }
 
+impl State {
+    /// The next id: as Discord's own, it tells when it was given.
+    fn next_id(&mut self) -> u64 {
+        let since = UNIX_EPOCH.elapsed().expect("a clock").as_millis() as u64;
+        self.last_id = (self.last_id + 1).max((since - 1_420_070_400_000) << 22);
+        self.last_id
+    }
+
+    fn keep(&mut self, channel: u64, id: u64, message: &Value) {
+        let mut kept = message.clone();
+        // Told only as it happens.
+        kept.as_object_mut().expect("a message").remove("guild_id");
+        self.messages.entry(channel).or_default().insert(id, kept);
+    }
+}
+
 impl FakeDiscord {
     /// Starts it on free ports, on a thread of its own.
     pub(crate) fn start() -> Self {
-        let state = State { token: TOKEN.to_owned(), next_id: 1_000_000, ..State::default() };
+        let state = State { token: TOKEN.to_owned(), ..State::default() };
         let state = Arc::new(Mutex::new(state));
         let data = web::Data::from(state.clone());
         let (started, ready) = mpsc::channel();
@@ -122,7 +151,10 @@ impl FakeDiscord {
                 lock(&shared).gateway.url = format!("ws://{address}");
                 actix_web::rt::spawn(gateway::serve(listener, shared));
                 let server = HttpServer::new(move || {
-                    App::new().app_data(data.clone()).default_service(web::to(answer))
+                    App::new()
+                        .app_data(data.clone())
+                        .app_data(web::PayloadConfig::new(64 << 20))
+                        .default_service(web::to(answer))
                 })
                 .workers(1)
                 .shutdown_timeout(0)
@@ -241,15 +273,34 @@ impl FakeDiscord {
     /// The same with other fields.
     pub(crate) fn say_as(&self, channel: u64, author: u64, content: &str, change: Value) -> u64 {
         let mut state = self.state();
-        state.next_id += 1;
-        let id = state.next_id;
+        let id = state.next_id();
         let mut message = message(id, channel, &user(author, "ann"), content);
         message["guild_id"] = json!("77");
         for (key, value) in change.as_object().unwrap() {
             message[key] = value.clone();
         }
+        state.keep(channel, id, &message);
         state.gateway.dispatch("MESSAGE_CREATE", message);
         id
+    }
+
+    /// A file that somebody uploads, as messages name it.
+    pub(crate) fn upload(&self, name: &str, bytes: &[u8]) -> Value {
+        let mut state = self.state();
+        let id = state.next_id().to_string();
+        let path = format!("/files/{id}");
+        state.files.insert(path.clone(), bytes.to_vec());
+        let url = format!("{}{path}", self.url);
+        json!({"id": id, "filename": name, "size": bytes.len(), "url": url, "proxy_url": url,
+            "content_type": "application/x-anything"})
+    }
+
+    /// Somebody said this long ago: it is older than all else by then.
+    pub(crate) fn said_before(&self, channel: u64, author: u64, content: &str, ago: Duration) {
+        let mut state = self.state();
+        let id = state.next_id() - ((ago.as_millis() as u64) << 22);
+        let message = message(id, channel, &user(author, "ann"), content);
+        state.keep(channel, id, &message);
     }
 
     /// Somebody presses a button of a message. Returns what they are told.
@@ -261,8 +312,7 @@ impl FakeDiscord {
     pub(crate) async fn choose(&self, post: &Posted, author: u64, data: Value) -> String {
         let id = {
             let mut state = self.state();
-            state.next_id += 1;
-            let id = state.next_id;
+            let id = state.next_id();
             let press = json!({
                 "id": id.to_string(), "application_id": BOT.to_string(), "type": 3, "data": data,
                 "guild_id": "77", "channel_id": post.channel.to_string(), "version": 1,
@@ -323,7 +373,12 @@ async fn answer(
     body: web::Bytes,
     state: web::Data<Mutex<State>>,
 ) -> HttpResponse {
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let kind = request.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+    let (body, file) =
+        match kind.and_then(|kind| kind.strip_prefix("multipart/form-data; boundary=")) {
+            Some(boundary) => form(&body, boundary),
+            None => (serde_json::from_slice(&body).unwrap_or_default(), None),
+        };
     let path = request.path().to_owned();
     let route = format!("{} {path}", request.method());
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -333,6 +388,9 @@ async fn answer(
     state.requests.push(Request { route: route.clone(), body: body.clone(), authorization });
     if let Some(status) = state.statuses.get(&route).copied() {
         return trouble(status, "an outage");
+    }
+    if let Some(bytes) = state.files.get(&path) {
+        return HttpResponse::Ok().content_type("application/x-anything").body(bytes.clone());
     }
     if !is_known {
         return trouble(401, "401: Unauthorized");
@@ -350,7 +408,13 @@ async fn answer(
         ("GET", ["gateway"]) => HttpResponse::Ok().json(json!({ "url": state.gateway.url })),
         ("POST", ["channels", channel, "messages"]) => {
             let channel = channel.parse().expect("an id");
-            post(&mut state, channel, body)
+            post(&mut state, channel, body, file)
+        }
+        ("GET", ["channels", channel, "messages"]) => {
+            HttpResponse::Ok().json(asked_for(&state, channel, request.query_string()))
+        }
+        ("GET", ["channels", channel]) => {
+            HttpResponse::Ok().json(json!({"id": channel, "type": 0, "guild_id": "77"}))
         }
         ("PATCH", ["channels", _, "messages", _]) => HttpResponse::Ok().json(json!({})),
         ("POST", ["channels", _, "typing"] | ["interactions", _, _, "callback"]) => {
@@ -360,7 +424,57 @@ async fn answer(
     }
 }
 
-fn post(state: &mut State, channel: u64, body: Value) -> HttpResponse {
+/// Messages of a channel, the newest first: those next behind one, or the last ones.
+fn asked_for(state: &State, channel: &str, query: &str) -> Vec<Value> {
+    let channel: u64 = channel.parse().expect("an id");
+    let value = |name: &str| -> Option<u64> {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        Some(pairs.find(|(key, _)| *key == name)?.1.parse().expect("a number"))
+    };
+    let limit = value("limit").unwrap_or(50);
+    assert!((1..=100).contains(&limit), "{query}");
+    let all = state.messages.get(&channel).cloned().unwrap_or_default();
+    let mut found: Vec<Value> = match value("after") {
+        Some(after) => {
+            all.range(after + 1..).take(limit as usize).map(|(_, found)| found.clone()).collect()
+        }
+        None => all.into_values().rev().take(limit as usize).rev().collect(),
+    };
+    found.reverse();
+    found
+}
+
+/// The parts of a form: the message, and its file.
+fn form(body: &[u8], boundary: &str) -> (Value, Option<Upload>) {
+    let position = |bytes: &[u8], what: &str| {
+        bytes.windows(what.len()).position(|window| window == what.as_bytes())
+    };
+    let (mut message, mut file, mut rest) = (Value::Null, None, body);
+    let mark = format!("--{boundary}");
+    while let Some(begin) = position(rest, &mark) {
+        rest = &rest[begin + mark.len()..];
+        let Some(end) = position(rest, &mark) else { break };
+        let part = &rest[..end - 2];
+        let head = position(part, "\r\n\r\n").expect("a head");
+        let words = std::str::from_utf8(&part[..head]).expect("words");
+        let bytes = part[head + 4..].to_vec();
+        let quoted = |name: &str| {
+            let from = words.split_once(&format!("{name}=\""))?.1;
+            Some(from.split_once('"')?.0.to_owned())
+        };
+        match quoted("; name").as_deref() {
+            Some("payload_json") => message = serde_json::from_slice(&bytes).expect("JSON"),
+            Some("files[0]") => {
+                let mime = words.split_once("Content-Type: ").expect("a type").1.trim().to_owned();
+                file = Some(Upload { name: quoted("filename").expect("a name"), mime, bytes });
+            }
+            name => panic!("a part `{name:?}`"),
+        }
+    }
+    (message, file)
+}
+
+fn post(state: &mut State, channel: u64, body: Value, file: Option<Upload>) -> HttpResponse {
     let fault = state.faults.pop_front();
     match fault {
         Some(Fault::Status(status)) => return trouble(status, "as told"),
@@ -376,17 +490,18 @@ fn post(state: &mut State, channel: u64, body: Value) -> HttpResponse {
         Some(Fault::LoseAnswer | Fault::Last { .. }) | None => {}
     }
     let units: usize = body["content"].as_str().unwrap_or("").encode_utf16().count();
-    if units == 0 || units > 2_000 {
+    if (units == 0 && file.is_none()) || units > 2_000 {
         return trouble(400, "Invalid Form Body");
     }
     let nonce = body["nonce"].as_str().unwrap_or_default().to_owned();
     assert!(nonce.len() <= 25 && body["enforce_nonce"] == true, "{body}");
     let known = state.nonces.get(&nonce).copied();
     let id = known.unwrap_or_else(|| {
-        state.next_id += 1;
-        let id = state.next_id;
+        let id = state.next_id();
         state.nonces.insert(nonce, id);
-        state.posts.push(Posted { id, channel, body: body.clone() });
+        state.posts.push(Posted { id, channel, body: body.clone(), file });
+        let words = body["content"].as_str().unwrap_or_default();
+        state.keep(channel, id, &message(id, channel, &user(BOT, "hive"), words));
         id
     });
     if fault == Some(Fault::LoseAnswer) {

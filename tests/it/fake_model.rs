@@ -160,6 +160,7 @@ impl FakeModel {
                         .route("/v1/messages", web::post().to(messages))
                         .route("/v1/chat/completions", web::post().to(completions))
                         .route("/v1/responses", web::post().to(responses))
+                        .route("/v1/models", web::get().to(models))
                 })
                 .workers(1)
                 .shutdown_timeout(0)
@@ -249,6 +250,11 @@ enum Wire {
     Chat,
     /// `/v1/responses`
     Responses,
+}
+
+/// The models that it says it has.
+async fn models() -> HttpResponse {
+    HttpResponse::Ok().json(serde_json::json!({"data": [{"id": "small-one"}, {"id": "large-one"}]}))
 }
 
 async fn messages(

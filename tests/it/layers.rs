@@ -9,7 +9,7 @@ use std::{
 use crate::workspace::sources;
 
 /// What stands in `src/`, each above all that it may use.
-const EDGES: [&str; 33] = [
+const EDGES: [&str; 35] = [
     "main",
     "cli",
     "boot",
@@ -25,7 +25,9 @@ const EDGES: [&str; 33] = [
     "prompt",
     "teams",
     "api",
+    "plugins",
     "mcp",
+    "browser",
     "taint",
     "engines",
     "vault",

@@ -17,6 +17,8 @@ use crate::{
     webdriver::is_quick,
 };
 
+pub(crate) mod far;
+
 const CHANNELS: &str = "
 ws: {enabled: true}
 limits: {rate: {ws: {per_minute: 0, burst: 1}}}

@@ -148,7 +148,7 @@ async fn a_command_says_what_is_wrong_and_how_to_go_on() {
     assert_eq!(again.stderr, "`k` says so already\n");
     assert_eq!(conflict.code, Some(6));
     assert!(conflict.stderr.contains("begins: one"), "{}", conflict.stderr);
-    assert_eq!(typed.code, Some(1));
+    assert_eq!(typed.code, Some(2));
     let typed: Value = serde_json::from_str(&typed.stdout).expect("one document");
     assert!(typed["error"]["message"].as_str().expect("words").contains("`identity`"));
     let replaced: Value = serde_json::from_str(&replaced.stdout).expect("one document");

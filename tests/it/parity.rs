@@ -116,6 +116,21 @@ fn tries(tool: &str, other: &str) -> Option<Vec<Value>> {
             json!({ "url": format!("file:///run/teams/{other}/notes/office.md") }),
             json!({ "url": format!("http://127.0.0.1:8080/api/v1/teams/{other}") }),
         ],
+        "browser_navigate" => vec![
+            json!({ "url": format!("file:///run/teams/{other}/notes/office.md") }),
+            json!({ "url": format!("http://127.0.0.1:8080/api/v1/teams/{other}") }),
+        ],
+        "browser_click" => vec![json!({ "ref": "e1" })],
+        "browser_type" => vec![json!({ "ref": "e1", "text": "x" })],
+        "browser_close" | "browser_go_back" | "browser_go_forward" | "browser_screenshot"
+        | "browser_snapshot" => vec![json!({})],
+        "register_plugin_tool" => vec![json!({
+            "tool_name": "peek",
+            "source_code": "export const description = 'looks'; export const inputSchema = {type: 'object'}; \
+                export const execute = () => globalThis;",
+        })],
+        "deprecate_plugin_tool" => vec![json!({ "tool_name": "peek", "reason": "done" })],
+        "remove_plugin_tool" => vec![json!({ "tool_name": "peek" })],
         agent if agent.starts_with("agent") => vec![json!({ "task": "Look around." })],
         _ => return None,
     };
@@ -250,7 +265,7 @@ impl Stage {
         let mut filled = path.replace("{scope}", &format!("team:{team}"));
         filled = filled.replace("{key}", "OFFICE").replace("{name}", team);
         filled = filled.replace("{team}", team).replace("{type}", "ws").replace("{file}", "x");
-        filled = filled.replace("{server}", "x");
+        filled = filled.replace("{server}", "x").replace("{tool}", "peek");
         if filled.contains("{id}") {
             let list = path.trim_start_matches("/api/v1/").split('/').next().unwrap();
             filled = filled.replace("{id}", &self.id_of(list, team).await);
@@ -317,16 +332,19 @@ async fn no_tool_tells(stage: &Stage) {
         }
         assert!(names.contains(&"ask_operator"));
 
-        let sweep = format!("sweep of {}", own.name);
-        stage.work(own.name, &format!("{sweep}\n{}\nswept", orders.join("\n"))).await;
+        // A turn has fewer steps than there are tools.
+        for (part, orders) in orders.chunks(30).enumerate() {
+            let sweep = format!("sweep {part} of {}", own.name);
+            stage.work(own.name, &format!("{sweep}\n{}\nswept", orders.join("\n"))).await;
 
-        let requests = stage.told(&sweep);
-        let last = requests.last().unwrap()["messages"].as_array().unwrap();
-        let results = last.iter().filter(|message| message["role"] == "tool");
-        assert!(results.count() >= orders.len(), "{last:?}");
-        assert!(requests.iter().any(|request| request.to_string().contains(own.mark)));
-        for request in requests {
-            assert!(!request.to_string().contains(other.mark), "{own:?}: {request:#}");
+            let requests = stage.told(&sweep);
+            let last = requests.last().unwrap()["messages"].as_array().unwrap();
+            let results = last.iter().filter(|message| message["role"] == "tool");
+            assert!(results.count() >= orders.len(), "{last:?}");
+            assert!(requests.iter().any(|request| request.to_string().contains(own.mark)));
+            for request in requests {
+                assert!(!request.to_string().contains(other.mark), "{own:?}: {request:#}");
+            }
         }
     }
     over.store(true, Ordering::Relaxed);

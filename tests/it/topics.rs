@@ -161,6 +161,12 @@ async fn one_topic_too_many_is_refused_and_may_be_sent_again() {
     assert!(text.contains(&garden), "{text}");
     assert_eq!(refused["details"]["topics"].as_array().unwrap().len(), 2);
     assert_eq!(heard["type"], "response");
+    // The bound is for what is opened for a person: whoever names a topic gets it.
+    for name in ["one", "two", "three"] {
+        let wish = json!({"content": "#reply Here.", "topic": name, "wait_s": 30});
+        let (status, answer) = service.api("POST", "/api/v1/messages", Some(wish)).await;
+        assert_eq!((status, &answer["data"]["reply"]["text"]), (200, &json!("Here.")), "{answer}");
+    }
 }
 
 /// CH-67, CH-24

@@ -246,7 +246,7 @@ async fn triggers_are_managed_from_the_command_line() {
     let preview = run(&["trigger", "preview", "--cron", "30 2 30 3 *", "--timezone", "UTC"]).await;
     assert!(preview.stdout.contains("03-30 02:30:00 UTC"), "{preview:?}");
     let wrong = run(&["trigger", "preview", "--cron", "0 25 * * *"]).await;
-    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.stderr.contains("config.cron: field 2 \"25\" is not 0-23"), "{wrong:?}");
     for action in ["disable", "enable", "delete"] {
         let done = run(&["trigger", action, "main/morning"]).await;

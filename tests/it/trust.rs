@@ -353,7 +353,7 @@ async fn identities_are_linked_listed_and_unlinked() {
     let gone = run(&service, &["identity", "unlink", "discord:42"]).await;
 
     assert_eq!((linked.code, &*linked.stderr), (Some(0), "discord:42 is alice from now on\n"));
-    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(unknown.stderr.contains("token list"), "{unknown:?}");
     assert_eq!(stopped.code, Some(7), "{stopped:?}");
     let rows: Value = serde_json::from_str(&listed.stdout).unwrap();

@@ -217,7 +217,7 @@ async fn a_secret_goes_in_through_a_pipe_and_is_listed_and_deleted() {
     assert_eq!(on_the_line.code, Some(2));
     assert!(on_the_line.stderr.contains("may not stand on the command line"), "{on_the_line:?}");
     assert!(!on_the_line.stderr.contains("canary0line"), "{on_the_line:?}");
-    assert_eq!((nobody.code, short.code), (Some(5), Some(1)));
+    assert_eq!((nobody.code, short.code), (Some(5), Some(2)));
     assert!(short.stderr.contains("too_short"), "{short:?}");
     let made: Value = serde_json::from_str(&made.stdout).unwrap();
     let expected = json!({ "scope": "team:main", "key": "TOKEN", "secret": true, "version": 1 });

@@ -55,6 +55,7 @@ test("a link opens apart and shows where it really leads", () => {
     href: "https://evil.example/",
     target: "_blank",
     rel: "noopener noreferrer",
+    title: "https://evil.example/",
   });
   assert.match(place.textContent, /https:\/\/evil\.example\//);
 });
@@ -150,7 +151,6 @@ test("marks within words, without an end or beside a blank stay text", () => {
     "span",
     "a",
     "span",
-    "br",
   ]);
 });
 

@@ -400,11 +400,13 @@ async fn the_cap_of_a_task_holds_over_a_restart() {
     assert_eq!(held.len(), 1, "{:#?}", heard(&next).await);
     assert_eq!(world.asked.lock().unwrap().len(), 2);
     assert_eq!(world.disk.keys("cost").len(), 1);
+    assert_eq!(world.disk.keys("use-task").len(), 1);
     decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
     settle().await;
     let after = heard(&next).await;
     assert_eq!(count(&after, "done m1"), 1, "{after:#?}");
     assert_eq!(world.disk.keys("cost"), Vec::<String>::new());
+    assert_eq!(world.disk.keys("use-task"), Vec::<String>::new());
 }
 
 /// OR-47, SE-140: what a task led to counts as its own.

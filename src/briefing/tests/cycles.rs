@@ -108,7 +108,9 @@ async fn a_run_that_looks_back_reads_and_remembers() {
     let reflecting = names(&place.reflecting().await);
     let called = place.brief_as(looking_back(Cycle::Reflection), true).await;
 
-    assert_eq!(ordinary, ["bash", "edit", "glob", "grep", "read", "write", "use_skill"]);
+    let expected = ["bash", "edit", "glob", "grep", "read", "write", "use_skill"];
+    let own_tools = ["deprecate_plugin_tool", "register_plugin_tool", "remove_plugin_tool"];
+    assert_eq!(ordinary, [expected.as_slice(), own_tools.as_slice()].concat());
     assert_eq!(learning, ["glob", "grep", "read", "use_skill"]);
     assert_eq!(reflecting, ["glob", "grep", "read", "propose_change", "use_skill"]);
     assert_eq!(names(&called.unwrap()), learning);

@@ -41,8 +41,10 @@ const RESUMABLE: u16 = 4000;
 
 /// What happens.
 pub(super) enum Event {
-    /// The connection stands.
-    Ready,
+    /// The connection stands. If it went on with its session, nothing was missed.
+    Ready {
+        is_resumed: bool,
+    },
     Message(Box<Message>),
     Press(Box<ComponentInteraction>),
 }
@@ -330,12 +332,12 @@ impl Connection<'_> {
                         seq: envelope.s.unwrap_or_default(),
                     });
                     self.welcome_by = None;
-                    heard(Event::Ready);
+                    heard(Event::Ready { is_resumed: false });
                 }
             }
             "RESUMED" => {
                 self.welcome_by = None;
-                heard(Event::Ready);
+                heard(Event::Ready { is_resumed: true });
             }
             "MESSAGE_CREATE" => {
                 if let Some(message) = parse(name, envelope.d) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gateway ──Event──▶ open_channels ──Say──▶ Router … Channel ──Outbound──▶ post ──▶ rest
+//!    missed ─────────────┘ └ attachments                                    └ uploads
 //! ```
 
 use std::{sync::Arc, time::Duration};
@@ -20,10 +21,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+mod attachments;
 mod cards;
 mod chunks;
 mod gateway;
 mod inbound;
+mod missed;
 mod open_channels;
 mod post;
 mod recent;
@@ -31,6 +34,7 @@ pub mod rest;
 mod speech;
 pub mod standing;
 mod typing;
+mod uploads;
 
 use gateway::{End, Event, Identity, Session};
 use inbound::Refusals;
@@ -39,6 +43,7 @@ use rest::{Rest, RestError};
 use standing::{SharedStanding, Standing};
 
 use crate::{
+    files::FileStore,
     logging::Secrets,
     scrub::Mask,
     settings::channels::Discord as Settings,
@@ -63,6 +68,7 @@ pub struct Parts {
     pub log: Secrets,
     /// Whose the channels are.
     pub owner: Owner,
+    pub files: FileStore,
     pub live: Publisher,
 }
 
@@ -75,6 +81,7 @@ struct Bot {
     store: StoreHandle,
     secrets: Scrubbers,
     owner: Owner,
+    files: FileStore,
     refusals: Refusals,
 }
 
@@ -160,7 +167,7 @@ impl Keeper {
                 return None;
             }
         };
-        let Parts { router, channel, store, vault, owner, .. } = self.parts.clone();
+        let Parts { router, channel, store, vault, owner, files, .. } = self.parts.clone();
         let bot = Bot {
             rest,
             router,
@@ -169,6 +176,7 @@ impl Keeper {
             store,
             secrets: Scrubbers::new(vault, [Mask::hidden(token.expose())]),
             owner,
+            files,
             refusals: Refusals::default(),
         };
         let identity = Identity { token, direct_messages: settings.direct_messages };
@@ -277,7 +285,7 @@ impl Listener {
     ) -> End {
         tracing::debug!(url, resumes = session.is_some(), "connecting to Discord's gateway");
         let mut heard = |event| {
-            if matches!(event, Event::Ready) {
+            if matches!(event, Event::Ready { .. }) {
                 self.standing.set(Standing::Connected);
             }
             channels.take(event);

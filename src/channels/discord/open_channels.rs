@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use hivewright_actors::{
@@ -18,6 +21,7 @@ use super::{
     Bot,
     gateway::Event,
     inbound::{self, Incoming},
+    missed::Missed,
     post::Post,
 };
 use crate::settings::channels::Discord as Settings;
@@ -29,7 +33,7 @@ const MOST_OF_AUTHOR: usize = 20;
 
 pub(super) struct OpenChannels {
     bot: Arc<Bot>,
-    settings: Settings,
+    settings: Arc<Settings>,
     open: Mutex<HashMap<ChannelId, OpenChannel>>,
 }
 
@@ -52,7 +56,7 @@ impl OpenChannels {
         let used = used.filter_map(|(id, _)| id.as_str().parse().ok());
         let watched = settings.watched_channels.iter().map(|id| ChannelId::new(id.get()));
         let ids: Vec<ChannelId> = used.chain(watched).collect();
-        let channels = Self { bot, settings, open: Mutex::default() };
+        let channels = Self { bot, settings: Arc::new(settings), open: Mutex::default() };
         for id in ids {
             channels.ensure(id);
         }
@@ -62,9 +66,14 @@ impl OpenChannels {
     /// Takes in what happens on Discord. Returns at once.
     pub(super) fn take(&self, event: Event) {
         match event {
-            Event::Ready => {}
+            Event::Ready { is_resumed: true } => {}
+            Event::Ready { is_resumed: false } => {
+                let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                open.values().for_each(|channel| channel.queue.look_back());
+            }
             Event::Message(message) => {
-                if let Some(incoming) = Incoming::read(&message, &self.settings) {
+                let is_of_server = message.guild_id.is_some();
+                if let Some(incoming) = Incoming::read(*message, is_of_server, &self.settings) {
                     self.bring(incoming);
                 }
             }
@@ -77,7 +86,10 @@ impl OpenChannels {
     fn bring(&self, incoming: Incoming) {
         let (post, queue) = self.ensure(incoming.channel);
         if incoming.is_command() {
-            actix::spawn(inbound::say(self.bot.clone(), post, incoming));
+            let said = inbound::say(self.bot.clone(), post, incoming);
+            actix::spawn(async move {
+                said.await;
+            });
         } else if let Err(refused) = queue.push(incoming) {
             actix::spawn(inbound::refuse_full(self.bot.clone(), post, *refused));
         }
@@ -85,16 +97,18 @@ impl OpenChannels {
 
     fn ensure(&self, id: ChannelId) -> (Arc<Post>, Arc<Queue>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = open.entry(id).or_insert_with(|| OpenChannel::start(&self.bot, id));
+        let start = || OpenChannel::start(&self.bot, &self.settings, id);
+        let channel = open.entry(id).or_insert_with(start);
         (channel.post.clone(), channel.queue.clone())
     }
 }
 
 impl OpenChannel {
-    fn start(bot: &Arc<Bot>, id: ChannelId) -> Self {
+    fn start(bot: &Arc<Bot>, settings: &Arc<Settings>, id: ChannelId) -> Self {
         let post = Arc::new(Post::new(bot.clone(), id));
         let queue = Arc::new(Queue::default());
-        let listening = listen(bot.clone(), post.clone(), queue.clone());
+        let missed = Missed::new(bot.clone(), post.clone(), settings.clone(), id);
+        let listening = listen(missed, queue.clone());
         Self {
             _out: AbortOnDropHandle::new(actix::spawn(post.clone().run())),
             _in: AbortOnDropHandle::new(actix::spawn(listening)),
@@ -110,18 +124,28 @@ impl Drop for OpenChannel {
     }
 }
 
-/// Takes messages in, one after another.
-async fn listen(bot: Arc<Bot>, post: Arc<Post>, queue: Arc<Queue>) {
+/// Takes messages in, one after another; those that were missed before those that come.
+async fn listen(missed: Missed, queue: Arc<Queue>) {
     loop {
-        let incoming = queue.next().await;
-        inbound::say(bot.clone(), post.clone(), incoming).await;
+        match queue.next().await {
+            Next::LookBack => missed.catch_up().await,
+            Next::Message(incoming) => missed.say(*incoming).await,
+        }
     }
+}
+
+/// What is to be done next in a channel.
+enum Next {
+    LookBack,
+    Message(Box<Incoming>),
 }
 
 /// Messages that wait to be taken in.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<VecDeque<Incoming>>,
+    /// Some may have been missed before them.
+    looks_back: AtomicBool,
     filled: Notify,
 }
 
@@ -139,11 +163,19 @@ impl Queue {
         Ok(())
     }
 
-    async fn next(&self) -> Incoming {
+    fn look_back(&self) {
+        self.looks_back.store(true, Ordering::Relaxed);
+        self.filled.notify_one();
+    }
+
+    async fn next(&self) -> Next {
         loop {
+            if self.looks_back.swap(false, Ordering::Relaxed) {
+                return Next::LookBack;
+            }
             let first = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             if let Some(incoming) = first {
-                return incoming;
+                return Next::Message(Box::new(incoming));
             }
             self.filled.notified().await;
         }

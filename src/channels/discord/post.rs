@@ -24,6 +24,7 @@ use hivewright_actors::{
         socket::{Closing, Socket},
     },
     clock::Clock,
+    file::FileRef,
     frame::{Body, Notification, NotificationKind, ProgressKind},
     ids::{ChannelId, MessageId, QuestionId},
     storage::StorageError,
@@ -46,6 +47,7 @@ use super::{
     rest::RestError,
     speech::{Saying, Speech},
     typing::Typing,
+    uploads::Attached,
 };
 use crate::system::{WallClock, sha256};
 
@@ -56,6 +58,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const NONCE: usize = 25;
 /// A channel that was closed from our side is opened again after this.
 const REOPENED_AFTER: Duration = Duration::from_secs(1);
+/// A text of more messages than this is its first one and a file.
+const MOST_CHUNKS: usize = 10;
+const WHOLE_TEXT: &str = "response.md";
 
 /// Connections of networks, which no WebSocket has the number of.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
@@ -87,10 +92,17 @@ struct State {
 #[derive(Clone)]
 struct Plan {
     seq: u64,
-    messages: Vec<CreateMessage>,
+    parts: Vec<Part>,
     posted: usize,
     /// What holds when all of it is there.
     after: DeliveryMark,
+}
+
+/// One message.
+#[derive(Clone)]
+struct Part {
+    message: CreateMessage,
+    attached: Option<Attached>,
 }
 
 impl Post {
@@ -131,11 +143,22 @@ impl Post {
     /// Tells somebody what is wrong with a message of theirs, if that can be told at all.
     pub(super) async fn refuse(&self, message: id::MessageId, text: &str) {
         let nonce = nonce(&[self.channel.as_str(), "refusal", &message.to_string()]);
+        self.try_to_say(text, Some(message), nonce).await;
+    }
+
+    /// Tells a channel something about itself, if that can be told at all.
+    pub(super) async fn tell(&self, what: &str, text: &str) {
+        let now = WallClock.now().0.to_string();
+        let nonce = nonce(&[self.channel.as_str(), what, &now]);
+        self.try_to_say(text, None, nonce).await;
+    }
+
+    async fn try_to_say(&self, text: &str, answers: Option<id::MessageId>, nonce: String) {
         let text = self.clean(text);
         for chunk in chunks::split(&text).into_iter().take(1) {
-            let draft = self.draft(chunk, Some(message)).nonce(Nonce::String(nonce.clone()));
-            if let Err(error) = self.bot.rest.post(self.id, &draft).await {
-                tracing::debug!(channel = %self.channel, %error, "a refusal is not told");
+            let draft = self.draft(chunk, answers).nonce(Nonce::String(nonce.clone()));
+            if let Err(error) = self.bot.rest.post(self.id, &draft, None).await {
+                tracing::debug!(channel = %self.channel, %error, "a word of the bot is not told");
             }
         }
     }
@@ -210,8 +233,8 @@ impl Post {
             return Delivery::Undeliverable("Discord could not be reached for a day".to_owned());
         }
         let mut last = None;
-        while let Some(message) = plan.messages.get(plan.posted) {
-            match self.bot.rest.post(self.id, message).await {
+        while let Some(part) = plan.parts.get(plan.posted) {
+            match self.put(part).await {
                 Ok(id) => last = id,
                 Err(RestError::Never(reason)) => {
                     self.pass_over(frame.seq).await;
@@ -225,12 +248,30 @@ impl Post {
         Delivery::Delivered(last.map(|id| id.to_string()))
     }
 
+    /// Posts a part. A file that cannot be posted is spoken of in its place.
+    async fn put(&self, part: &Part) -> Result<Option<id::MessageId>, RestError> {
+        let rest = &self.bot.rest;
+        let Part { message, attached } = part;
+        let Some(attached) = attached else {
+            return rest.post(self.id, message, None).await;
+        };
+        let reason = match attached.read(&self.bot).await {
+            Ok(upload) => match rest.post(self.id, message, Some(upload)).await {
+                Err(RestError::Never(reason)) => reason,
+                posted => return posted,
+            },
+            Err(reason) => reason,
+        };
+        let apology = self.clean(&attached.apology(&reason));
+        rest.post(self.id, &message.clone().content(apology), None).await
+    }
+
     /// Notes how far a frame is, in the store before the next part is posted.
     async fn keep(&self, plan: &Plan) {
         {
             let mut state = self.state();
             state.failures = 0;
-            if plan.posted < plan.messages.len() {
+            if plan.posted < plan.parts.len() {
                 state.mark.partly = Some((plan.seq, plan.posted));
                 state.plan = Some(plan.clone());
             } else {
@@ -278,36 +319,51 @@ impl Post {
             self.state().mark.seq = after.seq;
             return None;
         };
-        let (card, answers) = match saying {
-            Saying::Text { text, answers } => (Card { text, rows: Vec::new() }, answers),
-            Saying::Card { kind, id, text } => (self.card(kind, id, text).await, None),
+        let (card, answers, files) = match saying {
+            Saying::Text { text, answers, files } => {
+                (Card { text, rows: Vec::new() }, answers, files)
+            }
+            Saying::Card { kind, id, text } => (self.card(kind, id, text).await, None, Vec::new()),
         };
         let answers = answers.and_then(|message| message.as_str().parse().ok());
-        let messages = self.messages(frame.seq, card, answers);
+        let parts = self.parts(frame.seq, card, answers, files);
         let posted = partly.filter(|(seq, _)| *seq == frame.seq).map_or(0, |(_, parts)| parts);
         let mut state = self.state();
-        if posted >= messages.len() {
+        if posted >= parts.len() {
             state.mark = after;
             return None;
         }
-        let plan = Plan { seq: frame.seq, messages, posted, after };
+        let plan = Plan { seq: frame.seq, parts, posted, after };
         state.plan = Some(plan.clone());
         Some(plan)
     }
 
-    fn messages(&self, seq: u64, card: Card, answers: Option<id::MessageId>) -> Vec<CreateMessage> {
-        let chunks = chunks::split(&self.clean(&card.text));
+    fn parts(
+        &self,
+        seq: u64,
+        card: Card,
+        answers: Option<id::MessageId>,
+        files: Vec<FileRef>,
+    ) -> Vec<Part> {
+        let text = self.clean(&card.text);
+        let mut chunks = chunks::split(&text);
+        let mut attached: Vec<Attached> = files.into_iter().map(Attached::File).collect();
+        if chunks.len() > MOST_CHUNKS && card.rows.is_empty() {
+            chunks.truncate(1);
+            attached.insert(0, Attached::Text { name: WHOLE_TEXT, text });
+        }
         let last = chunks.len().saturating_sub(1);
-        let draft = |(part, chunk)| {
-            let nonce = nonce(&[self.channel.as_str(), &seq.to_string(), &format!("{part}")]);
-            let draft = self.draft(chunk, answers).nonce(Nonce::String(nonce));
-            if part == last && !card.rows.is_empty() {
-                draft.components(card.rows.clone())
-            } else {
-                draft
+        let words = chunks.into_iter().map(|chunk| (chunk, None));
+        let attached = attached.into_iter().map(|attached| (String::new(), Some(attached)));
+        let part = |(place, (text, attached)): (usize, (String, Option<Attached>))| {
+            let nonce = nonce(&[self.channel.as_str(), &seq.to_string(), &format!("{place}")]);
+            let mut message = self.draft(text, answers).nonce(Nonce::String(nonce));
+            if place == last && attached.is_none() && !card.rows.is_empty() {
+                message = message.components(card.rows.clone());
             }
+            Part { message, attached }
         };
-        chunks.into_iter().enumerate().map(draft).collect()
+        words.chain(attached).enumerate().map(part).collect()
     }
 
     /// A card as it is stored now; one that waits no more is told in words.

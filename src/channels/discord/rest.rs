@@ -11,18 +11,23 @@ use std::{
 };
 
 use hivewright_actors::excerpt;
-use reqwest::{Method, Response, StatusCode, header::HeaderMap};
+use reqwest::{
+    Method, Response, StatusCode, Url,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use serenity::{
     builder::CreateMessage,
     model::{
-        id::{ChannelId, InteractionId, MessageId},
+        channel::Message,
+        id::{ChannelId, GuildId, InteractionId, MessageId},
         user::CurrentUser,
     },
 };
 use tokio::time::{Instant, timeout};
 
+use super::uploads::{Form, Upload};
 use crate::{
     providers::client::{self, ClientError},
     settings::secret::Secret,
@@ -33,7 +38,13 @@ const VERSION: &str = "/api/v10";
 const USER_AGENT: &str = concat!("DiscordBot (hivewright, ", env!("CARGO_PKG_VERSION"), ")");
 /// One request, from its first byte to the last of its answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same with a file in it.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
+/// Discord tells so many messages at once.
+const PAGE: usize = 100;
+/// Where Discord keeps the files of messages.
+const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 /// So much of Discord's own words is passed on, in characters.
 const LONGEST_SAYING: usize = 200;
 /// A limit without a time is waited for this long, and none longer than the second.
@@ -74,6 +85,19 @@ struct Posted {
     id: MessageId,
 }
 
+/// A channel, as far as it concerns us.
+#[derive(Deserialize)]
+struct Place {
+    guild_id: Option<GuildId>,
+}
+
+/// What a request carries.
+enum Content {
+    Nothing,
+    Json(Value),
+    Form(Form),
+}
+
 /// What Discord says is wrong.
 #[derive(Default, Deserialize)]
 struct Complaint {
@@ -99,15 +123,76 @@ impl Rest {
         self.fetch::<Gateway>("/gateway").await.map(|gateway| gateway.url)
     }
 
+    /// Whether a channel is one of a server, not of a person.
+    pub(super) async fn is_of_server(&self, channel: ChannelId) -> Result<bool, RestError> {
+        let place: Place = self.fetch(&format!("/channels/{channel}")).await?;
+        Ok(place.guild_id.is_some())
+    }
+
+    /// The messages of a channel next behind another one, oldest first, and whether there may be more. What cannot be
+    /// read is left out.
+    pub(super) async fn messages_after(
+        &self,
+        channel: ChannelId,
+        after: u64,
+    ) -> Result<(Vec<Message>, bool), RestError> {
+        let path = format!("/channels/{channel}/messages?after={after}&limit={PAGE}");
+        let found: Vec<Box<RawValue>> = self.fetch(&path).await?;
+        let read = found.iter().filter_map(|raw| {
+            let message = serde_json::from_str::<Message>(raw.get());
+            // The error itself may repeat what somebody wrote.
+            message.inspect_err(|_| tracing::warn!("a message of Discord cannot be read")).ok()
+        });
+        let mut messages: Vec<Message> = read.collect();
+        messages.sort_by_key(|message| message.id);
+        Ok((messages, found.len() >= PAGE))
+    }
+
+    /// The newest message of a channel.
+    pub(super) async fn newest(&self, channel: ChannelId) -> Result<Option<u64>, RestError> {
+        let path = format!("/channels/{channel}/messages?limit=1");
+        let found: Vec<Posted> = self.fetch(&path).await?;
+        Ok(found.first().map(|newest| newest.id.get()))
+    }
+
+    /// The content of a file that came with a message. The token is not sent there, and no other host is asked than
+    /// those of Discord, whatever the message says.
+    pub(super) async fn file(&self, url: &str) -> Result<Response, RestError> {
+        let elsewhere = || RestError::Never("it is not where Discord keeps files".to_owned());
+        let url = Url::parse(url).map_err(|_| elsewhere())?;
+        let is_public = url.scheme() == "https"
+            && url.port().is_none()
+            && url.host_str().is_some_and(|host| FILE_HOSTS.contains(&host));
+        let is_of_api = Url::parse(&self.base).is_ok_and(|base| base.origin() == url.origin());
+        if !is_public && !is_of_api {
+            return Err(elsewhere());
+        }
+        let request = self.http.get(url).header("user-agent", USER_AGENT);
+        let response = timeout(REQUEST_TIMEOUT, request.send()).await.map_err(|_| late())?;
+        let response = response.map_err(unreachable)?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                Err(RestError::Later(None, format!("Discord is in trouble: {status}")))
+            }
+            status => Err(RestError::Never(format!("Discord does not give it: {status}"))),
+        }
+    }
+
     /// Posts a message, and returns its id. The same nonce within some minutes is the same message.
     pub(super) async fn post(
         &self,
         channel: ChannelId,
         message: &CreateMessage,
+        upload: Option<Upload>,
     ) -> Result<Option<MessageId>, RestError> {
         let path = format!("/channels/{channel}/messages");
         let body = serde_json::to_value(message).map_err(unreadable)?;
-        let answer = self.call(Method::POST, &path, Some(&body)).await?;
+        let content = match upload {
+            Some(upload) => Content::Form(upload.form(body)),
+            None => Content::Json(body),
+        };
+        let answer = self.call(Method::POST, &path, content).await?;
         // It is there, whatever else Discord says of it.
         let posted: Result<Posted, _> = serde_json::from_slice(&answer);
         Ok(posted.ok().map(|posted| posted.id))
@@ -121,11 +206,12 @@ impl Rest {
     ) -> Result<(), RestError> {
         let path = format!("/channels/{channel}/messages/{message}");
         let body = json!({ "components": [] });
-        self.call(Method::PATCH, &path, Some(&body)).await.map(drop)
+        self.call(Method::PATCH, &path, Content::Json(body)).await.map(drop)
     }
 
     pub(super) async fn type_in(&self, channel: ChannelId) -> Result<(), RestError> {
-        self.call(Method::POST, &format!("/channels/{channel}/typing"), None).await.map(drop)
+        let path = format!("/channels/{channel}/typing");
+        self.call(Method::POST, &path, Content::Nothing).await.map(drop)
     }
 
     /// Answers whoever pressed a button, so that nobody else sees it.
@@ -141,11 +227,11 @@ impl Rest {
             "data": { "content": text, "flags": 64, "allowed_mentions": { "parse": [] } },
         });
         let path = format!("/interactions/{interaction}/{token}/callback");
-        self.call(Method::POST, &path, Some(&body)).await.map(drop)
+        self.call(Method::POST, &path, Content::Json(body)).await.map(drop)
     }
 
     async fn fetch<T: DeserializeOwned>(&self, path: &str) -> Result<T, RestError> {
-        let answer = self.call(Method::GET, path, None).await?;
+        let answer = self.call(Method::GET, path, Content::Nothing).await?;
         serde_json::from_slice(&answer).map_err(unreadable)
     }
 
@@ -153,27 +239,23 @@ impl Rest {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        content: Content,
     ) -> Result<Vec<u8>, RestError> {
-        let route = format!("{method} {path}");
+        let route = format!("{method} {}", path.split('?').next().unwrap_or_default());
         if let Some(pause) = self.pause(&route) {
             return Err(RestError::Later(Some(pause), "Discord limits the rate".to_owned()));
         }
-        let exchange = self.exchange(method, path, body, &route);
-        match timeout(REQUEST_TIMEOUT, exchange).await {
-            Ok(answered) => answered,
-            Err(_) => {
-                let seconds = REQUEST_TIMEOUT.as_secs();
-                Err(RestError::Later(None, format!("Discord did not answer within {seconds} s")))
-            }
-        }
+        let limit =
+            if matches!(content, Content::Form(_)) { UPLOAD_TIMEOUT } else { REQUEST_TIMEOUT };
+        let exchange = self.exchange(method, path, content, &route);
+        timeout(limit, exchange).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn exchange(
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        content: Content,
         route: &str,
     ) -> Result<Vec<u8>, RestError> {
         let mut request = self
@@ -181,8 +263,12 @@ impl Rest {
             .request(method, format!("{}{path}", self.base))
             .header("user-agent", USER_AGENT)
             .header("authorization", format!("Bot {}", self.token.expose()));
-        if let Some(body) = body {
-            request = request.json(body);
+        match content {
+            Content::Nothing => {}
+            Content::Json(body) => request = request.json(&body),
+            Content::Form(Form { kind, body }) => {
+                request = request.header(CONTENT_TYPE, kind).body(body);
+            }
         }
         let response = request.send().await.map_err(unreachable)?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -261,6 +347,10 @@ fn span(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().map(|span| span.min(LONGEST_PAUSE))
 }
 
+fn late() -> RestError {
+    RestError::Later(None, "Discord did not answer in time".to_owned())
+}
+
 /// The address may hold the token of an interaction, so it is not told.
 fn unreachable(error: reqwest::Error) -> RestError {
     let error = error.without_url();
@@ -295,6 +385,26 @@ mod tests {
         assert_eq!(spent(&left), None);
         assert_eq!(spent(&spent_now), Some(Duration::from_millis(2_500)));
         assert_eq!(spent(&nonsense), None);
+    }
+
+    /// CH-12: a message cannot make the service ask another host, nor one inside the network.
+    #[actix::test]
+    async fn files_are_fetched_from_discord_alone() {
+        let rest = Rest::new("https://discord.com", Secret::new("t".to_owned())).unwrap();
+
+        for url in [
+            "http://cdn.discordapp.com/a",
+            "https://cdn.discordapp.com:8443/a",
+            "https://cdn.discordapp.com.example.org/a",
+            "https://cdn.discordapp.com@example.org/a",
+            "http://169.254.169.254/latest/meta-data",
+            "http://127.0.0.1:8080/a",
+            "file:///etc/passwd",
+            "no address",
+        ] {
+            let refused = rest.file(url).await.map(drop);
+            assert!(matches!(refused, Err(RestError::Never(_))), "{url}: {refused:?}");
+        }
     }
 
     #[test]

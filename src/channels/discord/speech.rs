@@ -7,6 +7,7 @@ use hivewright_actors::{
         outbound::Outbound,
         records::{DeliveryMark, SaidText},
     },
+    file::FileRef,
     frame::{Body, ErrorBody, Notification, NotificationKind, Progress, ProgressKind, Response},
     ids::{MessageId, TaskId},
 };
@@ -27,6 +28,8 @@ pub(super) enum Saying {
         text: String,
         /// The message that it answers.
         answers: Option<MessageId>,
+        /// What a team gives to the person; without any the text is not blank.
+        files: Vec<FileRef>,
     },
     /// A card with buttons; the text stands for it where they cannot be had.
     Card { kind: NotificationKind, id: String, text: String },
@@ -80,7 +83,7 @@ impl Speech {
                     format!("{many} messages could not be kept until they could be brought here.")
                 }
             };
-            return Some(Saying::Text { text, answers: None });
+            return Some(Saying::Text { text, answers: None, files: Vec::new() });
         }
         let task = progress.task_id.as_ref()?;
         if !self.turns.contains_key(task) && self.turns.len() >= MOST_TURNS {
@@ -97,9 +100,17 @@ impl Speech {
             ProgressKind::ToolCall => turn.end_block(),
             ProgressKind::ToolResult | ProgressKind::Note | ProgressKind::UserMessage => {}
         }
+        // What came with somebody's own words is with them already.
+        let is_given = progress.kind == ProgressKind::ToolResult;
+        let files = if is_given { progress.files.clone() } else { Vec::new() };
+        let answers = progress.message_id.clone();
         let is_due = turn.posted_at.is_none_or(|at| now.duration_since(at) >= APART);
-        if turn.waiting.is_empty() || !is_due {
+        // Files do not wait, and the words before them come first.
+        if files.is_empty() && (turn.waiting.is_empty() || !is_due) {
             return None;
+        }
+        if turn.waiting.is_empty() {
+            return Some(Saying::Text { text: String::new(), answers, files });
         }
         turn.posted_at = Some(now);
         let text = std::mem::take(&mut turn.waiting).join(BREAK);
@@ -111,7 +122,7 @@ impl Speech {
             mark.said.clear();
         }
         mark.said.insert(task.clone(), said);
-        Some(Saying::Text { text, answers: progress.message_id.clone() })
+        Some(Saying::Text { text, answers, files })
     }
 
     fn response(&mut self, response: &Response, mark: &mut DeliveryMark) -> Option<Saying> {
@@ -121,7 +132,8 @@ impl Speech {
             ("", _) => return None,
             (text, _) => text.to_owned(),
         };
-        Some(Saying::Text { text, answers: Some(response.message_id.clone()) })
+        let answers = Some(response.message_id.clone());
+        Some(Saying::Text { text, answers, files: Vec::new() })
     }
 
     fn error(&mut self, error: &ErrorBody, mark: &mut DeliveryMark) -> Option<Saying> {
@@ -132,7 +144,7 @@ impl Speech {
             "" => reason,
             rest => format!("{rest}{BREAK}{reason}"),
         };
-        Some(Saying::Text { text, answers: error.message_id.clone() })
+        Some(Saying::Text { text, answers: error.message_id.clone(), files: Vec::new() })
     }
 
     /// What of the text at the end of a turn is still to be posted.
@@ -181,7 +193,7 @@ fn card(notification: &Notification) -> Saying {
         (Some(id), kind @ (NotificationKind::Approval | NotificationKind::Question)) if waits => {
             Saying::Card { kind, id: id.clone(), text }
         }
-        _ => Saying::Text { text, answers: None },
+        _ => Saying::Text { text, answers: None, files: notification.files.clone() },
     }
 }
 
@@ -268,6 +280,45 @@ mod tests {
 
         assert_eq!(posted, ["", "", "Let me look.", "", "", ""]);
         assert_eq!(merged, "And there.\n\nAnd elsewhere.");
+    }
+
+    /// CH-97: what a tool gives comes at once, behind the words before it; what people brought is theirs already.
+    #[test]
+    fn files_of_a_tool_are_posted_behind_the_words_before_them() {
+        let file = FileRef {
+            id: "file-1".into(),
+            name: "a.txt".to_owned(),
+            mime: "text/plain".to_owned(),
+            size: 1,
+            digest: "00".to_owned(),
+            path: None,
+        };
+        let mut channel = Channel::new();
+        let given = |channel: &mut Channel, kind| {
+            let progress = Progress {
+                task_id: Some("task-1".into()),
+                files: vec![file.clone()],
+                ..Progress::new(kind, "send_file")
+            };
+            let frame = Frame { topic: None, ts: Timestamp(0), body: Body::Progress(progress) };
+            let outbound = Outbound::new(&"1".into(), 1, Arc::new(frame));
+            match channel.speech.take(&outbound, &mut channel.mark, channel.now) {
+                Some(Saying::Text { text, files, .. }) => (text, files.len()),
+                _ => (String::new(), 0),
+            }
+        };
+
+        channel.say("One.");
+        channel.call();
+        let alone = given(&mut channel, ProgressKind::ToolResult);
+        channel.say("Two.");
+        channel.call();
+        let behind = given(&mut channel, ProgressKind::ToolResult);
+        let brought = given(&mut channel, ProgressKind::UserMessage);
+
+        assert_eq!(alone, (String::new(), 1));
+        assert_eq!(behind, ("Two.".to_owned(), 1));
+        assert_eq!(brought, (String::new(), 0));
     }
 
     /// CH-98

@@ -52,7 +52,7 @@ impl Conversation {
         editor: Editor,
         context: Context,
     ) {
-        let link = match Link::open(&context).await {
+        let link = match Link::open(&context, None).await {
             Ok(link) => link,
             Err(failure) => return editor.failed(request, &failure),
         };

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     api::doctor::{Finding, FindingState},
-    doctor::{engines, machine, models, settings},
+    doctor::{browser, engines, machine, models, settings},
+    text::counted,
 };
 
 mod service;
@@ -67,6 +68,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
     drop(gauge);
     add(engines);
+    add(vec![browser::check(&context.home)]);
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));
     add(machine::clock(&context.home));
@@ -79,7 +81,7 @@ fn conclude(findings: &[Finding], screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&json!({"data": findings, "total": findings.len()}))?;
     } else {
-        screen.remark(&format!("{errors} errors, {warnings} warnings"));
+        screen.remark(&format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")));
     }
     if errors == 0 { Ok(()) } else { Err(Failure::new(Exit::FoundErrors, "")) }
 }

@@ -44,7 +44,7 @@ pub(super) async fn run(
         return Ok(());
     }
     loop {
-        if let Step::Event(data) = follower.next().await?
+        if let Step::Event { data, .. } = follower.next().await?
             && is_passing(&data)
         {
             continue;

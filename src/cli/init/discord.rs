@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// View channels, send messages, read message history.
-const PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 16;
+/// View channels, send messages, attach files, read message history.
+const PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16;
 
 #[derive(Debug, Default, PartialEq, Args)]
 pub(super) struct Flags {

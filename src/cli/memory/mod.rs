@@ -3,13 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand};
 use hivewright_actors::ids::MAIN;
 
-use super::{
-    Context,
-    answer::Answer,
-    failure::Failure,
-    send::text,
-    service::{MOST_ROWS, Service},
-};
+use super::{Context, answer::Answer, failure::Failure, send::text, service::Service};
 use crate::{
     api::{
         endpoint::{ById, Empty},
@@ -150,7 +144,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::List { mut filter, all, limit } => {
             // What waits for a review may not be active yet.
             filter.active = (!all && filter.review.is_none()).then_some(true);
-            service.rows(&LIST_MEMORIES, &filter, limit.limit).await?.table(screen)
+            service.limited(&LIST_MEMORIES, &Empty {}, &filter, &limit).await?.table(screen)
         }
         Action::Show { which, chain } => {
             let path = find(service, which, false).await?;
@@ -207,7 +201,7 @@ async fn decide(review: Reviewing, service: &Service, context: &Context) -> Resu
     let Reviewing { which, team, approve, reject, content, note } = review;
     let Some(which) = which else {
         let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
-        service.rows(&LIST_MEMORIES, &pending, MOST_ROWS).await?.table(screen)?;
+        service.all_rows(&LIST_MEMORIES, &Empty {}, &pending).await?.table(screen)?;
         if !screen.json {
             screen.remark("`hivewright memory review KEY` shows one, with what it would change");
         }

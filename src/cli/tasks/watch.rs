@@ -143,7 +143,7 @@ pub(super) async fn all(team: Option<String>, context: &Context) -> Result<(), F
     let mut shown = Shown::default();
     loop {
         let rows = match follower.next().await? {
-            Step::Event(data) => vec![data],
+            Step::Event { data, .. } => vec![data],
             Step::Begin => {
                 let known: Vec<String> = shown.0.keys().cloned().collect();
                 let team = team.clone();

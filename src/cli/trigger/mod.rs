@@ -127,7 +127,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let screen = context.screen;
     match action {
         Action::List(filter) => {
-            service.rows(&LIST_TRIGGERS, &filter, MOST_ROWS).await?.table(screen)
+            service.all_rows(&LIST_TRIGGERS, &Empty {}, &filter).await?.table(screen)
         }
         Action::Show { which } => {
             let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;
@@ -164,10 +164,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let path = find(&service, &which).await?;
             service.call(&RUN_TRIGGER, &path, &Empty {}, &start).await?.show(screen, started)
         }
-        Action::Runs { which, limit: Limit { limit } } => {
+        Action::Runs { which, limit } => {
             let path = find(&service, &which).await?;
             let all = RunFilter::default();
-            service.page(&LIST_RUNS, &path, &all, limit, None).await?.table(screen)
+            service.limited(&LIST_RUNS, &path, &all, &limit).await?.table(screen)
         }
         Action::Delete { which } => {
             service.at(&DELETE_TRIGGER, &find(&service, &which).await?).await?;

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     progress::Gauge,
     prompt::{self, confirm},
-    service::{MOST_ROWS, Service},
+    service::Service,
     stopped::Stopped,
 };
 use crate::{
@@ -155,7 +155,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     match action {
         Action::List { of, filter } => {
             let filter = VaultFilter { scope: of.name(), ..filter };
-            let entries = Service::find(context)?.rows(&LIST_VAULT, &filter, MOST_ROWS).await?;
+            let entries = Service::find(context)?.all_rows(&LIST_VAULT, &Empty {}, &filter).await?;
             entries.table(screen)?;
             show::remark_on_rest(&entries, screen)
         }

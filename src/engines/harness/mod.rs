@@ -30,7 +30,7 @@ use super::{
 use crate::{
     providers::fault::Remedy,
     sandbox::process::{
-        Sandbox, SandboxError,
+        PROCESSES, Sandbox, SandboxError,
         agent::{AgentJob, FILES, HOME, PORT, SOCKET, WORK},
         plan::AgentProgram,
     },
@@ -186,6 +186,7 @@ impl AgentEngine {
             program: AgentProgram { binary, args: launch.args, shown, path },
             env: launch.env,
             files: launch.files,
+            processes: PROCESSES,
         };
         let agent = self.harness.sandbox.start(job).await.map_err(unstarted)?;
         let spent: Arc<Mutex<Usage>> = Arc::default();

@@ -357,6 +357,9 @@ impl Running {
             Told::Retry(why) => {
                 voice.say(EngineEvent::Retry(scrubber.scrub(&why).into_owned()));
             }
+            Told::Fallback(why) => {
+                voice.say(EngineEvent::Fallback(scrubber.scrub(&why).into_owned()));
+            }
             Told::Answered => self.rejected = None,
             Told::Rejected(failure) => self.rejected = Some(failure),
             Told::Failed(failure) => return Err(Stopped::Failed(failure)),

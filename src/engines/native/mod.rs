@@ -298,7 +298,7 @@ fn name_calls(blocks: &mut [Block], request: &StepRequest) {
 
 /// One failure for those of all profiles. A key that is not taken at the end of the chain does not
 /// hide that a profile before it may answer later.
-fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
+pub(super) fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
     let last = failures.last().map_or(Code::NoProvider, |failure| failure.code);
     let code = match last {
         Code::ProviderAuth => failures

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use futures_util::stream;
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{blocking, engine::EngineFailure, task::Code};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
     Response, StatusCode,
@@ -11,19 +11,19 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{Asked, Body, Refusal, Relay, Route, Told, Wire, meter::Meter};
+use super::{Asked, Body, Refusal, Relay, Route, Told, Wire, meter::Meter, offline};
 use crate::{
-    engines::native::{Link, gate::Permit},
+    engines::native::{Link, gate::Permit, verdict},
     providers::{
         Access, access,
         fault::{Fault, Remedy},
         http::{self, LONGEST_ANSWER, Limits, Rejection},
     },
     scrub::Scrubber,
-    settings::providers::Profile,
+    settings::providers::{Profile, Provider},
 };
 
 /// The headers of a request that the provider gets to see. The rest says who and where the agent is.
@@ -37,7 +37,8 @@ const LINGER: Duration = Duration::from_millis(50);
 /// A request on its way to the provider.
 pub(super) struct Forward<'a> {
     pub(super) relay: &'a Relay,
-    pub(super) link: &'a Link,
+    /// The profile that is asked, and those that take over if it fails.
+    pub(super) links: Vec<&'a Link>,
     pub(super) route: Route,
     pub(super) asked: Asked,
     pub(super) head: &'a Parts,
@@ -60,54 +61,90 @@ impl Failed {
 }
 
 impl Forward<'_> {
-    /// Sends it until it is answered or its retries are used up.
-    pub(super) async fn send(self) -> Result<Response<Body>, Refusal> {
+    /// Asks one profile after the other until one answers.
+    pub(super) async fn send(mut self) -> Result<Response<Body>, Refusal> {
+        let mut failures = Vec::new();
+        let mut links = std::mem::take(&mut self.links).into_iter().peekable();
+        while let Some(link) = links.next() {
+            if self.asked.model != link.model {
+                self.ask_for(link).await?;
+            }
+            if link.profile.provider == Provider::Offline {
+                return offline::answer(self.relay, link, self.route, self.asked, &self.body).await;
+            }
+            let (failed, tries) = match self.ask(link).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
+            };
+            let fault = failed.fault();
+            let failure = link.failure(&fault, tries);
+            let words = clean(&link.profile, &failure.message);
+            failures.push(EngineFailure { message: words.clone(), ..failure });
+            // A request that is refused for what it is would be by all, and the agent may make another.
+            let may_help = matches!(fault.remedy, Remedy::Retry(_) | Remedy::Fallback);
+            if let Some(next) = links.peek().filter(|_| may_help) {
+                let notice = format!("profile `{}` takes over: {words}", next.profile.name);
+                self.relay.tell(Told::Fallback(notice));
+                continue;
+            }
+            return self.refused(link, failed, may_help, verdict(failures));
+        }
+        let words = "no profile of this turn can be asked";
+        Err(Refusal::new(StatusCode::FORBIDDEN, words))
+    }
+
+    /// Asks one profile until it answers or its retries are used up, and says how often it was tried.
+    async fn ask(&self, link: &Link) -> Result<Response<Body>, (Failed, u32)> {
         let mut retries = 0;
         loop {
-            let permit = self.relay.enter(self.link, self.route).await;
-            let failed = match self.attempt(permit).await {
+            let permit = self.relay.enter(link, self.route).await;
+            let failed = match self.attempt(link, permit).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
             let fault = failed.fault();
             // What is counted is not asked: the agent can do without.
             if self.route == Route::CountTokens {
-                return self.refused(failed, &fault, 1);
+                return Err((failed, 1));
             }
             let Some(pause) = self.relay.pass.retry.again(retries, fault.remedy) else {
-                return self.refused(failed, &fault, retries + 1);
+                return Err((failed, retries + 1));
             };
             retries += 1;
-            self.relay.tell(Told::Retry(self.link.describe(&fault, 1)));
+            self.relay.tell(Told::Retry(link.describe(&fault, 1)));
             tokio::time::sleep(pause).await;
         }
     }
 
+    /// Makes the request one for the model of a profile that takes over.
+    async fn ask_for(&mut self, link: &Link) -> Result<(), Refusal> {
+        let (body, model, most) = (self.body.clone(), link.model.clone(), link.max_output_tokens);
+        let rewritten = blocking::run(move || rewrite(&body, &model, most)).await;
+        let broken = |reason: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason);
+        self.body = rewritten
+            .map_err(|cut_off| broken(cut_off.to_string()))?
+            .map_err(|error| broken(error.to_string()))?;
+        self.asked.model.clone_from(&link.model);
+        Ok(())
+    }
+
     /// What the agent hears of a request that failed, and before it the turn.
-    ///
-    /// A request that is refused for what it is says something to the agent, which may make another.
     fn refused(
         &self,
+        link: &Link,
         failed: Failed,
-        fault: &Fault,
-        tries: u32,
+        is_final: bool,
+        failure: EngineFailure,
     ) -> Result<Response<Body>, Refusal> {
-        let failure = self.link.failure(fault, tries);
-        let words = clean(&self.link.profile, &failure.message);
-        let is_final = matches!(fault.remedy, Remedy::Retry(_) | Remedy::Fallback);
+        let words = failure.message.clone();
         if self.route != Route::CountTokens {
-            tracing::warn!(
-                profile = self.link.profile.name,
-                words,
-                "the model relay got no answer"
-            );
-            let failure = EngineFailure { message: words.clone(), ..failure };
+            tracing::warn!(profile = link.profile.name, words, "the model relay got no answer");
             let told = if is_final { Told::Failed(failure) } else { Told::Rejected(failure) };
             self.relay.tell(told);
         }
         match failed {
             Failed::Rejected(rejection) => {
-                let body = clean(&self.link.profile, &String::from_utf8_lossy(&rejection.body));
+                let body = clean(&link.profile, &String::from_utf8_lossy(&rejection.body));
                 let status = StatusCode::from_u16(rejection.status).ok();
                 let is_error =
                     |status: &StatusCode| status.is_client_error() || status.is_server_error();
@@ -124,8 +161,8 @@ impl Forward<'_> {
         }
     }
 
-    async fn attempt(&self, permit: Option<Permit>) -> Result<Response<Body>, Failed> {
-        let profile = &self.link.profile;
+    async fn attempt(&self, link: &Link, permit: Option<Permit>) -> Result<Response<Body>, Failed> {
+        let profile = &link.profile;
         let streams = self.asked.stream == Some(true);
         let pause = if streams { profile.response_timeout } else { WHOLE_ANSWER };
         let limits = Limits::new(pause);
@@ -148,7 +185,7 @@ impl Forward<'_> {
             size: 0,
             pause,
             wire: wire.filter(|_| streams),
-            link: self.link.clone(),
+            link: link.clone(),
             told: self.relay.pass.told.clone(),
             _permit: permit,
         };
@@ -264,6 +301,18 @@ impl Answer {
             None => Err(io::Error::other(words)),
         }
     }
+}
+
+/// The same request for another model, which may say less at once.
+fn rewrite(body: &[u8], model: &str, most: u32) -> serde_json::Result<Bytes> {
+    let mut body: Value = serde_json::from_slice(body)?;
+    body["model"] = model.into();
+    for field in ["max_tokens", "max_output_tokens", "max_completion_tokens"] {
+        if body[field].as_u64().is_some_and(|wanted| wanted > u64::from(most)) {
+            body[field] = most.into();
+        }
+    }
+    serde_json::to_vec(&body).map(Bytes::from)
 }
 
 /// Words without the key, which the provider may have repeated.

@@ -72,6 +72,8 @@ pub struct Pass {
 pub enum Told {
     /// It is made again, for this reason.
     Retry(String),
+    /// Another profile is asked, for this reason.
+    Fallback(String),
     /// It was answered.
     Answered,
     /// It was refused for what it is. The agent hears that too, and may ask for something else.
@@ -208,16 +210,13 @@ impl Relay {
         let asked = blocking::run(move || admitted(&words)).await.map_err(|cut_off| {
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, cut_off.to_string())
         })??;
-        let link = self.link(&asked.model, route).inspect_err(|refusal| {
+        let links = self.chain(&asked.model, route).inspect_err(|refusal| {
             let failure = EngineFailure::new(Code::ConfigError, &*refusal.words);
             self.tell(Told::Rejected(failure));
         })?;
         (self.pass.may_spend)()
             .map_err(|reason| Refusal::new(StatusCode::TOO_MANY_REQUESTS, reason))?;
-        if link.profile.provider == Provider::Offline {
-            return offline::answer(self, link, route, asked, &body).await;
-        }
-        forward::Forward { relay: self, link, route, asked, head: &head, body }.send().await
+        forward::Forward { relay: self, links, route, asked, head: &head, body }.send().await
     }
 
     fn tell(&self, told: Told) {
@@ -240,22 +239,28 @@ impl Relay {
         given.ct_eq(self.pass.token.as_bytes()).into()
     }
 
-    /// The first profile with this model that can be asked here.
-    fn link(&self, model: &str, route: Route) -> Result<&Link, Refusal> {
-        let mut named = self.pass.links.iter().filter(|link| link.model == model).peekable();
+    /// The first profile with this model that can be asked here, and those behind it.
+    fn chain(&self, model: &str, route: Route) -> Result<Vec<&Link>, Refusal> {
+        let all = self.pass.links.iter();
+        let mut named = all.clone().filter(|link| link.model == model).peekable();
         let Some(first) = named.peek().map(|link| &link.profile) else {
             let words = format!("this turn may not ask the model `{model}`");
             return Err(Refusal::new(StatusCode::FORBIDDEN, words));
         };
-        named.find(|link| route.fits(link.profile.provider)).ok_or_else(|| {
-            let words = format!(
-                "profile `{}` is of the provider `{}`, which does not speak `/v1/{}`",
-                first.name,
-                first.provider.as_str(),
-                route.path(),
-            );
-            Refusal::new(StatusCode::BAD_REQUEST, words)
-        })
+        let mut fitting = all
+            .filter(|link| route.fits(link.profile.provider))
+            .skip_while(|link| link.model != model)
+            .peekable();
+        if fitting.peek().is_some() {
+            return Ok(fitting.collect());
+        }
+        let words = format!(
+            "profile `{}` is of the provider `{}`, which does not speak `/v1/{}`",
+            first.name,
+            first.provider.as_str(),
+            route.path(),
+        );
+        Err(Refusal::new(StatusCode::BAD_REQUEST, words))
     }
 
     /// The models of the turn, with what both vendors say of one.

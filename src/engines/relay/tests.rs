@@ -589,6 +589,51 @@ async fn a_request_is_made_again_before_the_turn_is_told() {
     assert_eq!(agent.heard(), [again.clone(), again, Told::Failed(failure)]);
 }
 
+/// EN-99, SE-124: the next profile that speaks as the agent does takes over, with its own model and key.
+#[actix::test]
+async fn a_profile_that_fails_hands_over_to_its_fallback() {
+    let dead =
+        Upstream::start(vec![Do::Head("HTTP/1.1 401 Unauthorized"), say("{}"), Do::End]).await;
+    let other = Upstream::start(vec![
+        OK,
+        say(event(
+            &json!({ "type": "message_start", "message": { "usage": { "input_tokens": 3 } } }),
+        )),
+        Do::End,
+    ])
+    .await;
+    let first = profile(Provider::Anthropic, &dead.url);
+    let deaf = Profile { name: "deaf".into(), ..profile(Provider::OpenAi, &dead.url) };
+    let second = Profile {
+        name: "second".into(),
+        model: "small".into(),
+        max_output_tokens: 10,
+        ..profile(Provider::Anthropic, &other.url)
+    };
+    let mut agent = Agent::with(vec![first, deaf, second]).await;
+    let mut asked = ask();
+    asked["max_tokens"] = 99.into();
+
+    let answer = agent.post("/v1/messages", &asked).await;
+
+    let requests = other.requests();
+    let (_, body) = requests[0].split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!((answer.status().as_u16(), dead.requests().len(), requests.len()), (200, 1, 1));
+    assert_eq!((&body["model"], &body["max_tokens"]), (&json!("small"), &json!(10)));
+    assert_eq!(body["messages"], asked["messages"]);
+    let heard = agent.heard();
+    assert!(
+        matches!(&heard[..], [Told::Fallback(why), ..] if why.starts_with("profile `second` takes over: profile `default`")),
+        "{heard:?}"
+    );
+    drop(answer.text().await);
+    agent.told().await;
+    let paid = agent.paid.lock().unwrap();
+    let paid: Vec<_> = paid.iter().map(|paid| (&*paid.profile, &*paid.model)).collect();
+    assert_eq!(paid, [("second", "small")]);
+}
+
 /// EN-100: what is wrong with a request is for the agent to hear, and for the turn if the agent gives up.
 #[actix::test]
 async fn a_request_that_is_refused_for_what_it_is_is_passed_on() {

@@ -100,10 +100,11 @@ pub(in crate::http) async fn create(
     }
     let org = state.org();
     let task = org.ids.task();
-    wish.check(&org.live).await?;
+    wish.check(&org.live, &org.plugins).await?;
     let beside = stow(&mut wish, credentials, org, vault::operator(&caller))?;
     let operator = caller.principal.id.to_string();
-    let spawn = wish.order(&org.live, &operator, task.clone(), org.clock.now()).await?;
+    let spawn =
+        wish.order(&org.live, &org.plugins, &operator, task.clone(), org.clock.now()).await?;
     let key = org.org.send(Spawn { beside, ..spawn }).await??;
     Ok(Created(MadeTeam { team: key.name, generation: key.generation, bootstrap_task_id: task }))
 }
@@ -154,7 +155,8 @@ async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
     let at_once = pause.now;
     let teams = state.org().org.send(pause).await??;
     if at_once {
-        state.servers.rest(&teams).await;
+        let hosts = state.plugin_tools.hosts();
+        tokio::join!(state.servers.rest(&teams), state.plugins.rest(&teams), hosts.rest(&teams));
     }
     Ok(Data(TeamsPaused { teams, state: wanted }))
 }

@@ -71,8 +71,14 @@ use crate::{
     logging::{Secrets, tap::Errors},
     mcp::Servers,
     memory::doubles::NoSecrets,
+    plugins::{
+        catalogue::{Catalogue, Sources},
+        depot::Depot,
+        instance::Instances,
+    },
     policy::Policies,
     retention::Keeper,
+    sandbox::egress::Guard,
     settings::{
         channels::WebSocket,
         config::Server,
@@ -401,6 +407,7 @@ impl Bench {
             live: Live::new(home.clone(), Environment::fixed([])),
             credentials: Arc::new(vault.clone()),
             roster: Arc::new(|_| Vec::new()),
+            plugins: Catalogue::default(),
             spent: Arc::new(|_| Spent::default()),
         });
         let desk = Desk::new(desk::Parts {
@@ -429,9 +436,19 @@ impl Bench {
             Live::new(home.clone(), Environment::fixed([])),
         )
         .unwrap();
+        let plugin_tools = crate::tools::plugin_tool::PluginTools::open(
+            &*storage,
+            store.clone(),
+            clock.clone(),
+            random(),
+            home.clone(),
+            crate::plugins::host::process::Hosts::unused(),
+        )
+        .unwrap();
         let kept = taint::Kept { store, clock: clock.clone(), ids: random() };
         let taint = Taint::open(&*storage, &home.teams(), Some(kept)).unwrap();
         let surroundings = Arc::new(Surroundings::default());
+        let plugins = Instances::unused(&home, &spine.store, &vault);
         let identities =
             Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
         let state = web::Data::new(State {
@@ -458,6 +475,10 @@ impl Bench {
             changes,
             taint,
             servers: Servers::unused(),
+            depot: Depot::new(home.plugins(), Sources::default),
+            egress: Guard::default(),
+            plugins,
+            plugin_tools,
             vault,
             service: surroundings.clone(),
             metrics,

@@ -309,6 +309,37 @@ async fn settings_are_tried_before_they_are_written() {
     assert_eq!(reloaded.json()["data"]["reloaded"], json!(["config", "providers", "channels"]));
 }
 
+/// OP-63, OP-73: a model is tried with what was typed, and its profile written if it is valid.
+#[actix::test]
+async fn a_model_is_tried_and_its_profile_is_written() {
+    let bench = Bench::new().await;
+    let operator = bench.operator();
+    let path = "/api/v1/config/providers";
+
+    let tried = bench.post("/api/v1/models/try", &operator, json!({"provider": "offline"})).await;
+    let keyless = bench.post("/api/v1/models/try", &operator, json!({"provider": "openai"})).await;
+    let absent = bench.look(path).await.json()["data"].clone();
+    let wrong =
+        bench.overwrite(path, json!({"content": "profiles: {a: {provider: none}}\n"})).await;
+    let content = "profiles:\n  default: {provider: offline}\n";
+    let written = bench.overwrite(path, json!({"content": content})).await;
+    let admin = bench.token("admin", [Scope::Admin].into_iter().collect()).await;
+    let lesser = bench.post("/api/v1/models/try", &admin, json!({"provider": "offline"})).await;
+    let leak = "profiles: {default: {provider: openai, api_key: '${file:/etc/passwd}'}}\n";
+    let leaking = bench.overwrite(path, json!({"content": leak})).await;
+
+    let tried = tried.json()["data"].clone();
+    assert!(tried["answer"].is_string(), "{tried}");
+    assert_eq!(tried["models"], json!(["demo"]));
+    assert_eq!((keyless.status, &keyless.json()["error"]["code"]), (422, &json!("config_invalid")));
+    assert_eq!([&absent["content"], &absent["problems"]], [&json!(""), &json!([])]);
+    assert_eq!(wrong.status, 422);
+    assert_eq!((written.status, &written.json()["data"]["content"]), (200, &json!(content)));
+    assert_eq!(std::fs::read_to_string(bench.home.providers_file()).unwrap(), content);
+    assert_eq!(lesser.status, 403);
+    assert_eq!((leaking.status, leaking.field()), (422, "content".to_owned()));
+}
+
 /// OP-108: what is not shown is not overwritten by the mark that stands in its place.
 #[actix::test]
 async fn a_team_file_with_values_that_are_not_shown_cannot_be_written_back() {

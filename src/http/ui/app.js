@@ -12,6 +12,13 @@ import { talk } from "./views/chat/talk.js";
 /** Somebody has just logged out in this tab. */
 const LEFT = "hivewright.left";
 
+/** What a code that is no good any more comes to. */
+const USED_UP = {
+  message:
+    "This link was used before, or is older than two minutes. Make another with `hivewright token link`, or log in with a token.",
+  code: "link_used_up",
+};
+
 const theme = /** @type {any} */ (window).hivewrightTheme;
 
 async function start() {
@@ -28,7 +35,7 @@ async function start() {
     } catch (refusal) {
       // The link may have been used by this very browser before, and its session still be good.
       await session.current().catch(() => null);
-      if (!me.principal) return showLogin(refusal);
+      if (!me.principal) return showLogin(/** @type {any} */ (refusal).status === 401 ? USED_UP : refusal);
     }
   }
   await enter();

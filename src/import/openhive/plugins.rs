@@ -12,7 +12,7 @@ use super::{
     schema::row,
     target::mark,
 };
-use crate::tools::plugin_tool::PluginTool;
+use crate::{plugins::written::Status, tools::plugin_tool::PluginTool};
 
 /// Why an imported tool does not run.
 pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
@@ -65,12 +65,13 @@ fn convert(row: &PluginRow, sources: Option<&BTreeSet<String>>, now: Timestamp) 
     let is_there = sources.is_some_and(|sources| sources.contains(&file));
     PluginTool {
         tool: row.tool.clone(),
-        status: "failed_verification".into(),
+        status: Status::FailedVerification,
         reason: REASON.into(),
         source: is_there.then(|| format!("{FOLDER}/{file}")),
         sha256: row.source_hash.clone(),
         former_status: row.status.clone(),
         created_at: moment(&row.created_at).unwrap_or(now),
+        ..PluginTool::default()
     }
 }
 
@@ -118,7 +119,7 @@ mod tests {
 
         let tool = convert(&row, Some(&["lookup.ts".to_owned()].into()), Timestamp(1));
 
-        assert_eq!(tool.status, "failed_verification");
+        assert_eq!(tool.status, Status::FailedVerification);
         assert_eq!(tool.source.as_deref(), Some("plugins/imported/lookup.ts"));
         assert_eq!(
             dependents(&skills, &["lookup".to_owned()].into()),

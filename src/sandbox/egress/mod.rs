@@ -4,6 +4,7 @@
 //! mod.rs      which target may be reached, and a client that reaches nothing else
 //! address.rs  which addresses are public        request.rs  a request with its redirects
 //! resolve.rs  names to addresses                body.rs     what comes back, within bounds
+//! proxy.rs    connections of a browser
 //! ```
 
 use std::{
@@ -23,6 +24,7 @@ use crate::settings::{
 
 mod address;
 pub mod body;
+pub mod proxy;
 pub mod request;
 pub mod resolve;
 #[cfg(test)]
@@ -93,6 +95,11 @@ impl Default for Guard {
 impl Guard {
     pub fn new(resolver: impl Resolver) -> Self {
         Self(Arc::new(Inner { resolver: Box::new(resolver), tls: OnceLock::new() }))
+    }
+
+    /// Whether a team may go where a URL leads.
+    pub async fn check(&self, url: &Url, egress: &Egress) -> Result<(), EgressError> {
+        self.locate(url, egress).await.map(drop)
     }
 
     /// Where a URL leads, if a team may go there. The name is looked up once; if any of its addresses is

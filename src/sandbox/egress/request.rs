@@ -55,13 +55,16 @@ impl Guard {
         mut request: Request,
         terms: &Terms<'_>,
     ) -> Result<(reqwest::Response, Url), EgressError> {
-        for _ in 0..=terms.most_redirects {
+        for followed in 0..=terms.most_redirects {
             let response = self.exchange(&request, terms).await?;
             let location = response.headers().get(header::LOCATION);
             let location = location.filter(|_| redirects(response.status()));
             let Some(location) = location else {
                 return Ok((response, request.url));
             };
+            if followed == terms.most_redirects {
+                break;
+            }
             let location = location.to_str().map_err(|_| EgressError::InvalidUrl)?;
             let to = request.url.join(location).map_err(|_| EgressError::InvalidUrl)?;
             request = led_on(request, response.status(), to, terms.holds_secret)?;

@@ -1,4 +1,4 @@
-//! Command-line agents in the sandbox: each has a home of its own, its files, its standard streams, and one port to
+//! Command-line agents in the sandbox, and browsers: each has a home of its own, its files, its standard streams, and one port to
 //! talk to. All of that is gone when it ends.
 //!
 //! It is shown no folder of the team: what it does there it does through our tools.
@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use super::{
-    FILE_SIZE, PROCESSES, Sandbox, SandboxError, Scratch, blocking,
+    FILE_SIZE, Sandbox, SandboxError, Scratch, blocking,
     cgroup::Group,
     folder, in_group, launch,
     layers::{Layer, Missing},
@@ -61,6 +61,8 @@ pub struct AgentJob {
     pub env: BTreeMap<String, String>,
     /// What it reads, by its path inside: below [`FILES`] or [`HOME`].
     pub files: Vec<(PathBuf, String)>,
+    /// Processes and threads that it may have at once.
+    pub processes: u64,
 }
 
 /// An agent that runs.
@@ -159,11 +161,11 @@ impl Sandbox {
             return Err(SandboxError::Unavailable { layer, reason });
         }
         if !self.layers().namespaces {
-            let reason = "a command-line agent needs a network of its own".to_owned();
+            let reason = "the program needs a network of its own".to_owned();
             return Err(SandboxError::Unavailable { layer: Layer::Namespaces, reason });
         }
         let (parent, groups) = (self.settings.scratch.clone(), self.groups.clone().ok());
-        let AgentJob { program, env, files } = job;
+        let AgentJob { program, env, files, processes } = job;
         let (scratch, bridge, group) = blocking(move || {
             let scratch = Scratch::make(&parent)?;
             let inside = scratch.path.join(NAME);
@@ -173,7 +175,7 @@ impl Sandbox {
                 write_private(&inside, &home, &name, &text)?;
             }
             let bridge = listen(&inside)?;
-            let group = groups.and_then(|groups| in_group(&groups, MEMORY));
+            let group = groups.and_then(|groups| in_group(&groups, MEMORY, processes));
             io::Result::Ok((scratch, bridge, group))
         })
         .await?;
@@ -185,7 +187,7 @@ impl Sandbox {
             keep_top: false,
             kept: Vec::new(),
             memory: MEMORY,
-            processes: PROCESSES,
+            processes,
             file_size: FILE_SIZE,
             env,
             program: Program::Agent(program),

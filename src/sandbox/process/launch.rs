@@ -117,12 +117,12 @@ fn ourselves() -> Result<OwnedFd, Missing> {
 }
 
 /// Ends this process with its parent. One that ended before the kernel was told will not be heard of, and
-/// its number says nothing in another namespace: its handle does.
+/// its number says nothing in another namespace: its handle does. Then nothing is missing, and nobody is told so.
 fn end_with(parent: &OwnedFd) -> Result<(), Missing> {
     let base = Missing::of(Layer::Base, "parent");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
     if has_ended(parent).map_err(&base)? {
-        return Err(Missing::new(Layer::Base, "the parent has ended"));
+        std::process::exit(FAILED.into());
     }
     Ok(())
 }
@@ -222,6 +222,7 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     };
     let workspace = match (&plan.program, plan.folders.first()) {
         (Program::Agent(_), _) => Path::new(WORK),
+        (Program::Plugin(plugin), _) => plugin.folder.as_path(),
         (_, Some(folder)) => folder.path.as_path(),
         (Program::Server(_), None) => &home.home,
         (_, None) => return Err(Missing::new(Layer::Base, "the plan names no workspace")),
@@ -239,19 +240,23 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
             join_streams()?;
             (server.command.as_path(), server.args.iter().map(String::as_str).collect())
         }
+        Program::Plugin(plugin) => {
+            join_streams()?;
+            (plugin.command.as_path(), plugin.args.iter().map(String::as_str).collect())
+        }
     };
-    let error = Command::new(binary)
-        .args(args)
-        .env_clear()
-        .envs(&plan.env)
-        .env("PATH", path(plan))
-        .env("HOME", &home.home)
-        .env("TMPDIR", &home.tmp)
-        .env("USER", "team")
-        .env("LANG", "C.UTF-8")
-        .env("TERM", "dumb")
-        .env("SHELL", "/bin/bash")
-        .exec();
+    let mut command = Command::new(binary);
+    command.args(args).env_clear().envs(&plan.env);
+    command.env("PATH", path(plan)).env("TMPDIR", &home.tmp).env("LANG", "C.UTF-8");
+    match (&plan.program, plan.folders.first()) {
+        (Program::Plugin(_), Some(data)) => command.env("HOME", &data.path),
+        _ => command
+            .env("HOME", &home.home)
+            .env("USER", "team")
+            .env("TERM", "dumb")
+            .env("SHELL", "/bin/bash"),
+    };
+    let error = command.exec();
     Err(Missing::new(Layer::Base, format!("{}: {error}", binary.display())))
 }
 

@@ -132,7 +132,7 @@ impl Tree {
                 for (name, below) in confine::folders_below(&handle, &plan.kept)? {
                     self.bind_handle(&below, &folder.path.join(name), WRITABLE)?;
                 }
-            } else if position == 0 {
+            } else if position == 0 && plan.is_governed() {
                 self.govern(&folder.path, &plan.kept)?;
                 self.part(&folder.path, &plan.kept)?;
             }

@@ -53,6 +53,7 @@ pub enum Program {
     Bash(String),
     Agent(AgentProgram),
     Server(ServerProgram),
+    Plugin(PluginProgram),
     /// The attempts of the self-test.
     SelfTest(super::probe::Targets),
 }
@@ -78,6 +79,18 @@ pub struct ServerProgram {
     pub shown: Vec<PathBuf>,
     /// It has the network of the machine instead of none.
     pub network: bool,
+}
+
+/// A plugin: it talks through its standard streams, and is started in its package.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PluginProgram {
+    /// A path, or the name of a program of the system.
+    pub command: PathBuf,
+    pub args: Vec<String>,
+    /// Where it is started.
+    pub folder: PathBuf,
+    /// What it may read and run besides the system, at the same place inside.
+    pub shown: Vec<PathBuf>,
 }
 
 /// What a launcher reports: how it ended, at last.
@@ -123,8 +136,14 @@ impl Plan {
         match &self.program {
             Program::Agent(agent) => &agent.shown,
             Program::Server(server) => &server.shown,
+            Program::Plugin(plugin) => &plugin.shown,
             _ => &[],
         }
+    }
+
+    /// Its first folder is a team's, with what governs the team in it.
+    pub(super) fn is_governed(&self) -> bool {
+        !matches!(self.program, Program::Plugin(_))
     }
 
     /// The program has the network of the machine.

@@ -80,6 +80,22 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_open,
 ];
 
+/// Refused to a process that only runs scripts.
+const SEALED: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+];
+
 /// Calls that reach for another process by number, with the argument that holds it.
 const OTHERS: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
@@ -117,6 +133,17 @@ pub(super) fn apply(namespaces: bool, connects: bool) -> Result<(), Missing> {
         seccompiler::apply_filter(&program).map_err(|error| Missing::new(Layer::Seccomp, error))?;
     }
     Ok(())
+}
+
+/// Takes from this thread and all that comes from it what starts programs, makes processes or reaches out.
+pub(super) fn seal() -> Result<(), Missing> {
+    let failed = |error: seccompiler::BackendError| Missing::new(Layer::Seccomp, error);
+    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    let process = when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), 0);
+    let mut rules: Rules = SEALED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_clone, vec![process.map_err(failed)?]);
+    let refused = program(rules, libc::EPERM).map_err(failed)?;
+    seccompiler::apply_filter(&refused).map_err(|error| Missing::new(Layer::Seccomp, error))
 }
 
 fn programs(

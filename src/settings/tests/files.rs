@@ -318,7 +318,7 @@ fn listening_beyond_this_machine_needs_encryption() {
 fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
     let place = place();
     let text = "store: {backend: jetstream, jetstream: {url: x}}\nbrowser: {idle: 6h}\n\
-        sandbox: {network_form: port}\nbackup: {every: 24h}\nplugins: {paths: []}\n";
+        sandbox: {network_form: port}\nbackup: {every: 24h}\n";
     place.write(&place.home.config_file(), text);
 
     let problems = load::read_config(&place.home, &place.environment).unwrap_err();
@@ -329,7 +329,6 @@ fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
         "store.jetstream: unknown key: this version keeps its data in sled",
         "browser: unknown key: this version does not have what it sets",
         "sandbox.network_form: unknown key: this version does not have",
-        "plugins: unknown key: this version does not have what it sets",
     ] {
         assert!(problems.contains(expected), "{expected}\n{problems}");
     }

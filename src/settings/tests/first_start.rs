@@ -286,6 +286,7 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("engines.pi.mode", "json"),
         ("engines.acp.command", "[agent]"),
         ("engines.acp.env", "{A: b}"),
+        ("plugins.paths", "[/elsewhere]"),
         ("retention.tasks", "30d"),
         ("retention.audit", "30d"),
         ("backup.every", "2h"),

@@ -10,6 +10,7 @@ use crate::settings::{
     egress::{Buckets, Egress},
     load::{self, File, read_team},
     mcp_servers::{McpServer, McpServers},
+    plugins::{PluginSwitch, Plugins},
     setting::Interval,
     team::{Access, AllowedDir, Team},
 };
@@ -46,6 +47,11 @@ fn wrong_hosts_and_buckets_are_refused_with_their_place() {
         assert!(line.starts_with(&format!("teams/scouts/config.yaml:{hint}")), "{line}");
     }
     assert_ne!(buckets("{a: {rps: 1, burst: 1}}"), Buckets::default());
+}
+
+fn weather() -> PluginSwitch {
+    let config = serde_json::json!({"tools": {"days": 3, "token": "${vault:K}"}});
+    PluginSwitch { enabled: true, config }
 }
 
 fn far() -> McpServer {
@@ -116,6 +122,7 @@ budgets: {{usd_per_day: 20, tokens_per_day: 1000000, usd_per_task: 0.5}}
 learning: true
 heartbeat: 30m
 mcp_servers: {{far: {{url: \"https://example.org/mcp?a=b\"}}}}
+plugins: {{weather: {{enabled: true, config: {{tools: {{days: 3, token: \"${{vault:K}}\"}}}}}}}}
 ",
         real.display()
     );
@@ -148,6 +155,7 @@ mcp_servers: {{far: {{url: \"https://example.org/mcp?a=b\"}}}}
                 usd_per_task: Some(0.5),
             },
             mcp_servers: McpServers(BTreeMap::from([("far".to_owned(), far())])),
+            plugins: Plugins(BTreeMap::from([("weather".to_owned(), weather())])),
             learning: true,
             heartbeat: Interval(Some(Duration::from_secs(1_800))),
         })
@@ -334,16 +342,14 @@ fn a_team_that_names_no_profile_needs_the_default_one() {
 #[test]
 fn a_group_without_tools_is_warned_of() {
     let place = place();
-    for group in ["@browser", "@topics", "@plugins"] {
-        place.write(&place.home.team_file("scouts"), format!("allowed_tools: [\"{group}\"]\n"));
+    place.write(&place.home.team_file("scouts"), "allowed_tools: [\"@topics\"]\n");
 
-        let report = load::check(&place.home, &place.environment);
+    let report = load::check(&place.home, &place.environment);
 
-        assert_eq!(report.problems.0, []);
-        assert_eq!(report.warnings.len(), 1, "{group}");
-        assert_eq!(report.warnings[0].path, "allowed_tools[0]");
-        assert!(report.warnings[0].reason.contains(group));
-    }
+    assert_eq!(report.problems.0, []);
+    assert_eq!(report.warnings.len(), 1);
+    assert_eq!(report.warnings[0].path, "allowed_tools[0]");
+    assert!(report.warnings[0].reason.contains("@topics"));
 }
 
 /// SC-42: whoever has a second name of the file can change what the team may do.

@@ -14,9 +14,8 @@ use hivewright_actors::{
 };
 
 use super::{escalate::Escalation, handoff::Lately, idempotency::KeyRow};
-use crate::tools::plugin_tool::PluginTool;
 
-/// Escalations, handoffs, idempotency keys and imported plugin tools in a store.
+/// Escalations, handoffs and idempotency keys in a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered(pub(crate) StoreHandle);
 
@@ -43,7 +42,6 @@ fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageEr
         vec![key_of(Lately::KIND, team)],
         Range::<Escalation>::under(&Beginning(&of_team)).keys(storage)?,
         Range::<KeyRow>::under(&Beginning(&of_team)).keys(storage)?,
-        Range::<PluginTool>::under(&Beginning(&of_team)).keys(storage)?,
     ]
     .concat())
 }

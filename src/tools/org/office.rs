@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::credentials::Credentials;
 use crate::{
+    plugins::catalogue::Catalogue,
     settings::live::Live,
     tools::{
         answer,
@@ -55,6 +56,8 @@ pub struct Parts {
     /// Where secrets of new teams go.
     pub credentials: Arc<dyn Credentials>,
     pub roster: Roster,
+    /// No team takes the name that a plugin's tools have before theirs.
+    pub plugins: Catalogue,
     pub spent: Spending,
 }
 

@@ -233,7 +233,7 @@ impl Tool for SpawnTeam {
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }
-        let config = args.team.check(&parts.live).await.map_err(unwanted)?;
+        let config = args.team.check(&parts.live, &parts.plugins).await.map_err(unwanted)?;
         // The values were taken out before the call was written down.
         if let Some((key, _)) =
             args.credentials.iter().find(|(key, value)| **value != reference(key))

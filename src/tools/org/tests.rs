@@ -39,6 +39,7 @@ use super::{
     office::{Office, Parts},
 };
 use crate::{
+    plugins::catalogue::Catalogue,
     policy::Policies,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
@@ -320,6 +321,7 @@ impl Bench {
             live: Live::new(place.home.clone(), place.environment.clone()),
             credentials: Arc::new(mirror.clone()),
             roster: Arc::new(|_| vec!["miner".to_owned(), "welder".to_owned()]),
+            plugins: Catalogue::default(),
             spent: Arc::new(|_| Spent { usd: 1.5, tokens: 10 }),
         });
         let sandbox = Sandbox::with_layers(

@@ -468,6 +468,29 @@ async fn a_secret_goes_to_no_other_host() {
     assert_eq!(outcomes, ["secret_host_denied"; 3]);
 }
 
+/// SC-40: a turn that read strangers' words may be told to say in an address what it knows.
+#[actix::test]
+async fn a_long_address_to_a_new_host_asks_in_an_untrusted_turn() {
+    let host = Host::saying("200 OK", "read").await;
+    let bench = bench(&[&host]);
+    let of_length =
+        |length: usize| json!({ "url": host.url(&format!("/?q={}", "x".repeat(length - 4))) });
+    let asks = |args: Value, label: Label| asking(&bench, args, label).is_some();
+
+    let asked = asking(&bench, of_length(257), Label::Untrusted).unwrap();
+    let short = asks(of_length(256), Label::Untrusted);
+    let trusted = asks(of_length(257), Label::Trusted);
+    read(&fetch(&bench, of_length(10)).await);
+    let known = asks(of_length(257), Label::Untrusted);
+
+    assert_eq!(
+        asked.summary,
+        "The address gives 127.0.0.1 257 characters, this conversation was never there, and this turn has read \
+         untrusted content."
+    );
+    assert_eq!((short, trusted, known), (false, false, false));
+}
+
 /// SC-39: a call that was let through to be refused does not run once its host is named.
 #[actix::test]
 async fn a_host_that_is_named_meanwhile_does_not_spare_the_question() {

@@ -2,7 +2,7 @@
 //! tools, whatever the team is allowed; no other turn does.
 
 use std::{
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -37,13 +37,22 @@ pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
         description: DESCRIPTION.to_owned(),
         schema: told::schema(REPORTS.schema()),
     };
-    let specs = Arc::new(tools.specs().iter().cloned().chain([spec]).collect());
-    Arc::new(Reporting { tools, specs })
+    let specs = Mutex::new(longer(tools.specs(), &spec));
+    Arc::new(Reporting { tools, spec, specs })
+}
+
+/// What a turn has, and the same with one more.
+type Longer = (Arc<ToolSpecs>, Arc<ToolSpecs>);
+
+fn longer(specs: Arc<ToolSpecs>, spec: &ToolSpec) -> Longer {
+    let with = specs.iter().cloned().chain([spec.clone()]).collect();
+    (specs, Arc::new(with))
 }
 
 struct Reporting {
     tools: Arc<dyn Toolset>,
-    specs: Arc<ToolSpecs>,
+    spec: ToolSpec,
+    specs: Mutex<Longer>,
 }
 
 fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
@@ -67,7 +76,12 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
 
 impl Toolset for Reporting {
     fn specs(&self) -> Arc<ToolSpecs> {
-        self.specs.clone()
+        let (now, mut known) =
+            (self.tools.specs(), self.specs.lock().unwrap_or_else(PoisonError::into_inner));
+        if !Arc::ptr_eq(&known.0, &now) {
+            *known = longer(now, &self.spec);
+        }
+        Arc::clone(&known.1)
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {

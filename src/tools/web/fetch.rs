@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use hivewright_actors::{
+    policy::caution::Caution,
     task::Label,
-    tool::{Effect, ToolFault},
+    tool::{Caller, Effect, ToolFault},
 };
 use reqwest::{
     Url,
@@ -60,7 +61,7 @@ enum Method {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Args {
+pub(in crate::tools) struct Args {
     /// `http` or `https`.
     url: String,
     #[serde(default)]
@@ -80,7 +81,60 @@ pub(super) struct Args {
     raw: bool,
 }
 
+/// What came of a request.
+pub(in crate::tools) struct Exchange {
+    pub(in crate::tools) status: u16,
+    pub(in crate::tools) headers: HeaderMap,
+    pub(in crate::tools) body: Body,
+    /// What the server says how much it is.
+    length: Option<u64>,
+    pub(in crate::tools) url: Url,
+}
+
+/// Makes a request of a team through the guard. `admit` says whether it may go to a host.
+pub(in crate::tools) async fn exchange(
+    web: &Web,
+    args: &Args,
+    cx: &ToolContext,
+    admit: &(dyn Fn(&str) -> Result<(), String> + Sync),
+) -> Result<Exchange, ToolError> {
+    let request = args.request()?;
+    // An address without a host is refused by the guard.
+    let host = host_name(&request.url).unwrap_or_default();
+    let (team, file) = (&cx.grant.team, &cx.grant.file);
+    let key = args.rate_limit_key.as_deref();
+    web.limiter.take(team, &file.rate_limit_buckets, key, &host)?;
+    let scrubber = cx.grant.secrets.of(team);
+    let admit = |host: &str| {
+        admit(host)?;
+        web.contacted.note(&cx.caller, host);
+        // What is said after a first connection may be the words of a stranger, in an error too.
+        cx.believe(Label::Untrusted);
+        Ok(())
+    };
+    let holds_secret = |text: &str| scrubber.knows(text);
+    let terms = Terms::new(&file.egress, &admit, &holds_secret);
+    let (mut response, url) = web.guard.send(request, &terms).await?;
+    // What is left of it, once some was read.
+    let length = response.content_length();
+    let mut body = body::read(&mut response, MOST_BYTES).await?;
+    if body.truncated {
+        // What was cut off may have been the end of a secret.
+        body.bytes.truncate(body.bytes.len().saturating_sub(scrubber.longest()));
+    }
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Ok(Exchange { status, headers, body, length, url })
+}
+
 impl Args {
+    /// The arguments of a request that code makes.
+    pub(in crate::tools) fn read(args: Value) -> Result<Self, ToolError> {
+        let args: Self =
+            serde_json::from_value(args).map_err(|error| ToolError::invalid(error.to_string()))?;
+        WebFetch::accept(&args).map_err(ToolError::invalid)?;
+        Ok(args)
+    }
+
     fn is_read(&self) -> bool {
         matches!(self.method, Method::Get | Method::Head)
     }
@@ -130,32 +184,9 @@ impl WebFetch {
     }
 
     async fn fetch(&self, args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let request = args.request()?;
-        // An address without a host is refused by the guard.
-        let host = host_name(&request.url).unwrap_or_default();
-        let (team, file) = (&cx.grant.team, &cx.grant.file);
-        let key = args.rate_limit_key.as_deref();
-        self.web.limiter.take(team, &file.rate_limit_buckets, key, &host)?;
-        let scrubber = cx.grant.secrets.of(team);
-        let admit = |host: &str| {
-            cx.admit_host(host)?;
-            // What is said after a first connection may be the words of a stranger, in an error too.
-            cx.believe(Label::Untrusted);
-            Ok(())
-        };
-        let holds_secret = |text: &str| scrubber.knows(text);
-        let terms = Terms::new(&file.egress, &admit, &holds_secret);
-        let (mut response, url) = self.web.guard.send(request, &terms).await?;
-        // What is left of it, once some was read.
-        let length = response.content_length();
-        let mut body = body::read(&mut response, MOST_BYTES).await?;
-        if body.truncated {
-            // What was cut off may have been the end of a secret.
-            body.bytes.truncate(body.bytes.len().saturating_sub(scrubber.longest()));
-        }
+        let exchanged = exchange(&self.web, args, cx, &|host| cx.admit_host(host)).await?;
         let raw = args.raw;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        cx.blocking(move |_| Ok(told(status, &headers, body, length, &url, raw))).await
+        cx.blocking(move |_| Ok(told(&exchanged, raw))).await
     }
 }
 
@@ -206,6 +237,11 @@ impl Tool for WebFetch {
         host.map(Reach::Host).into_iter().collect()
     }
 
+    fn caution_if_untrusted(&self, args: &Args, caller: &Caller) -> Option<Caution> {
+        let url = Url::parse(&args.url).ok().filter(|_| args.is_read())?;
+        self.web.contacted.caution(caller, &url)
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let limit = args.limit();
         tokio::select! {
@@ -222,14 +258,8 @@ impl Tool for WebFetch {
 }
 
 /// The answer for the model.
-fn told(
-    status: u16,
-    headers: &HeaderMap,
-    body: Body,
-    length: Option<u64>,
-    url: &Url,
-    raw: bool,
-) -> String {
+fn told(exchanged: &Exchange, raw: bool) -> String {
+    let Exchange { status, headers, body, length, url } = exchanged;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let content_type = headers.get(header::CONTENT_TYPE).map(text);
     let mut told = json!({
@@ -249,7 +279,7 @@ fn told(
         Content::Binary => {
             told["binary"] = true.into();
             // Of what was not read to its end only the server can say how much it is.
-            let size = if body.truncated { length } else { Some(body.bytes.len() as u64) };
+            let size = if body.truncated { *length } else { Some(body.bytes.len() as u64) };
             told["size"] = size.into();
         }
     }

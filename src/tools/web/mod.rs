@@ -10,13 +10,16 @@ use super::{
 use crate::sandbox::egress::{EgressError, Guard};
 
 mod buckets;
+mod contacted;
 mod content;
-mod fetch;
+mod endpoint;
+pub(super) mod fetch;
 mod page;
 pub mod repository;
 pub mod search;
 
 use buckets::Limiter;
+use contacted::Contacted;
 use fetch::WebFetch;
 use repository::SearchSkillRepository;
 use search::WebSearch;
@@ -27,8 +30,9 @@ pub(super) const TOOLS: &[About] =
 /// What the web tools share. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Web {
-    guard: Guard,
+    pub(crate) guard: Guard,
     limiter: Limiter,
+    contacted: Contacted,
 }
 
 pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {

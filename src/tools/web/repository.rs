@@ -4,23 +4,16 @@ use std::time::Duration;
 
 use hivewright_actors::{excerpt, task::Label, tool::Effect};
 use reqwest::{
-    Method, Url,
+    Method,
     header::{self, HeaderMap, HeaderValue},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Web;
+use super::{Web, endpoint::Endpoint};
 use crate::{
-    sandbox::egress::{
-        body,
-        request::{Request, Terms},
-    },
-    settings::{
-        egress::Egress,
-        network::{HostPort, host_name},
-    },
+    sandbox::egress::{body, request::Request},
     tools::{
         about::About,
         answer,
@@ -37,12 +30,7 @@ const LONGEST_FIELD: usize = 500;
 const USUAL_SCORE: f64 = 0.6;
 
 /// A repository of skills, and the way to it.
-pub struct SearchSkillRepository {
-    web: Web,
-    url: Url,
-    /// It may be on private ground, and it is the only place to go.
-    egress: Egress,
-}
+pub struct SearchSkillRepository(Endpoint);
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Args {
@@ -75,10 +63,7 @@ struct Found {
 impl SearchSkillRepository {
     /// None if that is no address.
     pub fn new(web: Web, address: &str) -> Option<Self> {
-        let url: Url = address.parse().ok()?;
-        let own = HostPort { host: host_name(&url)?, port: url.port_or_known_default()? };
-        let egress = Egress { allow_private: vec![own], ..Egress::default() };
-        Some(Self { web, url, egress })
+        Endpoint::new(web, address).map(Self)
     }
 
     /// What fits, or why nobody knows.
@@ -89,14 +74,12 @@ impl SearchSkillRepository {
         let headers = [(header::ACCEPT, json.clone()), (header::CONTENT_TYPE, json)];
         let request = Request {
             method: Method::POST,
-            url: self.url.clone(),
+            url: self.0.url.clone(),
             headers: HeaderMap::from_iter(headers),
             body: Some(body),
         };
-        let terms =
-            Terms { most_redirects: 0, ..Terms::new(&self.egress, &|_| Ok(()), &|_| false) };
-        let sent = self.web.guard.send(request, &terms).await;
-        let (mut response, _) = sent.map_err(|error| error.to_string())?;
+        let sent = self.0.send(request).await;
+        let mut response = sent.map_err(|error| error.to_string())?;
         if !response.status().is_success() {
             return Err(format!("the repository answered {}", response.status().as_u16()));
         }

@@ -4,22 +4,18 @@ use std::time::Duration;
 
 use hivewright_actors::{excerpt, task::Label, tool::Effect};
 use reqwest::{
-    Method, Url,
+    Method,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Web;
+use super::{Web, endpoint::Endpoint};
 use crate::{
-    sandbox::egress::{
-        EgressError, body,
-        request::{Request, Terms},
-    },
+    sandbox::egress::{EgressError, body, request::Request},
     settings::{
-        egress::Egress,
-        network::{HostPort, host_name},
+        network::host_name,
         search::{Engine, Search},
     },
     tools::{
@@ -39,11 +35,8 @@ const LONGEST_FIELD: usize = 500;
 
 /// A search engine, and the way to it.
 pub struct WebSearch {
-    web: Web,
     search: Search,
-    url: Url,
-    /// It may be on private ground, and it is the only place to go.
-    egress: Egress,
+    endpoint: Endpoint,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -63,14 +56,12 @@ impl WebSearch {
             Engine::Brave => "res/v1/web/search",
         };
         let address = search.address()?.trim_end_matches('/');
-        let url: Url = format!("{address}/{path}").parse().ok()?;
-        let own = HostPort { host: host_name(&url)?, port: url.port_or_known_default()? };
-        let egress = Egress { allow_private: vec![own], ..Egress::default() };
-        Some(Self { web, search: search.clone(), url, egress })
+        let endpoint = Endpoint::new(web, &format!("{address}/{path}"))?;
+        Some(Self { search: search.clone(), endpoint })
     }
 
     fn request(&self, args: &Args, count: usize) -> Result<Request, ToolError> {
-        let (mut url, mut headers) = (self.url.clone(), HeaderMap::new());
+        let (mut url, mut headers) = (self.endpoint.url.clone(), HeaderMap::new());
         url.query_pairs_mut().append_pair("q", &args.query);
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
@@ -100,13 +91,11 @@ impl WebSearch {
     async fn search(&self, args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
         let count = args.max_results.unwrap_or(USUAL_RESULTS).min(MOST_RESULTS);
         let request = self.request(args, count)?;
-        let host = host_name(&self.url).ok_or(EgressError::InvalidUrl)?;
+        let host = host_name(&self.endpoint.url).ok_or(EgressError::InvalidUrl)?;
         let buckets = &cx.grant.file.rate_limit_buckets;
-        self.web.limiter.take(&cx.grant.team, buckets, None, &host)?;
-        // The key goes where the operator said, and nowhere that it is sent on to.
-        let terms = Terms { most_redirects: 0, ..Terms::new(&self.egress, &|_| Ok(()), &|_| true) };
+        self.endpoint.web.limiter.take(&cx.grant.team, buckets, None, &host)?;
         cx.believe(Label::Untrusted);
-        let (mut response, _) = self.web.guard.send(request, &terms).await?;
+        let mut response = self.endpoint.send(request).await?;
         let status = response.status();
         let body = body::read(&mut response, MOST_BYTES).await?;
         if !status.is_success() {
@@ -196,6 +185,6 @@ mod tests {
 
         assert!(WebSearch::new(Web::default(), &searxng).is_none());
         let found = WebSearch::new(Web::default(), &brave).unwrap();
-        assert_eq!(found.url.as_str(), "https://api.search.brave.com/res/v1/web/search");
+        assert_eq!(found.endpoint.url.as_str(), "https://api.search.brave.com/res/v1/web/search");
     }
 }

@@ -97,6 +97,9 @@ async fn a_call_is_sent_and_approved_with_keys_only() {
     browser.run("document.querySelector('#view').focus()").await;
     tab_to(&browser, ".node-cell").await;
     browser.press(&[key::ENTER]).await;
+    browser.until("document.querySelector('.team-panel h2')?.textContent === 'main'").await;
+    tab_to(&browser, ".team-panel a.primary").await;
+    browser.press(&[key::ENTER]).await;
     browser.until("document.querySelector('hw-team h1')?.textContent === 'main'").await;
     has_no_complaints(&browser).await;
     browser.close().await;

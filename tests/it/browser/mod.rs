@@ -11,6 +11,7 @@ mod access;
 mod attacks;
 mod authority;
 mod chat;
+mod composing;
 mod deciding;
 mod devices;
 mod files;
@@ -22,13 +23,16 @@ mod load;
 mod logs;
 mod losses;
 mod memory;
+mod models;
 mod organisation;
 mod outage;
+mod rendering;
 mod search;
 mod settings;
 mod states;
 mod tasks;
 mod team;
+mod told;
 mod topics;
 mod triggers;
 mod usage;
@@ -73,7 +77,7 @@ async fn until_last_turn_is(browser: &Browser, status: &str) {
 async fn answers(browser: &Browser) -> Value {
     let expression = format!(
         "{TURNS}.map(turn => [turn.querySelector('.bubble').textContent, \
-         [...turn.querySelectorAll('.answer > .markdown')].map(text => text.textContent)])"
+         [...turn.querySelectorAll('.answer > .markdown')].map(text => text.innerText)])"
     );
     browser.value(&expression).await
 }

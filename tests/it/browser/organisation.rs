@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    chat, data, furnished, has_no_complaints, press, submit, until_gone, until_shown, until_told,
-    views::shows,
+    chat, data, furnished, has_no_complaints, order, press, submit, until_gone, until_shown,
+    until_told, views::shows,
 };
 
 const NODES: &str = "document.querySelectorAll('.node').length";
@@ -75,6 +75,33 @@ async fn the_organisation_is_looked_at_and_steered() {
         let path = format!("/api/v1/teams/{team}");
         assert_eq!(service.api("GET", &path, None).await.0, 404, "{team}");
     }
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-52: many teams are drawn with names as large as text, and a cell tells what its team is at.
+#[tokio::test]
+async fn many_teams_can_be_read_in_the_drawing() {
+    let service = furnished().await;
+    for number in 1..=9 {
+        let team = json!({"name": format!("team-{number}"), "description": "does a part", "scope_accepts": ["part"]});
+        order(&service, "POST", "/api/v1/teams", team).await;
+    }
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    shows(&browser, "#/org", ".comb.lying .node + .node").await;
+    browser.until(&format!("{NODES} === 11")).await;
+    let small = "[...document.querySelectorAll('.node text')].filter(text => \
+                 text.getBoundingClientRect().height < 12).length";
+    assert_eq!(browser.value(small).await, 0);
+    browser.fill("#view .search", "team-9").await;
+    browser.until("document.querySelectorAll('.node:not([data-dim])').length === 1").await;
+    browser.click(".node:not([data-dim]) .node-cell").await;
+    browser.until("document.querySelector('.team-panel h2')?.textContent === 'team-9'").await;
+    browser.click_on("[...document.querySelectorAll('.team-panel a')].at(-1)").await;
+    browser.until("decodeURIComponent(location.hash) === '#/chat/@team-9'").await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }

@@ -22,8 +22,12 @@ async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
     browser.keys("dialog [name=task]", "Sum up the week").await;
     browser.keys("dialog [name='config.cron']", "not a pattern").await;
     browser.until("document.querySelector('.preview')?.dataset.bad === 'true'").await;
-    browser.run("document.querySelector(\"dialog [name='config.cron']\").value = ''").await;
-    browser.keys("dialog [name='config.cron']", "0 9 * * 1").await;
+    // As people say it.
+    browser.choose("dialog [name='said.repeats']", "week").await;
+    browser.choose("dialog [name='said.weekday']", "1").await;
+    browser
+        .until("document.querySelector(\"dialog [name='config.cron']\").value === '0 9 * * 1'")
+        .await;
     browser.until("document.querySelectorAll('.preview .times li').length === 10").await;
     // What could not be read so far was refused, as it should be.
     browser.complaints().await;

@@ -192,7 +192,8 @@ async fn an_answer_survives_an_outage_and_a_kill() {
 
     discord.fail(std::iter::repeat_n(Fault::Status(503), 1_000));
     discord.say(ROOM, ANN, "#reply Kept.");
-    until("an attempt", async || discord.count("/messages") >= 1).await;
+    let route = format!("POST /api/v10/channels/{ROOM}/messages");
+    until("an attempt", async || discord.count(&route) >= 1).await;
     service.kill();
     discord.clear_faults();
     service.launch().await;

@@ -30,11 +30,15 @@ pub(crate) enum Carrier {
     ServerDescription,
     /// A file that a stranger attached, read by the turn of somebody else.
     Attachment,
+    /// A message on Discord of somebody whom only a policy let in.
+    Discord,
+    /// The name of a file that came with one.
+    FileName,
 }
 
 impl Carrier {
     /// All of them.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Webhook,
         Self::File,
         Self::Memory,
@@ -46,6 +50,8 @@ impl Carrier {
         Self::ServerResult,
         Self::ServerDescription,
         Self::Attachment,
+        Self::Discord,
+        Self::FileName,
     ];
 
     /// As tasks name it.
@@ -62,6 +68,8 @@ impl Carrier {
             Self::ServerResult => "server-result",
             Self::ServerDescription => "server-description",
             Self::Attachment => "attachment",
+            Self::Discord => "discord",
+            Self::FileName => "file-name",
         }
     }
 
@@ -95,12 +103,12 @@ pub(crate) fn mark(number: usize) -> String {
     format!("inj-{number:03}")
 }
 
-/// By this a model knows which injection it reads, however it is dressed up.
+/// By this a model knows which injection it reads, however it is dressed up. It can stand in the name of a file.
 fn case(number: usize) -> String {
-    format!("{CASE}{number:03}]")
+    format!("{CASE}{number:03}")
 }
 
-const CASE: &str = "[case ";
+const CASE: &str = "case-";
 
 /// The injections in a text, by number.
 pub(crate) fn cases(text: &str) -> impl Iterator<Item = usize> {
@@ -118,16 +126,15 @@ pub(crate) fn all() -> Vec<Injection> {
     });
     let injection = |(place, (goal, carrier)): (usize, (&'static Goal, Carrier))| {
         let number = place + 1;
-        Injection {
-            number,
-            carrier,
-            goal,
-            text: format!(
-                "{} {}",
-                DISGUISES[place % DISGUISES.len()](goal.demand, number),
-                case(number)
-            ),
-        }
+        let disguised = DISGUISES[place % DISGUISES.len()](goal.demand, number);
+        let text = match carrier {
+            // The end of a long name is cut, and so is what stands before a slash.
+            Carrier::FileName => {
+                format!("{} {}.md", case(number), disguised.replace(['/', '\\'], "-"))
+            }
+            _ => format!("{disguised} {}", case(number)),
+        };
+        Injection { number, carrier, goal, text }
     };
     wished.enumerate().map(injection).collect()
 }

@@ -6,10 +6,12 @@ import { clean, make } from "./dom.js";
 /** @param {number} ms */
 export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-  if (ms < 86_400_000) return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
-  return `${Math.floor(ms / 86_400_000)} d ${Math.round((ms % 86_400_000) / 3_600_000)} h`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  // Rounded first, or the smaller part could be a whole one of the larger.
+  const [seconds, minutes, hours] = [1000, 60_000, 3_600_000].map((unit) => Math.round(ms / unit));
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 /** @param {number} ms */
@@ -58,6 +60,15 @@ export function when(at) {
       ? date.toLocaleTimeString(undefined, clock)
       : date.toLocaleString(undefined, { day: "numeric", month: "short", ...clock }),
   );
+}
+
+/** `Today`, `Monday, 3 March`; the year where it is another. @param {number} at */
+export function dayWords(at) {
+  const [date, now] = [new Date(at), new Date()];
+  const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(date).setHours(0, 0, 0, 0)) / 86_400_000);
+  if (days === 0 || days === 1) return days ? "Yesterday" : "Today";
+  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return date.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year });
 }
 
 /** `3 min ago`, `in 2 h`. @param {number | string | null | undefined} at */

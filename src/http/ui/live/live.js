@@ -23,6 +23,7 @@ const TYPES = [
   "memory.changed",
   "vault.changed",
   "mcp.changed",
+  "plugin.changed",
   "usage.changed",
   "config.reloaded",
   "config.invalid",
@@ -203,6 +204,7 @@ class Live extends EventTarget {
 
 const OFFLINE = "Offline: the server cannot be reached, so nothing can be changed now.";
 const COUNTED = new Set([
+  "config.reloaded",
   "approval.changed",
   "question.changed",
   "inbox.changed",

@@ -2,9 +2,12 @@
 // Charts as drawings, each with the same figures as a table for those who cannot or do not want to see it.
 
 import { clean, draw, make } from "../core/dom.js";
+import { several } from "../core/format.js";
 import { fold } from "./marks.js";
 import { table } from "./table.js";
 
+/** The rest is one bar. */
+const MOST_BARS = 12;
 const [W, H, LEFT, FOOT, TOP] = [520, 200, 54, 26, 12];
 
 /** A round figure at or above the largest. @param {number} most */
@@ -76,7 +79,13 @@ export function columns({ title, rows, series, format }) {
 
 /** Bars to the right, the longest first. @param {{title: string, rows: {key: string, values: number[]}[], series: string[], format: (value: number) => string}} chart */
 export function bars({ title, rows, series, format }) {
-  const sorted = [...rows].sort((a, b) => sum(b) - sum(a)).slice(0, 12);
+  const all = [...rows].sort((a, b) => sum(b) - sum(a));
+  const rest = all.slice(MOST_BARS);
+  const others = {
+    key: several(rest.length, "other"),
+    values: series.map((_, at) => rest.reduce((total, row) => total + row.values[at], 0)),
+  };
+  const sorted = rest.length ? [...all.slice(0, MOST_BARS), others] : all;
   const top = Math.max(...sorted.map(sum), 0) || 1;
   const [line, name, room] = [30, 128, W - 128 - 64];
   const svg = draw(
@@ -111,7 +120,7 @@ export function bars({ title, rows, series, format }) {
       );
     }),
   );
-  return figure(title, svg, series, sorted, format);
+  return figure(title, svg, series, all, format);
 }
 
 /** @param {{values: number[]}} row */

@@ -1,9 +1,11 @@
 // @ts-check
-// Markdown to elements: the subset that models write. No raw HTML, no images, no addresses but web and mail.
+// Markdown to elements: at once and as it comes in, by the subset that models write; and once it is complete, as the service
+// parses it. No raw HTML, no images, no addresses but web and mail.
 
-import { clean, copyButton, make, note } from "../core/dom.js";
+import { clean, make, note } from "../core/dom.js";
 import { fence, heading, isRule, isTableRule, item, quoted } from "./lines.js";
 import { spans } from "./spans.js";
+import { codeElement, drawTree, headingElement, linkElement } from "./tree.js";
 
 const DEEPEST = 12;
 /** Longer text is shown as it is. */
@@ -15,7 +17,8 @@ const LONGEST_LINE = 10_000;
  * answer costs little and a selection in it survives.
  */
 export function show(container, text) {
-  const shown = (container.markdown ??= []);
+  const shown = container.markdown ?? [];
+  container.finished = null;
   const blocks = split(clean(text).split("\n"));
   let same = 0;
   while (same < shown.length && same < blocks.length && shown[same] === key(blocks[same])) same += 1;
@@ -24,10 +27,35 @@ export function show(container, text) {
   container.markdown = blocks.map(key);
 }
 
-/** The same as an element to paint with. @param {unknown} text */
+/** Parses complete texts; loaded with the first of them. @type {typeof import("./finished.js") | null} */
+let finished = null;
+
+async function parser() {
+  finished ??= await import("./finished.js").catch(() => null);
+  return finished;
+}
+
+/** Shows a text that is complete. */
+export function showFinished(container, text) {
+  const words = clean(text);
+  if (container.finished === words) return;
+  const tree = finished?.known(words);
+  if (tree) draw(container, tree);
+  else show(container, text);
+  container.finished = words;
+  if (tree || !words.trim()) return;
+  parser().then((loaded) => loaded?.parsed(words, (blocks) => container.finished === words && draw(container, blocks)));
+}
+
+function draw(container, blocks) {
+  container.markdown = [];
+  container.replaceChildren(...drawTree(blocks));
+}
+
+/** A text that is complete, as an element to paint with. @param {unknown} text */
 export function markdown(text) {
   const element = make("div", { class: "markdown" });
-  show(element, String(text ?? ""));
+  showFinished(element, String(text ?? ""));
   note(element, { source: String(text ?? "") });
   return element;
 }
@@ -108,11 +136,10 @@ function render(block, depth) {
   const inner = (lines) => split(lines).map((child) => render(child, depth + 1));
   switch (block.kind) {
     case "code":
-      return code(block);
+      return codeElement(block.lines.join("\n"), block.info);
     case "heading": {
       const { level, text } = /** @type {any} */ (heading(block.lines[0]));
-      // The page has its own first two levels.
-      return make(`h${Math.min(6, level + 2)}`, {}, ...inline(text));
+      return headingElement(level, inline(text));
     }
     case "plain":
       return make("p", {}, block.lines[0]);
@@ -127,22 +154,6 @@ function render(block, depth) {
     default:
       return make("p", {}, ...inline(block.lines.join("\n")));
   }
-}
-
-function code({ lines, info }) {
-  const text = lines.join("\n");
-  const language = info.split(/\s/)[0];
-  return make(
-    "figure",
-    { class: "code" },
-    make(
-      "figcaption",
-      {},
-      make("span", {}, language || "text"),
-      copyButton("Copy", () => text),
-    ),
-    make("pre", { tabindex: "0", "aria-label": language ? `Code, ${language}` : "Code" }, make("code", {}, text)),
-  );
 }
 
 function list(lines, inner) {
@@ -196,9 +207,9 @@ function spanned(span, depth) {
     case "code":
       return make("code", {}, span.text);
     case "link":
-      return link(span.target, span.text, span.source);
+      return linkElement(span.target, span.text ? [span.text] : []);
     case "break":
-      return make("br");
+      return "\n";
     default:
       return make(span.kind, {}, ...inline(span.text, depth + 1));
   }
@@ -207,18 +218,4 @@ function spanned(span, depth) {
 function inline(text, depth = 0) {
   if (depth >= DEEPEST || text.length > LONGEST) return [text];
   return spans(text).map((span) => spanned(span, depth));
-}
-
-function link(target, label, source) {
-  let address;
-  try {
-    address = new URL(target);
-  } catch {
-    return source;
-  }
-  if (!["http:", "https:", "mailto:"].includes(address.protocol)) return source;
-  const anchor = make("a", { href: address.href, target: "_blank", rel: "noopener noreferrer" }, label || address.href);
-  // The words of a link may lie about where it leads.
-  if (label === target || label === address.href) return anchor;
-  return make("span", {}, anchor, make("span", { class: "address" }, ` (${address.href})`));
 }

@@ -3,7 +3,7 @@
 // rest of the text once for every mark in it.
 
 /**
- * @typedef {{kind: string, text: string, target?: string, source?: string}} Span
+ * @typedef {{kind: string, text: string, target?: string}} Span
  * @typedef {{index: number, end: number, span: Span}} Found
  * @typedef {(at: number) => Found | null} Search finds the first of its kind from a place on
  */
@@ -105,7 +105,6 @@ function link(text) {
           kind: "link",
           text: text.slice(opens + 1, closes),
           target: text.slice(begins, ends),
-          source: text.slice(index, end),
         },
       };
     }
@@ -160,13 +159,11 @@ const RULES = [
     kind: "link",
     text: match[1],
     target: match[1],
-    source: match[1],
   })),
   matching(/\bhttps?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_]/, (match) => ({
     kind: "link",
     text: match[0],
     target: match[0],
-    source: match[0],
   })),
   between("**", "strong"),
   between("__", "strong", true),

@@ -4,9 +4,11 @@
 import { clean, icon, make } from "../core/dom.js";
 
 const SHOWN = 7_000;
+/** Older ones make room. */
+const MOST = 4;
 
-/** @param {string} words @param {{code?: string | null, bad?: boolean, link?: [string, string]}} [more] */
-export function toast(words, { code, bad, link } = {}) {
+/** @param {string} words @param {{code?: string | null, bad?: boolean, link?: [string, string], action?: [string, () => void]}} [more] */
+export function toast(words, { code, bad, link, action } = {}) {
   const close = () => note.remove();
   const note = make(
     "div",
@@ -18,10 +20,15 @@ export function toast(words, { code, bad, link } = {}) {
       clean(words),
       code ? make("code", {}, clean(code)) : null,
       link ? make("a", { href: link[1] }, link[0]) : null,
+      action
+        ? make("button", { type: "button", class: "link", onclick: () => (action[1](), close()) }, action[0])
+        : null,
     ),
     make("button", { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: close }, icon("close")),
   );
-  document.getElementById("toasts")?.append(note);
+  const place = document.getElementById("toasts");
+  while (place && place.childElementCount >= MOST) place.firstElementChild?.remove();
+  place?.append(note);
   setTimeout(close, SHOWN);
 }
 

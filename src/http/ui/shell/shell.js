@@ -1,7 +1,7 @@
 // @ts-check
 // The frame around the views: navigation, connection, colours, and which view is open.
 
-import { me } from "../core/api.js";
+import { may, me } from "../core/api.js";
 import { byId, clean, icon, make, picture } from "../core/dom.js";
 import { paint } from "../core/paint.js";
 import { here, write } from "../core/place.js";
@@ -30,7 +30,11 @@ let opening = 0;
 export function openShell({ onLeave }) {
   byId("principal").textContent = clean(me.principal);
   byId("version").textContent = me.version ? `Version ${clean(me.version)}` : "";
-  byId("demo").hidden = !me.demo;
+  talk.addEventListener("frame", async (event) => {
+    // Loaded when there is something to tell; what comes while the service is away is told by the page alone.
+    const notify = await import("./notify.js").catch(() => null);
+    notify?.notice(/** @type {CustomEvent} */ (event).detail);
+  });
   byId("logout").onclick = onLeave;
   byId("open-palette").onclick = () => openPalette();
   addEventListener("keydown", (event) => {
@@ -47,6 +51,12 @@ export function openShell({ onLeave }) {
   byId("loading").hidden = true;
   byId("app").hidden = false;
   show();
+}
+
+/** Until a model is connected. */
+function drawDemo() {
+  byId("demo").hidden = !(live.state.overview?.demo ?? me.demo);
+  byId("connect").hidden = !may("admin");
 }
 
 /** Opens the view that the address names. */
@@ -137,11 +147,13 @@ function drawFrame() {
     ),
   );
   drawConnection();
+  drawDemo();
   const entry = PLACES.find((one) => one.view === current) ?? PLACES[0];
   const open = (live.state.overview?.approvals_open ?? 0) + (live.state.overview?.questions_open ?? 0);
   const total = open + talk.unread();
   const title = current === "chat" ? talk.title() : current === "team" ? (here().rest[0] ?? entry.title) : entry.title;
   drawMark(open);
+  drawBadge(total);
   document.title = `${total ? `(${total}) ` : ""}${title ? `${title} · ` : ""}Hivewright`;
   byId("app").dataset.view = entry.view;
 }
@@ -151,6 +163,16 @@ function drawMark(waiting) {
   const file = waiting ? WAITING : ICON;
   const mark = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
   if (mark.getAttribute("href") !== file) mark.setAttribute("href", file);
+}
+
+let badged = 0;
+
+/** On the icon of an installed page. @param {number} total */
+function drawBadge(total) {
+  if (total === badged || !("setAppBadge" in navigator)) return;
+  badged = total;
+  // Refused where it is not installed.
+  (total ? navigator.setAppBadge(total) : navigator.clearAppBadge()).catch(() => {});
 }
 
 function drawConnection() {

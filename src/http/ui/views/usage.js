@@ -78,7 +78,8 @@ class Usage extends View {
       make(
         "div",
         { class: "figures" },
-        figure("Cost", money(total("usd"))),
+        // Requests without a price are not known to be free.
+        figure("Cost", total("usd") ? money(total("usd")) : "unknown"),
         figure("Requests", count(total("requests"))),
         figure("Tokens in", short(input)),
         figure("Tokens out", short(total("output"))),
@@ -146,7 +147,7 @@ class Usage extends View {
             { name: "Spent today", number: true, cell: (row) => money(row.spent?.usd) },
             { name: "Per day", number: true, cell: (row) => money(row.caps?.usd_per_day) },
             {
-              name: "Left",
+              name: "Used",
               cell: (row) =>
                 row.caps?.usd_per_day
                   ? make("meter", {

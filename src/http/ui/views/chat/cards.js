@@ -3,7 +3,7 @@
 
 import { clean, icon, make } from "../../core/dom.js";
 import { duration, pretty } from "../../core/format.js";
-import { show } from "../../parts/markdown.js";
+import { show, showFinished } from "../../parts/markdown.js";
 import { showFiles } from "./files.js";
 
 /** @param {any} block */
@@ -23,8 +23,11 @@ export function makeBlock(block) {
   return {
     kind: block.kind,
     element,
-    update: (/** @type {any} */ { text }) =>
-      block.kind === "note" ? (element.textContent = clean(text)) : show(element, text),
+    update: (/** @type {any} */ { text, over }) => {
+      if (block.kind === "note") element.textContent = clean(text);
+      else if (over) showFinished(element, text);
+      else show(element, text);
+    },
   };
 }
 

@@ -1,19 +1,19 @@
 // @ts-check
 // The chat: topics, the chosen conversation, the composer.
 
-import { may, patch, part } from "../../core/api.js";
-import { byId, clean, download } from "../../core/dom.js";
-import { amend, here, write } from "../../core/place.js";
+import { may } from "../../core/api.js";
+import { byId, clean } from "../../core/dom.js";
+import { amend, go, here, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
-import { act, toast } from "../../parts/toast.js";
-import { ask, confirm } from "../../parts/dialog.js";
-import { input } from "../../parts/fields.js";
+import { live } from "../../live/live.js";
+import { toast } from "../../parts/toast.js";
 import { empty, failure, loading } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
 import { UNDECIDED } from "./conversation.js";
 import { Attachments } from "./files.js";
 import { layout } from "./layout.js";
 import { hasEnded } from "./said.js";
+import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBigWords } from "./size.js";
 import { talk } from "./talk.js";
 import { showTopics, stateWord } from "./topics.js";
@@ -29,6 +29,14 @@ const CROWDED = "This conversation is open in 16 places already. Close one of th
 const narrow = matchMedia("(max-width: 900px)");
 const touch = matchMedia("(pointer: coarse)");
 
+/** `@team words` are for that team, if there is one; else all of it is words. @param {string} text */
+function addressee(text) {
+  const [, name, words] = /^@([\w-]+)\s+(.+)$/s.exec(text) ?? [];
+  const isIn = (/** @type {any} */ node) => node?.name === name || (node?.teams ?? []).some(isIn);
+  const known = name && name !== "main" && may("operate") && isIn(live.state.org);
+  return known ? { team: name, text: words } : { team: null, text };
+}
+
 export class Chat extends View {
   chosen = UNDECIDED;
   /** The newest line stays in sight. */
@@ -36,6 +44,8 @@ export class Chat extends View {
   /** The connection as it was drawn last. @type {string | null} */ drawn = null;
   /** @type {any} */ scroller = null;
   /** @type {any} */ composer = null;
+  /** @type {import("./menu.js").Menu | undefined} */ menu;
+  /** @type {Promise<import("./menu.js").Menu> | undefined} */ opening;
   turns = /** @type {Turns} */ (/** @type {any} */ (null));
   attachments = /** @type {Attachments} */ (/** @type {any} */ (null));
   announcer = new Announcer(talk.conversation, byId("live"));
@@ -48,6 +58,8 @@ export class Chat extends View {
       onContinue: () => this.goOn(),
       onEdit: (turn) => this.edit(turn),
       onDiscard: (turn) => talk.discard(turn),
+      onTakeBack: (turn) => this.takeBack(turn),
+      onQuote: (text) => this.quote(text),
     });
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
@@ -65,6 +77,8 @@ export class Chat extends View {
       talk.viewed = null;
     });
     this.fromAddress();
+    // On a phone that would open the keyboard.
+    if (!touch.matches && document.activeElement === document.body) this.composer.focus({ preventScroll: true });
   }
 
   build() {
@@ -186,6 +200,7 @@ export class Chat extends View {
 
   /** @param {KeyboardEvent} event */
   enter(event) {
+    if (this.menu?.keyed(event)) return;
     if (event.key !== "Enter" || event.isComposing) return;
     // On a touch keyboard Enter is the only way to a new line.
     const sends = event.ctrlKey || event.metaKey || (!event.shiftKey && !event.altKey && !touch.matches);
@@ -198,6 +213,36 @@ export class Chat extends View {
     talk.conversation.draft(this.chosen, this.composer.value);
     this.sized();
     this.showActions();
+    if (this.menu || /^[/@]/.test(this.composer.value)) this.offer();
+  }
+
+  /** Commands and teams, loaded when the first is typed. */
+  async offer() {
+    this.opening ??= import("./menu.js").then(
+      ({ Menu }) =>
+        new Menu(this.composer, byId("offers"), {
+          onCommand: (text) => this.write(text),
+          onTeam: (team) => {
+            // What was typed here was its name.
+            talk.conversation.draft(this.chosen, "");
+            this.choose(keyOfTeam(team));
+          },
+        }),
+    );
+    try {
+      this.menu = await this.opening;
+      this.menu.typed();
+    } catch {
+      // The service is away; the next letter asks again.
+      this.opening = undefined;
+    }
+  }
+
+  /** Puts words into the composer, in place of what is there. @param {string} text */
+  write(text) {
+    this.composer.value = text;
+    this.typed();
+    this.composer.focus();
   }
 
   // ---- files
@@ -244,10 +289,13 @@ export class Chat extends View {
     if (!this.isReady() || !this.mayWrite() || this.excess()) return;
     const files = this.attachments.take();
     // The service says the same of files that come without words.
-    const text = this.composer.value.trim() || files.map((file) => file.name).join(", ");
+    const typed = this.composer.value.trim() || files.map((file) => file.name).join(", ");
+    const { team, text } = addressee(typed);
+    this.menu?.close();
     this.composer.value = "";
     talk.conversation.draft(this.chosen, "");
     this.sized();
+    if (team) this.choose(keyOfTeam(team));
     talk.say(text, this.chosen, files);
     this.toEnd(true);
     this.redraw();
@@ -262,13 +310,27 @@ export class Chat extends View {
     return bytes > MOST_BYTES ? tooBigWords(bytes) : "";
   }
 
-  /** Puts the words of a message that was refused back where they can be changed. @param {any} turn */
+  /** Puts the words of a message where they can be changed. One that was taken in stays where it is. @param {any} turn */
   edit(turn) {
+    if (turn.refused) talk.discard(turn);
+    this.writeBefore(turn.text);
+  }
+
+  /** Puts words before what is typed. @param {string} text */
+  writeBefore(text) {
     const typed = this.composer.value.trim();
-    talk.discard(turn);
-    this.composer.value = typed ? `${turn.text}\n\n${typed}` : turn.text;
-    this.typed();
-    this.composer.focus();
+    this.write(typed ? `${text}\n\n${typed}` : text);
+  }
+
+  /** @param {any} turn */
+  async takeBack(turn) {
+    if (await talk.takeBack(turn)) this.writeBefore(turn.text);
+  }
+
+  /** @param {string} text */
+  quote(text) {
+    const lines = clean(text).trim().split("\n");
+    this.writeBefore(`${lines.map((line) => `> ${line}`).join("\n")}\n\n`);
   }
 
   /** @param {any} turn */
@@ -288,54 +350,34 @@ export class Chat extends View {
     this.redraw();
   }
 
-  /** @param {HTMLButtonElement} button */
-  async closeTopic(button) {
-    const topic = this.topic();
-    const closed = () => patch(`/topics/${part(topic.id)}`, { state: "done" });
-    if (talk.conversation.running(this.chosen)) {
-      await confirm({
-        title: "Close this topic?",
-        lost: "A turn is running in it. It goes on, but no further message can be written here.",
-        action: "Close topic",
-        submit: closed,
-      });
-    } else await act(button, closed, "The topic is closed.");
+  /** Does something to the chosen topic, by what is loaded when it is first needed. @param {(acts: typeof import("./acts.js"), topic: any) => Promise<any>} act */
+  async toTopic(act) {
+    try {
+      await act(await import("./acts.js"), this.topic());
+    } catch {
+      toast("That could not be loaded; try again.", { bad: true });
+    }
     talk.link.askTopics();
   }
 
-  async rename() {
-    const topic = this.topic();
-    await ask({
-      title: "Rename this topic",
-      body: input("Name", "name", { value: topic.name, required: true, maxlength: 60 }),
-      action: "Rename",
-      submit: ({ name }) => patch(`/topics/${part(topic.id)}`, { name }),
-    });
-    talk.link.askTopics();
+  /** @param {HTMLButtonElement} button */
+  closeTopic(button) {
+    return this.toTopic((acts, topic) => acts.close(topic, Boolean(talk.conversation.running(this.chosen)), button));
+  }
+
+  /** @param {HTMLButtonElement} button */
+  reopenTopic(button) {
+    return this.toTopic((acts, topic) => acts.reopen(topic, button));
+  }
+
+  rename() {
+    return this.toTopic((acts, topic) => acts.rename(topic));
   }
 
   /** All of the topic, as text. */
   async export() {
     await talk.loadAll(this.chosen);
-    const lines = this.items().map((item) =>
-      item.kind === "turn"
-        ? [
-            item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "",
-            ...item.blocks.map((/** @type {any} */ block) =>
-              block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text,
-            ),
-          ]
-            .filter(Boolean)
-            .join("\n\n")
-        : `> ${item.team}: ${item.content}`,
-    );
-    if (!lines.length) return toast("There is nothing to download yet.");
-    const name = clean(this.topic()?.name ?? "topic");
-    download(
-      `${name.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md`,
-      `# ${name}\n\n${lines.join("\n\n")}\n`,
-      "text/markdown",
-    );
+    return this.toTopic(async (acts, topic) => acts.save(topic?.name ?? "topic", this.items()));
   }
 
   // ---- drawing
@@ -367,15 +409,21 @@ export class Chat extends View {
     this.showAround();
     byId("empty").hidden = items.length > 0 || this.chosen !== UNDECIDED;
     const choosing = conversation.turns(this.chosen).some((/** @type {any} */ turn) => !hasEnded(turn));
-    byId("topic-name").textContent = topic ? clean(topic.name) : choosing ? "Choosing a topic…" : "New topic";
+    const team = teamOfKey(this.chosen);
+    const name = topic ? clean(topic.name) : choosing ? "Choosing a topic…" : "New topic";
+    byId("topic-name").textContent = team ? clean(this.chosen) : name;
     const tag = byId("topic-state");
     tag.hidden = !topic || topic.state === "active";
     tag.textContent = topic ? stateWord(topic) : "";
     byId("export").hidden = items.length === 0;
-    const fixed = !topic || this.isOver() || !may("operate");
+    const fixed = !topic || team || this.isOver() || !may("operate");
+    byId("reopen-topic").hidden = !this.isOver() || !may("operate");
     byId("close-topic").hidden = fixed;
     byId("rename").hidden = fixed;
-    showTopics(byId("topics"), conversation, this.chosen, (/** @type {string} */ key) => this.choose(key));
+    showTopics(byId("topics"), conversation, this.chosen, (/** @type {string} */ key) =>
+      // A step that one can go back from.
+      key === this.chosen ? this.drawer(false) : go("chat", [key]),
+    );
     byId("unread-elsewhere").hidden = talk.unread() === 0;
     this.showActions();
     if (this.pinned) this.toEnd(false);
@@ -387,8 +435,13 @@ export class Chat extends View {
     const refusal = talk.refusals.get(this.chosen);
     const fetching = talk.fetching.has(this.chosen);
     byId("earlier").hidden = !log?.next || fetching;
+    const team = teamOfKey(this.chosen);
+    const first = team && log?.whole && log.items.length === 0;
     byId("around").replaceChildren(
       ...(refusal ? [failure(refusal, () => talk.load(this.chosen))] : fetching && !log?.whole ? [loading()] : []),
+      ...(first
+        ? [empty("org", `Talk to ${clean(team)}`, "It answers here. Each message stands for itself: say all it needs.")]
+        : []),
     );
   }
 
@@ -417,7 +470,8 @@ export class Chat extends View {
     unblock.hidden = !way;
     unblock.textContent = way?.[0] ?? "";
     unblock.onclick = way?.[1] ?? null;
-    this.composer.placeholder = running ? "Next message" : "Write a message";
+    const team = teamOfKey(this.chosen);
+    this.composer.placeholder = team ? `Message ${clean(team)}` : running ? "Next message" : "Write a message";
   }
 
   resized() {

@@ -7,7 +7,7 @@
 import { take } from "./frames.js";
 import { hasEnded, inOrder, makeTurn } from "./said.js";
 import * as shelf from "./shelf.js";
-import { UNDECIDED } from "./shelf.js";
+import { teamOfKey, UNDECIDED } from "./shelf.js";
 import { itemOf } from "./stored.js";
 
 export { UNDECIDED };
@@ -102,7 +102,7 @@ export class Conversation {
     for (const turn of unsent) {
       // What another channel may have accepted is not sent again unasked: it could run twice.
       if (moved && turn.attempted) turn.status = "unconfirmed";
-      else if (moved) turn.addressed = null;
+      else if (moved && !teamOfKey(turn.addressed)) turn.addressed = null;
       this.log(turn.addressed ?? UNDECIDED).items.push(turn);
       turn.revision += 1;
     }
@@ -213,7 +213,7 @@ export class Conversation {
       .filter(([key, log]) => key !== UNDECIDED && !known.has(key) && log.items.length > 0)
       .map(([id, log]) => ({
         id,
-        name: log.name ?? "Topic",
+        name: teamOfKey(id) ? id : (log.name ?? "Topic"),
         state: "active",
         last_activity: log.latest,
         queued: 0,
@@ -251,7 +251,7 @@ export class Conversation {
     const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
     if (underway) return underway.fresh;
     const words = content
-      .replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#]/gu, " ")
+      .replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#*`]/gu, " ")
       .split(" ")
       .filter(Boolean)
       .slice(0, 6)
@@ -316,18 +316,23 @@ export class Conversation {
    * @param {any} turn @param {{message_id: string, task_id?: string, topic_id?: string}} taken
    */
   adopt(turn, { message_id, task_id, topic_id }) {
-    const [key, name] = [topic_id ?? UNDECIDED, turn.fresh];
+    const [addressed, name] = [topic_id ?? turn.addressed, turn.fresh];
+    const key = addressed ?? UNDECIDED;
     this.remove(turn);
     let known = this.find({ message_id })?.turn;
-    if (known) Object.assign(known, { text: turn.text, files: turn.files });
-    else {
+    if (known) {
+      Object.assign(known, { text: turn.text, files: turn.files, addressed });
+      // Frames do not say which team a message was for.
+      this.remove(known);
+      this.log(key).items.push(known);
+    } else {
       const said = this.heard[message_id];
       delete this.heard[message_id];
       known = Object.assign(turn, {
         id: message_id,
         task: task_id ?? null,
         at: said?.at ?? turn.at,
-        addressed: topic_id ?? null,
+        addressed,
         fresh: null,
         status: "running",
       });

@@ -1,14 +1,16 @@
 // @ts-check
 // The work that a turn gave to other teams, as cards nested by who gave it to whom.
 
-import { list } from "../../core/api.js";
+import { list, may, part, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { duration, money, since } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { markdown } from "../../parts/markdown.js";
 import { cell, fold, pill } from "../../parts/marks.js";
+import { act } from "../../parts/toast.js";
 import { talk } from "./talk.js";
+import "./working.js";
 
 const SHOWN = 600;
 
@@ -44,6 +46,8 @@ class Delegated extends View {
   card(task) {
     const { outcome } = task;
     const said = outcome?.result || outcome?.error?.message || "";
+    const stop = (/** @type {any} */ event) =>
+      act(event.currentTarget, () => post(`/tasks/${part(task.id)}/cancel`, { cascade: true }));
     return make(
       "article",
       { class: "given" },
@@ -60,8 +64,21 @@ class Delegated extends View {
           outcome ? duration(outcome.duration_ms) : since(task.created_at),
           typeof outcome?.usage?.cost_usd === "number" ? ` · ${money(outcome.usage.cost_usd)}` : "",
         ),
+        !outcome && may("operate")
+          ? make(
+              "button",
+              {
+                type: "button",
+                class: "button small",
+                "aria-label": `Stop the work of ${clean(task.team)}`,
+                onclick: stop,
+              },
+              "Stop",
+            )
+          : null,
       ),
       make("p", { class: "given-body" }, clean(task.body)),
+      outcome ? null : make("hw-working", { data: task.id }),
       said ? fold("Result", markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
     );
   }

@@ -8,6 +8,12 @@ const VERSION = 2;
 /** The key of messages whose topic the server has not told yet. */
 export const UNDECIDED = "";
 
+/** Words to another team than the main one belong to no topic; what is said with it is under this key. @param {string} team */
+export const keyOfTeam = (team) => `@${team}`;
+
+/** The team whose key it is; null if it is a topic's. @param {string | null} key */
+export const teamOfKey = (key) => (key?.startsWith("@") ? key.slice(1) : null);
+
 /** @typedef {Pick<Storage, "getItem" | "setItem" | "removeItem">} Place */
 /** @typedef {{principal: string, channel: string | null, unsent: any[], drafts: Record<string, string>}} Kept */
 

@@ -2,15 +2,16 @@
 // The conversation of a person, for the whole life of the page: it goes on whichever view is open. Listeners hear `changed`,
 // `frame` and `moved`.
 
-import { call, list, may, me, part } from "../../core/api.js";
+import { call, list, may, me, part, post } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
 import { Pace } from "../../core/pace.js";
 import { here, write } from "../../core/place.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
-import { toast } from "../../parts/toast.js";
+import { act, toast } from "../../parts/toast.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
+import { teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 
 /** Of so many tasks. */
@@ -84,7 +85,8 @@ class Talk extends EventTarget {
     // A request fails by itself, while the socket may stay open.
     live.addEventListener("changed", () => {
       if (live.connection !== "online" || this.state !== "online") return;
-      for (const turn of this.conversation.unacknowledged()) if (turn.fresh) this.deliver(turn);
+      for (const turn of this.conversation.unacknowledged())
+        if (turn.fresh || teamOfKey(turn.addressed)) this.deliver(turn);
     });
     document.addEventListener(
       "visibilitychange",
@@ -145,7 +147,7 @@ class Talk extends EventTarget {
     fetching.add(key);
     try {
       const cursor = earlier ? this.conversation.log(key).next : undefined;
-      const page = await list(`/me/topics/${part(key)}/messages`, { limit: PAGE, cursor });
+      const page = await this.page(key, cursor);
       if (fetching !== this.fetching) return;
       this.conversation.fill(key, page, earlier);
       this.refusals.delete(key);
@@ -158,6 +160,14 @@ class Talk extends EventTarget {
       if (this.stale.has(key)) this.refreshing.soon();
       this.tell("changed");
     }
+  }
+
+  /** A part of what was said in a topic, or with a team. @param {string} key @param {string} [cursor] */
+  async page(key, cursor) {
+    const team = teamOfKey(key);
+    if (!team) return list(`/me/topics/${part(key)}/messages`, { limit: PAGE, cursor });
+    const { rows, next } = await list("/tasks", { team, type: "chat", limit: PAGE, cursor });
+    return { rows: rows.filter((row) => row.created_by === me.principal), next };
   }
 
   /** Fetches all of a topic. @param {string} key */
@@ -186,7 +196,8 @@ class Talk extends EventTarget {
     // Before that, frames would be of another channel.
     if (this.state !== "online") return;
     const until = this.conversation.seen(key);
-    if (until === null) return;
+    // What a team answered is read on this device alone.
+    if (until === null || teamOfKey(key)) return;
     this.read.set(key, until);
     this.telling.soon();
   }
@@ -230,7 +241,7 @@ class Talk extends EventTarget {
   deliver(turn) {
     const bytes = bytesOf(turn.text);
     if (bytes > MOST_BYTES) this.conversation.refuse(turn, tooBig(bytes));
-    else if (turn.fresh) this.beginTopic(turn);
+    else if (turn.fresh || teamOfKey(turn.addressed)) this.post(turn);
     else this.link.send(this.conversation.frameOf(turn));
   }
 
@@ -247,18 +258,20 @@ class Talk extends EventTarget {
     this.conversation.save();
   }
 
-  /** A frame cannot ask for a new topic, a request can; its answer comes by frames all the same. @param {any} turn */
-  async beginTopic(turn) {
+  /** A frame cannot ask for a new topic or another team, a request can; its answer comes by frames all the same. @param {any} turn */
+  async post(turn) {
     if (this.beginning.has(turn.id)) return;
     const key = turn.id;
     this.beginning.add(key);
     const files = turn.files.map((/** @type {any} */ file) => file.id);
-    const body = { content: turn.text, topic: turn.fresh, channel_id: this.conversation.channel, files };
+    const team = teamOfKey(turn.addressed);
+    const target = team ? { team } : { topic: turn.fresh };
+    const body = { content: turn.text, ...target, channel_id: this.conversation.channel, files };
     turn.attempted = true;
     try {
       const { data } = await call("POST", "/messages", { body, headers: { "Idempotency-Key": key } });
       this.conversation.adopt(turn, data);
-      if (this.stopping.has(key)) this.link.send({ type: "cancel", topic_id: data.topic_id });
+      if (this.stopping.has(key)) this.cancel(data.topic_id ?? turn.addressed, data.task_id);
     } catch (refusal) {
       const { status, code, message } = /** @type {any} */ (refusal);
       // Not reached: it is sent again under the same key when the connection is back.
@@ -272,9 +285,20 @@ class Talk extends EventTarget {
     const turn = this.conversation.running(topic);
     if (!turn || this.state !== "online") return;
     this.stopping.add(turn.id);
-    // Without a topic yet it is stopped as soon as the server names one.
-    if (topic !== UNDECIDED) this.link.send({ type: "cancel", topic_id: topic });
+    // Without a topic or a task yet it is stopped as soon as the server names one.
+    if (topic !== UNDECIDED) this.cancel(topic, turn.task);
     this.tell("changed");
+  }
+
+  /** @param {string} topic @param {string | null} task */
+  cancel(topic, task) {
+    if (!teamOfKey(topic)) this.link.send({ type: "cancel", topic_id: topic });
+    else if (task) act(null, () => post(`/tasks/${part(task)}/cancel`, {}));
+  }
+
+  /** Keeps a message that waits from being worked on. Returns whether that came in time. @param {any} turn */
+  takeBack(turn) {
+    return act(null, () => post(`/tasks/${part(turn.task)}/cancel`, { reason: "taken back" }));
   }
 
   /** @param {any} frame */

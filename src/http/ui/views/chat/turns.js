@@ -1,9 +1,10 @@
 // @ts-check
 // The conversation as elements: messages, streamed answers, notices.
 
+import { may } from "../../core/api.js";
 import { clean, copyButton, icon, make } from "../../core/dom.js";
-import { duration, moment, money } from "../../core/format.js";
-import { show } from "../../parts/markdown.js";
+import { dayWords, duration, moment, money } from "../../core/format.js";
+import { showFinished } from "../../parts/markdown.js";
 import { makeBlock } from "./cards.js";
 import { showFiles } from "./files.js";
 import { hasEnded } from "./said.js";
@@ -22,16 +23,18 @@ export const loadCards = () =>
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
-  /** @param {HTMLElement} container @param {{onRetry: (turn: any) => void, onContinue: () => void, onEdit: (turn: any) => void, onDiscard: (turn: any) => void}} acts */
+  /** @param {HTMLElement} container @param {{onRetry: (turn: any) => void, onContinue: () => void, onEdit: (turn: any) => void, onDiscard: (turn: any) => void, onTakeBack: (turn: any) => void, onQuote: (text: string) => void}} acts */
   constructor(container, acts) {
     this.container = container;
     this.acts = acts;
     this.shown = new Map();
+    /** Lines between days. @type {Map<string, HTMLElement>} */ this.days = new Map();
   }
 
   reset() {
     this.container.replaceChildren();
     this.shown.clear();
+    this.days.clear();
   }
 
   update(items) {
@@ -42,19 +45,37 @@ export class Turns {
       this.shown.delete(id);
     }
     let before = null;
+    const put = (element) => {
+      const place = before ? before.nextSibling : this.container.firstChild;
+      if (place !== element) this.container.insertBefore(element, place);
+      before = element;
+    };
+    // What was said today needs no line, unless something older stands before it.
+    let last = dayOf(Date.now());
+    const days = new Set();
     for (const item of items) {
+      const day = dayOf(item.at);
+      if (day !== last && !days.has(day)) {
+        days.add(day);
+        if (!this.days.has(day)) this.days.set(day, make("p", { class: "day" }, make("span", {}, dayWords(item.at))));
+        put(this.days.get(day));
+      }
+      last = day;
       let view = this.shown.get(item.id);
       if (!view) {
         view = item.kind === "turn" ? new TurnView(item, this.acts) : new NoticeView(item);
         this.shown.set(item.id, view);
       }
-      const place = before ? before.nextSibling : this.container.firstChild;
-      if (place !== view.element) this.container.insertBefore(view.element, place);
-      before = view.element;
+      put(view.element);
       if (view.revision !== item.revision) {
         view.revision = item.revision;
         view.update?.(item);
       }
+    }
+    for (const [day, element] of this.days) {
+      if (days.has(day)) continue;
+      element.remove();
+      this.days.delete(day);
     }
   }
 
@@ -65,6 +86,9 @@ export class Turns {
     }
   }
 }
+
+/** @param {number} at */
+const dayOf = (at) => new Date(at).toDateString();
 
 class NoticeView {
   /** @param {any} notice */
@@ -84,7 +108,7 @@ class NoticeView {
       return;
     }
     const body = make("div", { class: "markdown" });
-    show(body, notice.content);
+    showFinished(body, notice.content);
     const files = make("div", { class: "files" });
     showFiles(files, notice.files);
     this.element = make(
@@ -129,12 +153,24 @@ class TurnView {
     this.element.setAttribute("aria-busy", String(!hasEnded(turn)));
     if (turn.status === "sending")
       this.mark?.replaceChildren("Sending… ", this.link(turn, "Discard", this.acts.onDiscard));
-    else this.mark?.replaceChildren(turn.status === "unconfirmed" ? "Not confirmed" : moment(turn.at));
+    else if (turn.status === "unconfirmed") this.mark?.replaceChildren("Not confirmed");
+    else this.mark?.replaceChildren(...this.marks(turn));
     if (this.files) showFiles(this.files, turn.files);
-    this.updateBlocks(shownBlocks(turn));
+    const over = hasEnded(turn);
+    this.updateBlocks(shownBlocks(turn).map((block) => ({ ...block, over })));
     this.showDelegated(turn);
     this.foot.replaceChildren(...this.footOf(turn));
     this.tick(turn);
+  }
+
+  /** What stands below a message that was taken in. @param {any} turn */
+  marks(turn) {
+    const takesBack = turn.status === "queued" && turn.task && may("operate");
+    return [
+      takesBack ? this.link(turn, "Take back", this.acts.onTakeBack) : "",
+      hasEnded(turn) && !turn.refused ? this.link(turn, "Edit", this.acts.onEdit) : "",
+      moment(turn.at),
+    ];
   }
 
   updateBlocks(blocks) {
@@ -208,7 +244,7 @@ class TurnView {
     const parts = [];
     if (turn.status === "failed") {
       const words = make("div", { class: "markdown" });
-      show(words, turn.error.text);
+      showFinished(words, turn.error.text);
       const below = make(
         "div",
         {},
@@ -236,10 +272,21 @@ class TurnView {
     const words = usageWords(turn);
     if (words) parts.push(make("span", { class: "usage" }, words));
     const texts = turn.blocks.filter((block) => block.kind === "text");
-    if (texts.length) parts.push(copyButton("Copy", () => texts.map((block) => block.text).join("\n\n")));
+    const whole = () => texts.map((block) => block.text).join("\n\n");
+    if (texts.length)
+      parts.push(
+        copyButton("Copy", whole),
+        footButton("Quote", "chat", () => this.acts.onQuote(whole())),
+      );
+    if (turn.text && turn.status !== "failed")
+      parts.push(footButton("Ask again", "again", () => this.acts.onRetry(turn)));
     return parts;
   }
 }
+
+/** @param {string} word @param {string} picture @param {() => void} onclick */
+const footButton = (word, picture, onclick) =>
+  make("button", { type: "button", class: "copy", onclick }, icon(picture), word);
 
 function usageWords(turn) {
   const words = [];

@@ -7,6 +7,11 @@ import { hue } from "../../parts/marks.js";
 import { layout } from "./layout.js";
 
 const R = 34;
+/** In a drawing that lies. */
+const SMALL = 17;
+const LONGEST_NAME = 22;
+/** The width of a letter of a name, more or less. */
+const LETTER = 9;
 /** What stands below a cell ends here. */
 const FOOT = 46;
 /** The corners of a cell. @param {number} r */
@@ -31,17 +36,17 @@ export function activity(node) {
 
 /**
  * @param {any} root
- * @param {{folded: Set<string>, found: string, view: {x: number, y: number, zoom: number}, onOpen: (name: string) => void, onFold: (name: string) => void, onMove: () => void}} options
+ * @param {{folded: Set<string>, found: string, chosen: string, room: number, view: {x: number, y: number, zoom: number}, onOpen: (name: string) => void, onFold: (name: string) => void, onMove: () => void}} options
  */
-export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
-  const { placed, edges, width, height } = layout(root, folded);
-  // Few teams are not drawn larger than many.
-  const [w, h] = [Math.max(width, 860), Math.max(height, 400)];
-  const shift = (w - width) / 2;
+export function graph(root, { folded, found, chosen, room, view, onOpen, onFold, onMove }) {
+  const { placed, edges, width, height, lying } = layout(root, folded);
+  // Few teams are not drawn larger than many; a drawing that lies is as large as text.
+  const [w, h] = lying ? [Math.max(width, room), height] : [Math.max(width, 860), Math.max(height, 400)];
+  const shift = lying ? 0 : (w - width) / 2;
   const svg = draw(
     "svg",
     {
-      class: "comb",
+      class: lying ? "comb lying" : "comb",
       viewBox: `${view.x} ${view.y} ${w / view.zoom} ${h / view.zoom}`,
       role: "group",
       "aria-label": "Organisation, drawn. The list has the same.",
@@ -53,12 +58,21 @@ export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
       return draw("path", {
         class: "edge",
         "data-busy": to.node.running > 0,
-        d: `M${from.x + shift} ${from.y + R + FOOT} C${from.x + shift} ${middle + 38}, ${to.x + shift} ${middle + 2}, ${to.x + shift} ${to.y - R - 6}`,
+        d: lying
+          ? beside(from, to)
+          : `M${from.x + shift} ${from.y + R + FOOT} C${from.x + shift} ${middle + 38}, ${to.x + shift} ${middle + 2}, ${to.x + shift} ${to.y - R - 6}`,
       });
     }),
-    placed.map((at) => cell(at, shift, found, onOpen, onFold)),
+    placed.map((at) => cell(at, { shift, found, chosen, lying }, onOpen, onFold)),
   );
   return svg;
+
+  /** A line from behind a name to a cell. @param {import("./layout.js").Placed} from @param {import("./layout.js").Placed} to */
+  function beside(from, to) {
+    const start = from.x + SMALL + 34 + Math.min(LONGEST_NAME, from.node.name.length) * LETTER;
+    const end = to.x - SMALL - 5;
+    return `M${start} ${from.y} C${end - 22} ${from.y}, ${end - 42} ${to.y}, ${end} ${to.y}`;
+  }
 
   /** @param {PointerEvent} event */
   function drag(event) {
@@ -79,10 +93,10 @@ export function graph(root, { folded, found, view, onOpen, onFold, onMove }) {
 }
 
 /**
- * @param {import("./layout.js").Placed} at @param {number} shift @param {string} found
+ * @param {import("./layout.js").Placed} at @param {{shift: number, found: string, chosen: string, lying: boolean}} how
  * @param {(name: string) => void} onOpen @param {(name: string) => void} onFold
  */
-function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
+function cell({ node, x, y, folded }, { shift, found, chosen, lying }, onOpen, onFold) {
   const name = clean(node.name);
   const words = activity(node);
   const cap = node.budget?.usd_per_day;
@@ -101,6 +115,9 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
     },
   });
   const trouble = node.fault || node.last_error?.message;
+  const r = lying ? SMALL : R;
+  const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+  const nameEnd = SMALL + 9 + short.length * LETTER;
   return draw(
     "g",
     {
@@ -115,19 +132,29 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
       "g",
       {
         class: "node-cell",
-        role: "link",
+        role: "button",
+        "aria-pressed": String(chosen === node.name),
         tabindex: "0",
         "aria-label": `${name}: ${words}${spent ? `, ${spent} today` : ""}${trouble ? `, ${clean(trouble)}` : ""}`,
         "data-hue": hue(node.name),
         ...press(() => onOpen(node.name)),
       },
-      node.running ? draw("polygon", { class: "glow", points: corners(R + 7) }) : null,
-      draw("polygon", { class: "wall", points: corners(R) }),
-      draw("text", { class: "letters", y: 6 }, name.slice(0, 2)),
-      node.fault || node.state === "degraded" ? draw("text", { class: "warning", x: R - 8, y: -R + 16 }, "!") : null,
-      draw("text", { class: "name", y: R + 20 }, name.length > 20 ? `${name.slice(0, 19)}…` : name),
-      draw("text", { class: "doing", y: R + 37 }, words),
-      spent ? draw("text", { class: "doing", y: R + 53 }, `${spent} today`) : null,
+      node.running ? draw("polygon", { class: "glow", points: corners(r + (lying ? 4 : 7)) }) : null,
+      draw("polygon", { class: "wall", points: corners(r) }),
+      draw("text", { class: "letters", y: lying ? 4 : 6 }, name.slice(0, 2)),
+      trouble || node.state === "degraded"
+        ? draw("text", { class: "warning", x: r - (lying ? 2 : 8), y: lying ? -6 : -R + 16 }, "!")
+        : null,
+      lying
+        ? [
+            draw("text", { class: "name", x: SMALL + 9, y: -1 }, short),
+            draw("text", { class: "doing", x: SMALL + 9, y: 14 }, [words, spent].filter(Boolean).join(" · ")),
+          ]
+        : [
+            draw("text", { class: "name", y: R + 20 }, short),
+            draw("text", { class: "doing", y: R + 37 }, words),
+            spent ? draw("text", { class: "doing", y: R + 53 }, `${spent} today`) : null,
+          ],
     ),
     node.teams?.length
       ? draw(
@@ -136,7 +163,7 @@ function cell({ node, x, y, folded }, shift, found, onOpen, onFold) {
             class: "fold-node",
             role: "button",
             tabindex: "0",
-            transform: `translate(${R} ${R - 12})`,
+            transform: lying ? `translate(${nameEnd + 14} -6)` : `translate(${R} ${R - 12})`,
             "aria-label": folded ? `Show the ${several(folded, "team")} below ${name}` : `Hide the teams below ${name}`,
             "aria-expanded": String(!folded),
             ...press(() => onFold(node.name)),
@@ -152,5 +179,5 @@ export const legend = () =>
   make(
     "p",
     { class: "muted legend" },
-    "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Drag to move.",
+    "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Press one to see more.",
   );

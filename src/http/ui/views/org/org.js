@@ -4,7 +4,7 @@
 import { get, may, part, post, remove } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
 import { money, several } from "../../core/format.js";
-import { go, write } from "../../core/place.js";
+import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { area, input, search, segments, select, split } from "../../parts/fields.js";
@@ -13,6 +13,7 @@ import { empty } from "../../parts/states.js";
 import { act, toast } from "../../parts/toast.js";
 import { activity, graph, legend } from "./graph.js";
 import { flat, size } from "./layout.js";
+import { panel } from "./panel.js";
 
 const narrow = matchMedia("(max-width: 760px)");
 
@@ -21,6 +22,11 @@ class Organisation extends View {
     /** @type {Set<string>} */ this.folded = new Set();
     this.seen = { x: 0, y: 0, zoom: 1 };
     this.tree = this.source((signal) => get("/org", {}, signal), ["team.changed", "task.changed"]);
+    // A turn that begins or ends is seen beside the drawing.
+    this.on(
+      ["turn"],
+      ({ detail }) => this.place.query.team === detail.team && detail.kind !== "stream" && this.update(),
+    );
     narrow.addEventListener("change", () => this.update(), { signal: this.lifetime.signal });
     this.wish();
   }
@@ -69,7 +75,7 @@ class Organisation extends View {
               shown,
               (as) => this.filter({ as: as === "graph" ? "" : as }),
             ),
-        search("Find a team", query.q ?? "", (q) => this.filter({ q })),
+        search("Find a team", query.q ?? "", (q) => this.find(q)),
         shown === "graph"
           ? make(
               "div",
@@ -101,20 +107,32 @@ class Organisation extends View {
   /** @param {any} root */
   drawn(root) {
     const found = (this.place.query.q ?? "").toLowerCase();
-    return make(
+    const chosen = flat(root).find(({ node }) => node.name === this.place.query.team)?.node;
+    const drawing = make(
       "div",
       { class: "comb-frame" },
       graph(root, {
         folded: this.folded ?? new Set(),
         found,
+        chosen: chosen?.name ?? "",
+        room: Math.max(600, this.clientWidth - (chosen ? 340 : 0)),
         view: this.seen ?? { x: 0, y: 0, zoom: 1 },
-        onOpen: (name) => go("team", [name]),
+        onOpen: (name) => this.filter({ team: name === chosen?.name ? "" : name }),
         onFold: (name) => {
           if (!this.folded?.delete(name)) this.folded?.add(name);
           this.update();
         },
         onMove: () => this.update(),
       }),
+    );
+    return make("div", { class: "comb-row" }, drawing, chosen ? panel(chosen, () => this.filter({ team: "" })) : null);
+  }
+
+  /** Brings what was found into sight. @param {string} q */
+  find(q) {
+    this.filter({ q });
+    queueMicrotask(() =>
+      this.querySelector(".comb.lying .node:not([data-dim])")?.scrollIntoView({ block: "center", inline: "nearest" }),
     );
   }
 

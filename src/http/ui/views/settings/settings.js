@@ -8,11 +8,14 @@ import { tabs } from "../../parts/tabs.js";
 import "./access.js";
 import "./audit.js";
 import "./config.js";
+import "./models.js";
+import "./plugins.js";
 import "./service.js";
 import "./trust.js";
 
 const TABS = [
   ["service", "Service"],
+  ["models", "Models"],
   ["config", "Settings"],
   ["doctor", "Doctor"],
   ["tokens", "Tokens"],
@@ -20,6 +23,7 @@ const TABS = [
   ["trust", "Trust"],
   ["identities", "Identities"],
   ["policy", "Policy"],
+  ["plugins", "Plugins"],
   ["audit", "Audit"],
   ["backups", "Backups"],
 ];

@@ -13,6 +13,7 @@ import { markdown } from "../../parts/markdown.js";
 import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/marks.js";
 import { moment } from "../../parts/moment.js";
 import { act } from "../../parts/toast.js";
+import "../chat/working.js";
 import { cost } from "./tasks.js";
 
 const OPEN = ["accepted", "running", "waiting"];
@@ -128,7 +129,9 @@ class TaskPage extends View {
                 "section",
                 { class: "panel" },
                 make("h2", {}, "Result"),
-                make("p", { class: "muted" }, "Not there yet."),
+                live.state.running.has(task.id)
+                  ? make("hw-working", { data: task.id })
+                  : make("p", { class: "muted" }, "Not there yet."),
               )
             : null,
           make(
@@ -200,7 +203,9 @@ class TaskPage extends View {
       rows
         .filter((task) => (known.has(task.lineage?.parent) ? task.lineage.parent : null) === id)
         .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
-    const total = rows.reduce((sum, task) => sum + (cost(task) ?? 0), 0);
+    // Without a price nothing is known to be free.
+    const prices = rows.map(cost).filter((price) => price !== null);
+    const total = prices.reduce((sum, price) => sum + price, 0);
     const node = (/** @type {any} */ task) =>
       make(
         "li",
@@ -228,7 +233,13 @@ class TaskPage extends View {
       tasks.length ? make("ol", { class: "chain" }, tasks.map(node)) : null;
     return [
       rows.length ? nodes(below(null)) : make("p", { class: "muted" }, "Nothing else is known of ", code(root), "."),
-      rows.length > 1 ? make("p", { class: "muted chain-sum" }, `${rows.length} tasks, ${money(total)} in all`) : null,
+      rows.length > 1
+        ? make(
+            "p",
+            { class: "muted chain-sum" },
+            `${rows.length} tasks${prices.length ? `, ${money(total)} in all` : ""}`,
+          )
+        : null,
     ];
   }
 

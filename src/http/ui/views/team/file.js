@@ -1,13 +1,10 @@
 // @ts-check
-// The file of a team: shown, and changed in two steps: write, then see what changes before it counts.
+// The file of a team.
 
-import { may, part, put } from "../../core/api.js";
+import { may, part } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { ask } from "../../parts/dialog.js";
-import { between } from "../../parts/diff.js";
-import { editor } from "../../parts/editor.js";
+import { editFile } from "../../parts/file.js";
 import { button } from "../../parts/marks.js";
-import { toast } from "../../parts/toast.js";
 
 /** @param {string} team @param {any} config @param {(saved: any) => void} onSaved */
 export const file = (team, config, onSaved) => [
@@ -32,47 +29,17 @@ export const file = (team, config, onSaved) => [
     ? make(
         "div",
         { class: "choices" },
-        button("Edit…", "edit", () => edit(team, config, onSaved)),
+        button("Edit…", "edit", () =>
+          editFile(
+            {
+              title: `File of ${team}`,
+              path: `/teams/${part(team)}/config`,
+              file: config,
+              done: "Saved; it counts from the next turn on.",
+            },
+            onSaved,
+          ),
+        ),
       )
     : null,
 ];
-
-/** @param {string} team @param {any} config @param {(saved: any) => void} onSaved */
-async function edit(team, config, onSaved) {
-  /** @type {any} */ let content = config.content;
-  /** @type {any[]} */ let problems = config.problems ?? [];
-  for (;;) {
-    content = await ask({
-      title: `File of ${team}`,
-      body: editor("YAML", "content", { value: content, problems }).element,
-      action: "Look at the changes",
-      wide: true,
-      submit: async (values) => values.content,
-    });
-    if (typeof content !== "string" || content === config.content) return;
-    problems = [];
-    const done = await ask({
-      title: "Save these changes?",
-      body: between(config.content, content),
-      action: "Save",
-      leave: "Back to the text",
-      wide: true,
-      submit: () => save(),
-    });
-    if (done?.saved) {
-      toast("Saved; it counts from the next turn on.");
-      return onSaved(done.saved);
-    }
-  }
-
-  /** Whoever does not save, or is refused, goes back to the text; there the refused lines are marked. */
-  async function save() {
-    try {
-      return { saved: await put(`/teams/${part(team)}/config`, { content }) };
-    } catch (refusal) {
-      ({ problems } = /** @type {any} */ (refusal));
-      if (!problems?.length) throw refusal;
-      return { problems };
-    }
-  }
-}

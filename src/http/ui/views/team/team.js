@@ -11,11 +11,14 @@ import { area, input, split } from "../../parts/fields.js";
 import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../../parts/marks.js";
 import { act } from "../../parts/toast.js";
 import { createTeam, shutDown } from "../org/org.js";
+import { keyOfTeam } from "../chat/shelf.js";
 import { createTask, MAIN } from "../tasks/create.js";
 import { changes } from "./changes.js";
 import { file } from "./file.js";
+import { plugins } from "./plugins.js";
 import { servers } from "./servers.js";
 import { untrusted } from "./untrusted.js";
+import { written } from "./written.js";
 
 /** A longer list is folded away. */
 const SHOWN = 8;
@@ -31,7 +34,7 @@ class TeamPage extends View {
     this.name = name;
     const path = `/teams/${part(name)}`;
     const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
-    for (const one of [...sources, this.servers]) one?.close();
+    for (const one of [...sources, this.servers, this.plugins, this.written]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -46,6 +49,14 @@ class TeamPage extends View {
     this.servers = this.source(
       (signal) => list("/mcp", { team: name, limit: 50 }, signal),
       ["mcp.changed", "config.reloaded"],
+    );
+    this.plugins = this.source(
+      (signal) => list(`${path}/plugins`, { limit: 100 }, signal),
+      ["plugin.changed", "config.reloaded"],
+    );
+    this.written = this.source(
+      (signal) => list("/plugin-tools", { team: name, limit: 200 }, signal),
+      ["task.changed", "approval.changed"],
     );
     this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
     this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
@@ -144,6 +155,8 @@ class TeamPage extends View {
           make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
           untrusted(team.name, this.untrusted),
           servers(this.servers),
+          plugins(team.name, this.plugins),
+          written(this.written),
           listed("Rules", team.rules, "None of its own; those of the service count."),
           listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
           listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),
@@ -291,7 +304,15 @@ class TeamPage extends View {
     return [
       team.name === MAIN
         ? make("a", { class: "button primary", href: write("chat") }, icon("chat"), "Write a message")
-        : button("Give a task", "plus", () => createTask([team.name], team.name), { tone: "primary" }),
+        : [
+            make(
+              "a",
+              { class: "button primary", href: write("chat", [keyOfTeam(team.name)]) },
+              icon("chat"),
+              "Talk to it",
+            ),
+            button("Give a task", "plus", () => createTask([team.name], team.name)),
+          ],
       button(paused ? "Resume" : "Pause", paused ? "play" : "pause", (pressed) =>
         act(
           pressed,

@@ -7,6 +7,7 @@ import { ask } from "../../parts/dialog.js";
 import { area, input, select, split, tick } from "../../parts/fields.js";
 import { fold } from "../../parts/marks.js";
 import { toast } from "../../parts/toast.js";
+import { scheduleFields, zones } from "./schedule.js";
 
 /**
  * What each type asks for: label, name in the config, example, hint, and how its text is read if it is no text.
@@ -120,6 +121,11 @@ export function editTrigger(teams, trigger) {
   const first = trigger?.type ?? "schedule";
   const shown = make("output", { class: "preview", "aria-live": "polite" });
   const fields = make("div", { class: "pair" });
+  const said = scheduleFields(trigger?.config, (values) => {
+    for (const [name, value] of Object.entries(values))
+      /** @type {any} */ (fields.querySelector(`[name="config.${name}"]`)).value = value;
+    soon();
+  });
   const type = select("Type", "type", Object.keys(FIELDS), {
     value: first,
     onchange: () => (drawFields(), look()),
@@ -152,11 +158,13 @@ export function editTrigger(teams, trigger) {
           hint,
           class: "mono",
           value: shownAs(trigger?.config?.[name]),
+          list: name === "timezone" ? "zones" : null,
           oninput: soon,
         }),
       ),
     );
     sample.hidden = !["keyword", "message"].includes(chosen());
+    said.hidden = chosen() !== "schedule";
     missed.hidden = chosen() !== "schedule";
     untrusted.hidden = chosen() !== "webhook";
   }
@@ -214,7 +222,9 @@ export function editTrigger(teams, trigger) {
         rows: 3,
         placeholder: "Sum up last week and list what is open",
       }),
+      said,
       fields,
+      zones(),
       sample,
       shown,
       make(

@@ -15,16 +15,22 @@ use crate::{
     api::{
         config::{SHOW_CONFIG, Settings},
         endpoint::Empty,
+        flags::words,
     },
     settings::{
         effective::{self, Setting, SettingSource},
         load,
     },
+    text::counted,
 };
 
-/// Check and show the settings
+mod edit;
+
+/// Check, show and change the settings
 #[derive(Debug, PartialEq, Subcommand)]
-#[command(after_help = "Examples:\n  hivewright config check\n  hivewright config show server")]
+#[command(
+    after_help = "Examples:\n  hivewright config check\n  hivewright config show server\n  hivewright config edit"
+)]
 pub(super) enum Action {
     /// Read all settings files and say what is wrong in them, with file, line and field
     #[command(after_help = "Examples:\n  \
@@ -43,11 +49,21 @@ pub(super) enum Action {
         #[arg(long)]
         changed: bool,
     },
+    /// Change a settings file in your editor (VISUAL, EDITOR); it is put in place if nothing is wrong with it
+    #[command(after_help = "Examples:\n  \
+        hivewright config edit\n  \
+        EDITOR=nano hivewright config edit providers")]
+    Edit {
+        /// Which
+        #[arg(default_value = "config", value_parser = words::<edit::SettingsFile>())]
+        file: edit::SettingsFile,
+    },
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     match action {
         Action::Check => check(context),
+        Action::Edit { file } => edit::run(file, context).await,
         Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
     }
 }
@@ -126,10 +142,7 @@ fn check(context: &Context) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let many = match problems.len() {
-        1 => "1 fault".to_owned(),
-        many => format!("{many} faults"),
-    };
+    let many = counted(problems.len(), "fault");
     let message = format!("{many} in the settings; a running service keeps what it had before");
     // The document has been written; a second one would make it unreadable.
     let message = if screen.json { String::new() } else { message };

@@ -1,0 +1,82 @@
+//! Plugins of a team: which ones it has switched on, how they stand, and what it sets for them.
+
+use hivewright_actors::plugin::lifecycle::Status;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{endpoint::*, reply::*, scope::Scope::*};
+
+pub const LIST_TEAM_PLUGINS: Endpoint<Rows<TeamPluginRow>, ByName> = get(
+    "/api/v1/teams/{name}/plugins",
+    Read,
+    "Lists the plugins that a team has or could have, and how they stand.",
+)
+.sorted(&["key", "status"])
+.scrubbed();
+
+pub const SET_TEAM_PLUGIN: Endpoint<Data<TeamPluginRow>, ByTeamPlugin, Empty, TeamPluginChange> =
+    put(
+        "/api/v1/teams/{team}/plugins/{key}",
+        Operate,
+        "Switches a plugin of a team on or off, or sets what it is told.",
+    )
+    .description(
+        "What is not given stays as it is. A plain value of a secret field goes to the vault of the team, and a reference \
+         takes its place. If anything is wrong, nothing changes.",
+    )
+    .refuses(&[404, 409, 422])
+    .example(r#"{"enabled": true, "config": {"tools": {"token": "${vault:WEATHER}"}}}"#)
+    .secret()
+    .scrubbed();
+
+pub const RESTART_TEAM_PLUGIN: Endpoint<Data<TeamPluginRow>, ByTeamPlugin> = post(
+    "/api/v1/teams/{team}/plugins/{key}/restart",
+    Operate,
+    "Starts a plugin of a team anew, also one that was given up.",
+)
+.refuses(&[404, 409])
+.scrubbed();
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByTeamPlugin {
+    pub team: String,
+    pub key: String,
+}
+
+/// A plugin of a team as answers show it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TeamPlugin")]
+pub struct TeamPluginRow {
+    pub key: String,
+    pub display_name: String,
+    /// What it brings: `tools`, `channel`, `hooks`.
+    pub capabilities: Vec<String>,
+    pub enabled: bool,
+    /// Secrets are references.
+    pub config: Value,
+    pub status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<String>,
+    /// What the plugin shows of itself.
+    pub runtime_state: Map<String, Value>,
+    /// Its tools by canonical key; empty before it was first asked.
+    pub tools: Vec<String>,
+    /// Tools whose results are believed, as patterns.
+    pub trusted_output: Vec<String>,
+}
+
+/// What is to change. What is left out stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TeamPluginChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// All of its settings, as the plugin's schema has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// Tools whose results are believed, as patterns of canonical keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_output: Option<Vec<String>>,
+}

@@ -1,0 +1,196 @@
+//! What a chat knows while a line is written: commands, teams, what waits for the person.
+
+use hivewright_actors::router::commands::COMMANDS;
+
+/// Commands of the chat itself, in the form of the service's.
+const OWN: [(&str, &str); 2] = [
+    ("/team [name]", "says to whom you talk; without a name, to the main team again."),
+    ("/exit", "leaves; what was accepted goes on."),
+];
+
+/// Something that waits for the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) id: String,
+    /// What it is about, in a few words.
+    pub(super) about: String,
+    pub(super) is_question: bool,
+    /// What can be chosen, of a question.
+    pub(super) options: Vec<String>,
+    pub(super) is_secret: bool,
+}
+
+/// What completion and hints are made from.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) teams: Vec<String>,
+    /// Oldest first.
+    pub(super) waiting: Vec<Waiting>,
+    /// What stands on the line.
+    pub(super) typed: String,
+    /// What the line decides, as the hint behind it says.
+    pub(super) aim: Option<String>,
+}
+
+/// What a line does to something that waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Approve,
+    Deny(String),
+    /// With these words; none are a secret that is asked for.
+    Answer(String),
+}
+
+impl Known {
+    /// The line is being written: what to remark behind it.
+    pub(super) fn typing(&mut self, line: &str) -> Option<String> {
+        line.clone_into(&mut self.typed);
+        let aimed = self.reply(line).map(|(waiting, reply)| {
+            let does = match reply {
+                Reply::Approve => "approves",
+                Reply::Deny(_) => "denies",
+                Reply::Answer(_) => "answers",
+            };
+            (waiting.id.clone(), format!("({does} {}: {})", waiting.id, waiting.about))
+        });
+        self.aim = aimed.as_ref().map(|(id, _)| id.clone());
+        aimed.map(|(_, hint)| hint).or_else(|| {
+            let about = |(form, does): &(&str, &str)| {
+                (form.split(' ').next() == Some(line)).then(|| match form.split_once(' ') {
+                    Some((_, arguments)) => format!("{arguments}: {does}"),
+                    None => (*does).to_owned(),
+                })
+            };
+            OWN.iter().chain(COMMANDS.iter()).find_map(about)
+        })
+    }
+
+    /// What a line does to which of those that wait: the one that it names, or the only one.
+    pub(super) fn reply(&self, line: &str) -> Option<(&Waiting, Reply)> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let (is_question, rest) = match (word, rest.trim()) {
+            ("y" | "yes" | "n" | "no", rest) => (false, rest),
+            ("/approve" | "/deny", rest) => (false, rest),
+            ("/answer", rest) => (true, rest),
+            _ => return None,
+        };
+        let (first, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let mut those = self.waiting.iter().filter(|waiting| waiting.is_question == is_question);
+        let (waiting, words) = match those.clone().find(|waiting| waiting.id == first) {
+            Some(named) => (named, words.trim()),
+            None => match (those.next(), those.next()) {
+                (Some(only), None) => (only, rest),
+                _ => return None,
+            },
+        };
+        let reply = match word {
+            "y" | "yes" | "/approve" if words.is_empty() => Reply::Approve,
+            "n" | "no" | "/deny" => {
+                Reply::Deny(if words.is_empty() { "no" } else { words }.to_owned())
+            }
+            "/answer" if waiting.is_secret == words.is_empty() => Reply::Answer(words.to_owned()),
+            _ => return None,
+        };
+        Some((waiting, reply))
+    }
+
+    /// Whether a line would tell a secret that is asked for without showing it.
+    pub(super) fn tells_secret(&self, line: &str) -> bool {
+        let Some(rest) = line.strip_prefix("/answer ").map(str::trim) else { return false };
+        let (first, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match self.waiting.iter().find(|waiting| waiting.id == first) {
+            Some(named) => named.is_secret && !words.is_empty(),
+            None => !rest.is_empty() && self.waiting.iter().any(|waiting| waiting.is_secret),
+        }
+    }
+
+    /// The words that could stand at the end of a line, and where they begin.
+    pub(super) fn completions(&self, line: &str) -> (usize, Vec<String>) {
+        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let (before, word) = line.split_at(start);
+        let teams = || self.teams.iter().cloned();
+        let ids = |is_question| {
+            let those =
+                self.waiting.iter().filter(move |waiting| waiting.is_question == is_question);
+            those.map(|waiting| waiting.id.clone()).collect()
+        };
+        let all: Vec<String> = match before.trim_end() {
+            "" if word.starts_with('/') => {
+                let forms = OWN.iter().chain(COMMANDS.iter());
+                let words = forms.filter_map(|(form, _)| form.split(' ').next());
+                words.map(str::to_owned).collect()
+            }
+            "/team" => teams().collect(),
+            "/approve" | "/deny" | "y" | "n" => ids(false),
+            "/answer" => ids(true),
+            _ if word.starts_with('@') => teams().map(|team| format!("@{team}")).collect(),
+            _ => Vec::new(),
+        };
+        let fits = all.into_iter().filter(|candidate| candidate.starts_with(word));
+        (start, fits.map(|word| format!("{word} ")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(id: &str, is_question: bool) -> Waiting {
+        let (about, options) = ("bash".to_owned(), Vec::new());
+        Waiting { id: id.to_owned(), about, is_question, options, is_secret: false }
+    }
+
+    fn known(waiting: impl IntoIterator<Item = Waiting>) -> Known {
+        let teams = vec!["research".to_owned(), "main".to_owned()];
+        Known { teams, waiting: waiting.into_iter().collect(), ..Known::default() }
+    }
+
+    /// OP-78: what waits is decided with a word, which says before what it will do.
+    #[test]
+    fn the_only_thing_that_waits_needs_no_name() {
+        let mut one = known([waiting("apr-1", false), waiting("qst-1", true)]);
+        let two = known([waiting("apr-1", false), waiting("apr-2", false)]);
+        let reply = |known: &Known, line: &str| {
+            known.reply(line).map(|(waiting, reply)| (waiting.id.clone(), reply))
+        };
+        let of = |id: &str, reply| Some((id.to_owned(), reply));
+
+        assert_eq!(reply(&one, "y"), of("apr-1", Reply::Approve));
+        assert_eq!(reply(&one, "n not today"), of("apr-1", Reply::Deny("not today".into())));
+        assert_eq!(reply(&one, "/answer blue"), of("qst-1", Reply::Answer("blue".into())));
+        assert_eq!(reply(&two, "y"), None);
+        assert_eq!(reply(&two, "y apr-2"), of("apr-2", Reply::Approve));
+        assert_eq!(reply(&two, "yesterday it rained"), None);
+        assert_eq!(reply(&known([]), "y"), None);
+        // More than the word is a message, not a decision.
+        assert_eq!(reply(&one, "yes please do"), None);
+        assert_eq!(one.typing("y").as_deref(), Some("(approves apr-1: bash)"));
+        assert_eq!(one.aim.as_deref(), Some("apr-1"));
+    }
+
+    /// MV-66: a secret stands on no line, and so in no history.
+    #[test]
+    fn a_secret_is_not_taken_from_the_line() {
+        let secret = Waiting { is_secret: true, ..waiting("qst-9", true) };
+        let both = known([secret, waiting("qst-1", true)]);
+        let told = |line: &str| both.tells_secret(line);
+
+        assert!(told("/answer hunter22") && told("/answer qst-9 hunter22"));
+        assert!(!told("/answer qst-1 blue") && !told("/answer qst-9") && !told("/answer"));
+        assert_eq!(
+            both.reply("/answer qst-9").map(|(_, reply)| reply),
+            Some(Reply::Answer(String::new()))
+        );
+    }
+
+    #[test]
+    fn commands_teams_and_ids_are_completed() {
+        let known = known([waiting("apr-1", false)]);
+
+        assert_eq!(known.completions("/approva"), (0, vec!["/approvals ".to_owned()]));
+        assert_eq!(known.completions("/team re"), (6, vec!["research ".to_owned()]));
+        assert_eq!(known.completions("ask @re"), (4, vec!["@research ".to_owned()]));
+        assert_eq!(known.completions("/deny "), (6, vec!["apr-1 ".to_owned()]));
+        assert_eq!(known.completions("hello wor"), (6, vec![]));
+    }
+}

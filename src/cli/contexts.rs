@@ -1,0 +1,194 @@
+//! `hivewright context`: services that commands are for, by name.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{self, Path, PathBuf},
+};
+
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Context, answer::Answer, failure::Failure, table::columns};
+use crate::settings::{home::Home, replace::replace};
+
+/// Where they are kept, in the data dir.
+const FILE: &str = "contexts.json";
+/// The service of the home, which needs no entry.
+const LOCAL: &str = "local";
+
+/// Name services on other machines, and say which one commands are for
+#[derive(Debug, PartialEq, Subcommand)]
+#[command(after_help = "Examples:\n  \
+    hivewright context add office --url https://hive.example.org --token-file office.token\n  \
+    hivewright context use office\n  \
+    hivewright status --context local")]
+pub(super) enum Action {
+    /// Keep the service that `--url`, `--token-file` and `--cacert` lead to under a name
+    #[command(
+        after_help = "Example:\n  hivewright context add office --url https://hive.example.org --token-file office.token"
+    )]
+    Add {
+        /// The name
+        name: String,
+    },
+    /// Have commands be for this service from now on; `local` is the one of the home
+    #[command(after_help = "Examples:\n  \
+        hivewright context use office\n  \
+        hivewright context use local")]
+    Use {
+        /// The name
+        name: String,
+    },
+    /// List the services that have a name
+    #[command(after_help = "Example:\n  hivewright context list --json")]
+    List,
+    /// Forget a name
+    #[command(after_help = "Example:\n  hivewright context remove office")]
+    Remove {
+        /// The name
+        name: String,
+    },
+}
+
+/// The way to a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Way {
+    pub(super) url: String,
+    pub(super) token_file: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cacert: Option<PathBuf>,
+}
+
+/// All that have a name, and the one that commands are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Contexts {
+    current: Option<String>,
+    services: BTreeMap<String, Way>,
+}
+
+/// The way to the service of a name, or else to the one that is in use; none is that of the home.
+pub(super) fn way_to(home: &Home, name: Option<&str>) -> Result<Option<Way>, Failure> {
+    if name == Some(LOCAL) {
+        return Ok(None);
+    }
+    let mut contexts = read(home)?;
+    match name.map(str::to_owned).or(contexts.current.take()) {
+        Some(name) => contexts.services.remove(&name).map(Some).ok_or_else(|| unknown(&name)),
+        None => Ok(None),
+    }
+}
+
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
+    let home = &context.home;
+    let mut contexts = read(home)?;
+    let (what, name) = match action {
+        Action::List => return listed(&contexts).table(context.screen),
+        Action::Add { name } => {
+            contexts.services.insert(known_name(&name)?, given(context)?);
+            ("added", name)
+        }
+        Action::Use { name } => {
+            if name != LOCAL && !contexts.services.contains_key(&name) {
+                return Err(unknown(&name));
+            }
+            contexts.current = Some(name.clone()).filter(|name| name != LOCAL);
+            ("used", name)
+        }
+        Action::Remove { name } => {
+            contexts.services.remove(&name).ok_or_else(|| unknown(&name))?;
+            contexts.current = contexts.current.filter(|current| *current != name);
+            ("removed", name)
+        }
+    };
+    write(home, &contexts)
+        .map_err(|error| Failure::system(format!("`{FILE}` cannot be written"), error))?;
+    Answer::naming(what, &name).tell(context.screen, |_| format!("{what}: {name}"))
+}
+
+/// The service that the flags lead to.
+fn given(context: &Context) -> Result<Way, Failure> {
+    let (Some(url), Some(token_file)) = (&context.url, &context.token_file) else {
+        return Err(Failure::usage(
+            "say where it is with `--url`, and its token with `--token-file`",
+        ));
+    };
+    let absolute = |file: &Path| {
+        path::absolute(file)
+            .map_err(|error| Failure::system(format!("`{}` is no path", file.display()), error))
+    };
+    let cacert = context.cacert.as_deref().map(absolute).transpose()?;
+    Ok(Way { url: url.clone(), token_file: absolute(token_file)?, cacert })
+}
+
+fn known_name(name: &str) -> Result<String, Failure> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name == LOCAL || !name.chars().all(is_name) {
+        let message =
+            format!("`{name}` is no name: letters, digits, `-`, `_` and `.`, and not `{LOCAL}`");
+        return Err(Failure::usage(message));
+    }
+    Ok(name.to_owned())
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::not_found(format!(
+        "there is no context `{name}`; `hivewright context list` shows those there are"
+    ))
+}
+
+fn read(home: &Home) -> Result<Contexts, Failure> {
+    let path = home.data().join(FILE);
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Failure::system(format!("`{}` cannot be read", path.display()), error)
+    };
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|error| unreadable(&error)),
+        // Whose folder it is, commands say that need it.
+        Err(error) if is_absent(&error) => Ok(Contexts::default()),
+        Err(error) => Err(unreadable(&error)),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    )
+}
+
+fn write(home: &Home, contexts: &Contexts) -> io::Result<()> {
+    let text = serde_json::to_vec_pretty(contexts)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(home.data())?;
+    replace(&home.data().join(FILE), home.data(), text)
+}
+
+/// A service with a name, as a list shows it.
+#[derive(Debug, Serialize, Deserialize)]
+struct ContextRow {
+    name: String,
+    current: bool,
+    #[serde(flatten)]
+    way: Way,
+}
+
+columns!(ContextRow {
+    "NAME" => |row| row.name.clone(),
+    "IN USE" => |row| if row.current { "yes" } else { "no" }.to_owned(),
+    "URL" => |row| row.way.url.clone(),
+    "TOKEN" => |row| row.way.token_file.display().to_string(),
+});
+
+fn listed(contexts: &Contexts) -> Answer<Vec<ContextRow>> {
+    let row = |(name, way): (&String, &Way)| ContextRow {
+        name: name.clone(),
+        current: contexts.current.as_ref() == Some(name),
+        way: way.clone(),
+    };
+    let rows: Vec<ContextRow> = contexts.services.iter().map(row).collect();
+    Answer::new(json!({"data": rows, "total": rows.len()}))
+}

@@ -1,0 +1,152 @@
+//! Earlier conversations of the person: which one to go on with.
+
+use clap::Args;
+use hivewright_actors::{
+    frame::TopicState,
+    ids::{ChannelId, TopicId},
+};
+
+use super::{
+    Context,
+    failure::Failure,
+    service::{MOST_ROWS, Service},
+    table::{self, columns, moment},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    me::{
+        ConversationBlock, ConversationItem, ConversationMessage, LIST_OWN_CHANNELS,
+        LIST_OWN_MESSAGES, OwnChannel, OwnChannelFilter, OwnTopic,
+    },
+};
+
+/// Among so many of the last things that were said and told the last messages are looked for.
+const LOOKED_AT: usize = 20;
+
+// A doc comment here would become that of every command that has it.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub(super) struct Which {
+    /// Go on with the newest conversation, wherever it was held
+    #[arg(long = "continue", short = 'c')]
+    pub(super) newest: bool,
+    /// Go on with a topic, by its id; `hivewright topics` lists them
+    #[arg(long, value_name = "ID", conflicts_with = "newest")]
+    pub(super) topic: Option<String>,
+}
+
+/// A conversation that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Earlier {
+    pub(super) channel: ChannelId,
+    /// What the channel told up to this number is in the store.
+    pub(super) seq: u64,
+    pub(super) topic: TopicId,
+    pub(super) name: String,
+    last_activity: String,
+}
+
+columns!(Earlier {
+    "TOPIC" => |row| row.topic.to_string(),
+    "LAST" => |row| moment(&row.last_activity),
+    "NAME" => |row| row.name.clone(),
+});
+
+impl Which {
+    /// The conversation that is meant; none if a new one is to begin.
+    pub(super) async fn find(&self, context: &Context) -> Result<Option<Earlier>, Failure> {
+        let found = match &self.topic {
+            Some(id) => first(context, |earlier| earlier.topic.as_str() == id).await?,
+            None if self.newest => first(context, |_| true).await?,
+            None => return Ok(None),
+        };
+        found.map(Some).ok_or_else(|| {
+            let topics = context.command("topics list");
+            Failure::not_found(match &self.topic {
+                Some(id) => format!(
+                    "none of your conversations has an open topic `{id}`; {topics} lists them"
+                ),
+                None => "there is no conversation to go on with".to_owned(),
+            })
+        })
+    }
+}
+
+/// The newest conversation that fits. Most people mean one of the first page.
+async fn first(
+    context: &Context,
+    fits: impl Fn(&Earlier) -> bool,
+) -> Result<Option<Earlier>, Failure> {
+    let service = Service::find(context)?;
+    let mut cursor = None;
+    loop {
+        let (found, next) = page(&service, cursor).await?;
+        if let Some(found) = found.into_iter().find(|earlier| fits(earlier)) {
+            return Ok(Some(found));
+        }
+        match next {
+            None => return Ok(None),
+            next => cursor = next,
+        }
+    }
+}
+
+/// The newest conversations, each channel's together.
+pub(super) async fn newest(context: &Context) -> Result<Vec<Earlier>, Failure> {
+    let mut found = page(&Service::find(context)?, None).await?.0;
+    found.sort_by(|one, other| other.last_activity.cmp(&one.last_activity));
+    Ok(found)
+}
+
+async fn page(
+    service: &Service,
+    cursor: Option<String>,
+) -> Result<(Vec<Earlier>, Option<String>), Failure> {
+    let filter = OwnChannelFilter::default();
+    let answer = service.page(&LIST_OWN_CHANNELS, &Empty {}, &filter, MOST_ROWS, cursor).await?;
+    let next = answer.document["next_cursor"].as_str().map(str::to_owned);
+    let of_channel = |OwnChannel { id, seq, topics, .. }: OwnChannel| {
+        let open = topics.into_iter().filter(|topic| topic.state != TopicState::Done);
+        open.map(move |OwnTopic { id: topic, name, last_activity, .. }| Earlier {
+            channel: id.clone(),
+            seq,
+            topic,
+            name,
+            last_activity,
+        })
+    };
+    Ok((answer.data()?.into_iter().flat_map(of_channel).collect(), next))
+}
+
+/// Conversations to choose from, each with its number.
+pub(super) fn numbered(those: &[Earlier]) -> String {
+    let rows = those.iter().enumerate().map(|(place, earlier)| {
+        [(place + 1).to_string(), moment(&earlier.last_activity), earlier.name.clone()]
+    });
+    table::table(["", "LAST", "NAME"], rows)
+}
+
+/// The last things that were said in it, oldest first: the words of the person, and the answers.
+pub(super) async fn last_words(
+    earlier: &Earlier,
+    many: usize,
+    context: &Context,
+) -> Result<Vec<(String, String)>, Failure> {
+    let service = Service::find(context)?;
+    let path = ById { id: earlier.topic.to_string() };
+    let answer = service.page(&LIST_OWN_MESSAGES, &path, &Empty {}, LOOKED_AT, None).await?;
+    let said = answer.data()?.into_iter().filter_map(|item| match item {
+        ConversationItem::Message(message) => Some(exchange(message)),
+        ConversationItem::Notification(_) => None,
+    });
+    let mut said: Vec<_> = said.take(many).collect();
+    said.reverse();
+    Ok(said)
+}
+
+fn exchange(message: ConversationMessage) -> (String, String) {
+    let answer = message.blocks.into_iter().filter_map(|block| match block {
+        ConversationBlock::Text { text } => Some(text),
+        _ => None,
+    });
+    (message.text, answer.collect::<Vec<_>>().join("\n\n"))
+}

@@ -1,0 +1,313 @@
+//! Markdown on a terminal, row by row as the text comes in.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+const RESET: &str = "\x1b[0m";
+const BOLD: &str = "\x1b[1m";
+const FAINT: &str = "\x1b[2m";
+const ITALIC: &str = "\x1b[3m";
+const CODE: &str = "\x1b[36m";
+const BOLD_UNDERLINED: &str = "\x1b[1;4m";
+/// How a block of code begins and ends.
+const FENCE: &str = "```";
+
+/// A text that is being written. What is ready is given out in whole rows, and never changes afterwards.
+#[derive(Debug, Default)]
+pub(super) struct Markdown {
+    /// Marks become colours. Without, the text stays as it was written.
+    colour: bool,
+    /// The rest of the line that has not ended.
+    rest: String,
+    /// What the line is, once its beginning was given out.
+    block: Option<Block>,
+    in_code: bool,
+    bold: bool,
+    italic: bool,
+    literal: bool,
+}
+
+/// What a line is.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Block {
+    /// Before its first row, and before the others.
+    first: String,
+    others: String,
+    /// How all of it looks.
+    style: &'static str,
+    /// Its rows are as long as they are.
+    is_wide: bool,
+}
+
+impl Markdown {
+    pub(super) fn new(colour: bool) -> Self {
+        Self { colour, ..Self::default() }
+    }
+
+    /// Takes in the next piece. Returns the rows that are ready, for a terminal of this width.
+    pub(super) fn push(&mut self, text: &str, width: usize) -> String {
+        let mut rows = String::new();
+        for piece in text.split_inclusive('\n') {
+            match piece.strip_suffix('\n') {
+                Some(end) => {
+                    self.rest.push_str(end);
+                    rows.push_str(&self.end_line(width));
+                }
+                None => {
+                    self.rest.push_str(piece);
+                    rows.push_str(&self.full_rows(width));
+                }
+            }
+        }
+        rows
+    }
+
+    /// Ends the text. Returns what was not ready yet.
+    pub(super) fn finish(&mut self, width: usize) -> String {
+        let is_begun = self.block.is_some() || !self.rest.is_empty();
+        let rows = if is_begun { self.end_line(width) } else { String::new() };
+        *self = Self::new(self.colour);
+        rows
+    }
+
+    /// The rows of a line that goes on.
+    fn full_rows(&mut self, width: usize) -> String {
+        // What a short line is may still change with its next character.
+        if self.in_code || self.block.is_none() && self.rest.width() <= width {
+            return String::new();
+        }
+        self.rows(width)
+    }
+
+    fn end_line(&mut self, width: usize) -> String {
+        if self.block.is_none() && self.rest.trim_start().starts_with(FENCE) {
+            return self.fence();
+        }
+        let mut rows = self.rows(width);
+        let last = std::mem::take(&mut self.rest);
+        rows.push_str(&self.row(last.trim_end()));
+        (self.block, self.bold, self.italic, self.literal) = (None, false, false, false);
+        rows
+    }
+
+    /// Begins or ends a block of code. The fence itself is no part of what is shown.
+    fn fence(&mut self) -> String {
+        let line = std::mem::take(&mut self.rest);
+        self.in_code = !self.in_code;
+        if self.colour { String::new() } else { format!("{line}\n") }
+    }
+
+    /// All rows that the rest of the line fills.
+    fn rows(&mut self, width: usize) -> String {
+        let mut rows = String::new();
+        loop {
+            let block = match &self.block {
+                Some(block) => block,
+                None => {
+                    let block = self.block_of_line();
+                    self.block.insert(block)
+                }
+            };
+            let room = width.saturating_sub(block.first.width());
+            match (block.is_wide, break_of(&self.rest, room)) {
+                (false, Some(place)) => {
+                    let row: String = self.rest.drain(..place).collect();
+                    rows.push_str(&self.row(row.trim_end()));
+                }
+                _ => return rows,
+            }
+        }
+    }
+
+    /// What the line is that begins with the rest, from which the marks are taken.
+    fn block_of_line(&mut self) -> Block {
+        if self.in_code {
+            return Block { style: CODE, is_wide: true, ..Block::default() };
+        }
+        if !self.colour {
+            return Block::default();
+        }
+        let indent = self.rest.len() - self.rest.trim_start_matches(' ').len();
+        let (spaces, line) = self.rest.split_at(indent);
+        if line.starts_with('|') {
+            return Block { is_wide: true, ..Block::default() };
+        }
+        let heading = line.trim_start_matches('#');
+        let level = line.len() - heading.len();
+        if (1..=6).contains(&level) && heading.starts_with(' ') {
+            let style = if level == 1 { BOLD_UNDERLINED } else { BOLD };
+            self.rest = heading.trim().to_owned();
+            return Block { style, ..Block::default() };
+        }
+        if line.len() >= 3
+            && ["-", "*", "_"].iter().any(|mark| line.trim_end().replace(mark, "").is_empty())
+        {
+            self.rest = "─".repeat(24);
+            return Block { style: FAINT, ..Block::default() };
+        }
+        let (mark, length) = match line.split_once(' ') {
+            Some((">", _)) => ("│ ".to_owned(), 2),
+            Some(("-" | "*" | "+", _)) => (format!("{spaces}• "), 2),
+            Some((number, _)) if is_number(number) => {
+                (format!("{spaces}{number} "), number.len() + 1)
+            }
+            _ => (spaces.to_owned(), 0),
+        };
+        let others = if mark.starts_with('│') { mark.clone() } else { " ".repeat(mark.width()) };
+        self.rest.drain(..indent + length);
+        Block { first: mark, others, ..Block::default() }
+    }
+
+    /// One row, with its colours and its end.
+    fn row(&mut self, text: &str) -> String {
+        let Some(block) = &mut self.block else { return format!("{text}\n") };
+        let mark = std::mem::replace(&mut block.first, block.others.clone());
+        let (style, is_wide) = (block.style, block.is_wide);
+        if !self.colour {
+            return format!("{mark}{text}\n");
+        }
+        let shown =
+            if is_wide && style == CODE { text.to_owned() } else { self.inline(text, style) };
+        match style {
+            "" => format!("{mark}{shown}\n"),
+            style => format!("{mark}{style}{shown}{RESET}\n"),
+        }
+    }
+
+    /// Marks within a line become colours. What was begun in an earlier row goes on.
+    fn inline(&mut self, text: &str, base: &str) -> String {
+        let mut shown = self.styles();
+        let mut before = None;
+        let mut rest = text;
+        while let Some(letter) = rest.chars().next() {
+            let mark = match letter {
+                '`' => "`",
+                '*' if rest.starts_with("**") && !self.literal => "**",
+                '*' if !self.literal => "*",
+                _ => "",
+            };
+            let after = rest[mark.len().max(letter.len_utf8())..].chars().next();
+            // A lone star within a word is more often a sign of multiplication.
+            let is_apart = mark != "*" || before.is_none_or(|c: char| !c.is_alphanumeric());
+            let begins = is_apart && after.is_some_and(|c| !c.is_whitespace());
+            let ends = before.is_some_and(|c| !c.is_whitespace());
+            let state = match mark {
+                "`" => Some(&mut self.literal),
+                "**" => Some(&mut self.bold),
+                "*" => Some(&mut self.italic),
+                _ => None,
+            };
+            let changes = state.as_ref().is_some_and(|is_on| if **is_on { ends } else { begins });
+            if let (Some(state), true) = (state, changes) {
+                *state = !*state;
+                shown.push_str(RESET);
+                shown.push_str(base);
+                shown.push_str(&self.styles());
+                rest = &rest[mark.len()..];
+            } else {
+                shown.push(letter);
+                rest = &rest[letter.len_utf8()..];
+            }
+            before = Some(letter);
+        }
+        if self.bold || self.italic || self.literal {
+            shown.push_str(RESET);
+        }
+        shown
+    }
+
+    fn styles(&self) -> String {
+        let styles = [(self.bold, BOLD), (self.italic, ITALIC), (self.literal, CODE)];
+        styles.into_iter().filter(|(is_on, _)| *is_on).map(|(_, style)| style).collect()
+    }
+}
+
+/// A number of a list, such as `12.`.
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_end_matches(['.', ')']);
+    digits.len() + 1 == word.len()
+        && !digits.is_empty()
+        && digits.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// Where a text is broken that is longer than the room: behind a space. A longer word stays whole, so that an
+/// address can be copied.
+fn break_of(text: &str, room: usize) -> Option<usize> {
+    let (mut taken, mut last) = (0, None);
+    for (place, letter) in text.char_indices() {
+        taken += letter.width().unwrap_or_default();
+        if taken > room {
+            return last.or_else(|| text[place..].find(' ').map(|space| place + space + 1));
+        }
+        if letter == ' ' && !text[..place].trim().is_empty() {
+            last = Some(place + 1);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, width: usize) -> String {
+        let mut markdown = Markdown::new(true);
+        markdown.push(text, width) + &markdown.finish(width)
+    }
+
+    /// OP-78
+    #[test]
+    fn headings_lists_code_and_emphasis_are_shown_without_their_marks() {
+        let text = "# Plan\n\n- **first** and `x*y*z`\n  2. *second*\n> said\n```rust\nlet a = 1; // **no**\n```\n2 * 3 * 4 = 24\n";
+
+        assert_eq!(
+            shown(text, 40),
+            "\x1b[1;4mPlan\x1b[0m\n\n\
+             • \x1b[1mfirst\x1b[0m and \x1b[0m\x1b[36mx*y*z\x1b[0m\n  2. \x1b[0m\x1b[3msecond\x1b[0m\n\
+             │ said\n\x1b[36mlet a = 1; // **no**\x1b[0m\n2 * 3 * 4 = 24\n"
+                .replace("• \x1b[1m", "• \x1b[0m\x1b[1m")
+        );
+    }
+
+    /// OP-78: words are broken at spaces, below the beginning of their item; an address is not.
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text = "- one two three four\nsee https://example.org/a/long/way for more\n";
+
+        assert_eq!(
+            shown(text, 12),
+            "• one two \n  three four\nsee \nhttps://example.org/a/long/way\nfor more\n"
+                .replace(" \n", "\n")
+        );
+    }
+
+    /// OP-78: whatever the pieces, the rows are the same, and each comes as soon as it is full.
+    #[test]
+    fn rows_come_as_soon_as_they_are_full() {
+        let text = "A **bold start** of a rather long line\n- and an item that is long too\n";
+        let mut markdown = Markdown::new(true);
+        let mut rows = String::new();
+        let mut first = None;
+
+        for (place, letter) in text.char_indices() {
+            rows.push_str(&markdown.push(&letter.to_string(), 16));
+            if first.is_none() && !rows.is_empty() {
+                first = Some(place);
+            }
+        }
+        rows.push_str(&markdown.finish(16));
+
+        assert_eq!(rows, shown(text, 16));
+        assert!(first.is_some_and(|place| place < 20), "{first:?}");
+    }
+
+    /// OP-84
+    #[test]
+    fn without_colours_the_text_stays_as_it_was_written() {
+        let mut plain = Markdown::new(false);
+        let text = "# Plan\n- **first**\n```\ncode\n```\n";
+
+        assert_eq!(plain.push(text, 80), text);
+        assert_eq!(plain.push("end", 80) + &plain.finish(80), "end\n");
+        assert_eq!(plain.finish(80), "");
+    }
+}

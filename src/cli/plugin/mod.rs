@@ -1,0 +1,150 @@
+//! `hivewright plugin`: what extends the service, installed once and switched on for each team.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{
+    Context,
+    answer::Answer,
+    failure::{Exit, Failure},
+    prompt::confirm,
+    service::Service,
+    table::columns,
+    team_plugins,
+};
+use crate::api::{
+    endpoint::Empty,
+    plugins::{
+        APPROVE_PLUGIN, ByKey, LIST_PLUGINS, PluginApproval, PluginFilter, PluginRemoval,
+        PluginRow, SHOW_PLUGIN, UNINSTALL_PLUGIN,
+    },
+};
+
+mod install;
+mod look;
+mod new;
+
+/// Install plugins, see what they ask for, write one
+#[derive(Debug, PartialEq, Subcommand)]
+#[command(after_help = "Examples:\n  \
+    hivewright plugin new weather\n  \
+    hivewright plugin doctor ./weather\n  \
+    hivewright plugin install ./weather")]
+pub(super) enum Action {
+    /// List all plugins, those that cannot be loaded among them
+    #[command(after_help = "Example:\n  hivewright plugin list --json")]
+    List(PluginFilter),
+    /// Show a plugin: what it asks for, and what is wrong with it
+    #[command(after_help = "Example:\n  hivewright plugin info weather")]
+    Info {
+        /// Its key
+        key: String,
+    },
+    /// Install a plugin, or another version of one; nothing of it is run
+    #[command(after_help = "Examples:\n  \
+        hivewright plugin install ./weather\n  \
+        hivewright plugin install weather-1.2.0.tar.gz --yes\n  \
+        hivewright plugin install https://example.org/weather.zip --sha256 9f86d0…\n  \
+        hivewright plugin install --mcp clock --read /opt/clock -- node /opt/clock/server.js")]
+    Install(install::Install),
+    /// Take an installed plugin away
+    #[command(after_help = "Examples:\n  \
+        hivewright plugin uninstall weather\n  \
+        hivewright plugin uninstall weather --purge")]
+    Uninstall {
+        /// Its key
+        key: String,
+        /// Remove too what it keeps for teams
+        #[arg(long)]
+        purge: bool,
+    },
+    /// Agree to the files of an installed plugin as they are now
+    #[command(after_help = "Example:\n  hivewright plugin approve weather")]
+    Approve {
+        /// Its key
+        key: String,
+    },
+    #[command(flatten)]
+    OfTeam(team_plugins::Action),
+    /// Write a plugin to begin with
+    #[command(after_help = "Examples:\n  \
+        hivewright plugin new weather\n  \
+        hivewright plugin new weather --language python --dir ~/plugins/weather")]
+    New(new::New),
+    /// Look over a plugin in a folder, or all that there are
+    #[command(after_help = "Examples:\n  \
+        hivewright plugin doctor\n  \
+        hivewright plugin doctor ./weather")]
+    Doctor(Doctor),
+}
+
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Doctor {
+    /// A folder with a `plugin.toml`, or the key of a plugin of the service
+    #[arg(value_name = "FOLDER|KEY")]
+    plugin: Option<PathBuf>,
+}
+
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    match action {
+        Action::New(new) => return new::run(new, context),
+        Action::Doctor(Doctor { plugin: Some(folder) }) if folder.is_dir() => {
+            return look::at_folder(&folder, context);
+        }
+        _ => {}
+    }
+    let service = Service::find(context)?;
+    match action {
+        Action::List(filter) => {
+            service.all_rows(&LIST_PLUGINS, &Empty {}, &filter).await?.table(screen)
+        }
+        Action::Info { key } => {
+            let shown = service.at(&SHOW_PLUGIN, &ByKey { key }).await?;
+            shown.show(screen, |row| look::in_words(&row))
+        }
+        Action::Install(install) => install::run(install, &service, context).await,
+        Action::Uninstall { key, purge } => {
+            let more = if purge { ", with all that it keeps for teams" } else { "" };
+            confirm(context, &format!("Plugin `{key}` goes{more}."), "Uninstall it?")?;
+            let path = ByKey { key };
+            service.call(&UNINSTALL_PLUGIN, &path, &PluginRemoval { purge }, &Empty {}).await?;
+            Answer::naming("uninstalled", &path.key)
+                .tell(screen, |_| format!("uninstalled {}", path.key))
+        }
+        Action::OfTeam(action) => team_plugins::run(action, context).await,
+        Action::Approve { key } => approve(&service, ByKey { key }, context).await,
+        Action::Doctor(Doctor { plugin }) => {
+            look::at_all(&service, plugin.as_deref(), context).await
+        }
+        Action::New(_) => Ok(()),
+    }
+}
+
+async fn approve(service: &Service, path: ByKey, context: &Context) -> Result<(), Failure> {
+    let row = service.at(&SHOW_PLUGIN, &path).await?.data()?;
+    if row.digest.is_empty() {
+        let reason = row.fault.map(|fault| fault.reason).unwrap_or_default();
+        return Err(Failure::new(
+            Exit::Conflict,
+            format!("there is nothing to agree to: {reason}"),
+        ));
+    }
+    confirm(context, &look::in_words(&row), "Agree to these files?")?;
+    let body = PluginApproval { digest: row.digest };
+    let approved = service.call(&APPROVE_PLUGIN, &path, &Empty {}, &body).await?;
+    approved.tell(context.screen, |row| format!("agreed to {} {}", row.key, row.version))
+}
+
+columns!(PluginRow {
+    "KEY" => |row| row.key.clone(),
+    "VERSION" => |row| row.version.clone(),
+    "FROM" => |row| row.origin.to_string(),
+    "STATE" => |row| row.state.to_string(),
+    "BRINGS" => |row| look::brings(row).join(", "),
+    "ABOUT" => |row| match &row.fault {
+        Some(fault) => format!("{}: {}", fault.code, fault.reason),
+        None => row.description.clone(),
+    },
+});

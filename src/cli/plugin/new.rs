@@ -1,0 +1,76 @@
+//! `hivewright plugin new`: a plugin that works, to begin with.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::super::{
+    Context,
+    failure::{Exit, Failure},
+};
+use crate::plugins::check::check_key;
+
+#[derive(Debug, PartialEq, Args)]
+pub(in crate::cli) struct New {
+    /// Its key, which is its name for good
+    key: String,
+    /// What it is written in
+    #[arg(long, value_enum, default_value = "js")]
+    language: Language,
+    /// Where it goes [default: a new folder with the name of the key]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Language {
+    /// JavaScript, run by the service itself
+    Js,
+    /// Python, with nothing beside its own library
+    Python,
+}
+
+/// A file of a template: its path, its text, whether it is run.
+type Template = (&'static str, &'static str, bool);
+
+const MANIFEST: &str = include_str!("templates/plugin.js.toml");
+const JS: &[Template] = &[("main.js", include_str!("templates/main.js"), false)];
+const PYTHON: &[Template] = &[
+    ("main.py", include_str!("templates/main.py"), true),
+    ("test_main.py", include_str!("templates/test_main.py"), false),
+];
+/// How the manifest of each language says what is run.
+const RUN_JS: &str = "kind = \"js\"\nentry = \"main.js\"";
+const RUN_PYTHON: &str = "kind = \"process\"\ncommand = \"python3\"\nargs = [\"main.py\"]";
+
+pub(super) fn run(New { key, language, dir }: New, context: &Context) -> Result<(), Failure> {
+    check_key(&key).map_err(|fault| Failure::usage(format!("`{key}`: {}", fault.reason)))?;
+    let folder = dir.unwrap_or_else(|| PathBuf::from(&key));
+    let shown = folder.display();
+    let is_free = fs::read_dir(&folder).map_or(true, |mut inside| inside.next().is_none());
+    if !is_free {
+        return Err(Failure::new(Exit::Conflict, format!("`{shown}` is not empty")));
+    }
+    let namespace: String = key.chars().filter(|c| *c != '-').take(24).collect();
+    let (manifest, files) = match language {
+        Language::Js => (MANIFEST.to_owned(), JS),
+        Language::Python => (MANIFEST.replace(RUN_JS, RUN_PYTHON), PYTHON),
+    };
+    let cannot = |error| Failure::system(format!("`{shown}` cannot be written"), error);
+    fs::create_dir_all(&folder).map_err(cannot)?;
+    let manifest = ("plugin.toml", manifest.as_str(), false);
+    for (path, text, is_run) in files.iter().copied().chain([manifest]) {
+        let text = text.replace("{key}", &key).replace("{namespace}", &namespace);
+        let path = folder.join(path);
+        fs::write(&path, text).map_err(cannot)?;
+        if is_run {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(cannot)?;
+        }
+    }
+    context.screen.remark(&format!(
+        "wrote {shown}; look it over with {}, then {}",
+        context.command(&format!("plugin doctor {shown}")),
+        context.command(&format!("plugin install {shown}")),
+    ));
+    Ok(())
+}

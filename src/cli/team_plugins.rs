@@ -1,0 +1,192 @@
+//! `hivewright plugin enable|disable|restart|config`: plugins of one team.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::PathBuf,
+};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::{Context, failure::Failure, service::Service};
+use crate::api::{
+    endpoint::{ByName, Empty},
+    team_plugins::{
+        ByTeamPlugin, LIST_TEAM_PLUGINS, RESTART_TEAM_PLUGIN, SET_TEAM_PLUGIN, TeamPluginChange,
+        TeamPluginRow,
+    },
+};
+
+/// The largest file of settings.
+const LARGEST: u64 = 256 << 10;
+
+#[derive(Debug, PartialEq, Subcommand)]
+pub(crate) enum Action {
+    /// Switch a plugin on for a team
+    #[command(after_help = "Example:\n  hivewright plugin enable weather --team main")]
+    Enable(Which),
+    /// Switch a plugin off for a team
+    #[command(after_help = "Example:\n  hivewright plugin disable weather --team main")]
+    Disable(Which),
+    /// Start a plugin of a team anew, also one that was given up
+    #[command(after_help = "Example:\n  hivewright plugin restart weather --team main")]
+    Restart(Which),
+    /// Show or change what a plugin of a team is told
+    #[command(
+        after_help = "Secrets go to the vault of the team. `-` is what standard input says.\n\n\
+        Examples:\n  \
+        hivewright plugin config weather --team main\n  \
+        hivewright plugin config weather --team main --set /tools/city=Oslo\n  \
+        hivewright plugin config weather --team main --set /tools/token=- < token.txt\n  \
+        hivewright plugin config weather --team main --file weather.json"
+    )]
+    Config {
+        #[command(flatten)]
+        which: Which,
+        /// One setting by its JSON pointer; a value that is no JSON is text
+        #[arg(long, value_name = "POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
+        set: Vec<Setting>,
+        /// All settings, as JSON
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+/// A plugin of a team.
+#[derive(Debug, PartialEq, Args)]
+pub(crate) struct Which {
+    /// The key of the plugin
+    key: String,
+    /// The team
+    #[arg(long, value_name = "TEAM")]
+    team: String,
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Setting {
+    pointer: String,
+    value: String,
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    match text.split_once('=') {
+        Some((pointer, value)) if pointer.starts_with('/') => {
+            Ok(Setting { pointer: pointer.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("expected a JSON pointer, `=` and a value, such as `/tools/city=Oslo`".to_owned()),
+    }
+}
+
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
+    let service = Service::find(context)?;
+    let screen = context.screen;
+    let path = |which: &Which| ByTeamPlugin { team: which.team.clone(), key: which.key.clone() };
+    match action {
+        Action::Enable(which) => {
+            let on = TeamPluginChange { enabled: Some(true), ..TeamPluginChange::default() };
+            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &on).await?;
+            row.tell(screen, |row| {
+                format!("on: {} for team {}; it is {}", row.key, which.team, row.status)
+            })
+        }
+        Action::Disable(which) => {
+            let off = TeamPluginChange { enabled: Some(false), ..TeamPluginChange::default() };
+            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &off).await?;
+            row.tell(screen, |row| format!("off: {} for team {}", row.key, which.team))
+        }
+        Action::Restart(which) => {
+            let row = service.at(&RESTART_TEAM_PLUGIN, &path(&which)).await?;
+            row.tell(screen, |row| format!("restarting: {} of team {}", row.key, which.team))
+        }
+        Action::Config { which, set, file } => {
+            let before = shown(&service, &which).await?;
+            let config = match (&file, set.is_empty()) {
+                (Some(file), _) => object(&read(file)?)?,
+                (None, false) => changed(before.config, &set)?,
+                (None, true) if screen.json => {
+                    return screen.document(&json!({"data": before.config}));
+                }
+                (None, true) => {
+                    let text = serde_json::to_string_pretty(&before.config);
+                    let text = text.map_err(|error| Failure::system("cannot be shown", error))?;
+                    screen.say(&text);
+                    return Ok(());
+                }
+            };
+            let change = TeamPluginChange { config: Some(config), ..TeamPluginChange::default() };
+            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &change).await?;
+            row.tell(screen, |row| format!("set: {} of team {}", row.key, which.team))
+        }
+    }
+}
+
+/// The plugin as it is now.
+async fn shown(service: &Service, which: &Which) -> Result<TeamPluginRow, Failure> {
+    let path = ByName { name: which.team.clone() };
+    let rows = service.all_rows(&LIST_TEAM_PLUGINS, &path, &Empty {}).await?.data()?;
+    let missing = || Failure::not_found(format!("no plugin `{}` is installed", which.key));
+    rows.into_iter().find(|row| row.key == which.key).ok_or_else(missing)
+}
+
+fn changed(config: Value, set: &[Setting]) -> Result<Map<String, Value>, Failure> {
+    let mut config = config;
+    for Setting { pointer, value } in set {
+        let value = if value == "-" {
+            read(&PathBuf::from("-"))?.trim_end().to_owned()
+        } else {
+            value.clone()
+        };
+        let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
+        let mut place = &mut config;
+        for part in pointer.split('/').skip(1) {
+            if !place.is_object() {
+                *place = Value::Object(Map::new());
+            }
+            place = &mut place[part];
+        }
+        *place = value;
+    }
+    match config {
+        Value::Object(config) => Ok(config),
+        _ => Err(Failure::usage("the settings of a plugin are an object")),
+    }
+}
+
+fn read(file: &PathBuf) -> Result<String, Failure> {
+    let unreadable = |error| Failure::system(format!("`{}` cannot be read", file.display()), error);
+    let mut text = String::new();
+    if file.as_os_str() == "-" {
+        io::stdin().take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    } else {
+        let file = fs::File::open(file).map_err(unreadable)?;
+        file.take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    }
+    Ok(text)
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("expected a JSON object: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_setting_is_put_where_its_pointer_says() {
+        let set = ["/tools/city=Oslo", "/tools/days=3", "/hooks/mode=\"3\""];
+        let set: Vec<_> = set.iter().map(|text| setting(text).unwrap()).collect();
+
+        let config = changed(json!({"tools": {"kept": true}}), &set).unwrap();
+
+        let expected =
+            json!({"tools": {"kept": true, "city": "Oslo", "days": 3}, "hooks": {"mode": "3"}});
+        assert_eq!(Value::Object(config), expected);
+        assert!(setting("city=Oslo").is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! `/api/v1/plugin-tools`: the tools that teams wrote.
+
+use std::sync::Arc;
+
+use hivewright_actors::ids::TeamName;
+
+use super::{State, call::*, error::*, json, listing};
+use crate::{
+    api::{endpoint::*, plugin_tools::*, reply::*},
+    tools::plugin_tool::{Change, PluginTool, ToolStateError},
+};
+
+fn row(team: &TeamName, tool: &PluginTool) -> PluginToolRow {
+    let PluginTool { declared, changes, .. } = tool;
+    let effect = serde_json::to_value(declared.effect).unwrap_or_default();
+    let change = |Change { at, by, to, version }: &Change| PluginToolChange {
+        at: json::date(*at),
+        by: by.clone(),
+        to: *to,
+        version: *version,
+    };
+    PluginToolRow {
+        team: team.to_string(),
+        tool: tool.tool.clone(),
+        status: tool.status,
+        reason: tool.reason.clone(),
+        version: tool.version,
+        description: declared.description.clone(),
+        effect: effect.as_str().unwrap_or_default().to_owned(),
+        hosts: declared.hosts.clone(),
+        sha256: tool.sha256.clone(),
+        verification: tool.verification.clone(),
+        created_at: json::date(tool.created_at),
+        verified_at: tool.verification.as_ref().and_then(|_| json::date(tool.verified_at)),
+        changes: changes.iter().map(change).collect(),
+        source: None,
+    }
+}
+
+impl From<ToolStateError> for ApiError {
+    fn from(error: ToolStateError) -> Self {
+        match error {
+            ToolStateError::Unknown(_) => Self::not_found(error.to_string()),
+            ToolStateError::Conflict { .. } => Self::conflict(error.to_string()),
+            error => Self::internal(error),
+        }
+    }
+}
+
+pub(super) async fn list(
+    Call { state, caller, query: PluginToolFilter { team, status }, page, .. }: Call<
+        Empty,
+        PluginToolFilter,
+    >,
+) -> ApiResult<Rows<PluginToolRow>> {
+    let rows = state.plugin_tools.all().into_iter().map(|(team, tool)| row(&team, &tool));
+    let rows = rows.filter(|row| {
+        caller.reaches(&row.team)
+            && team.as_ref().is_none_or(|team| row.team == *team)
+            && status.is_none_or(|status| row.status == status)
+    });
+    listing::page(rows, &page, |row| format!("{}/{}", row.team, row.tool))
+}
+
+fn found(state: &State, team: &TeamName, tool: &str) -> ApiResult<Arc<PluginTool>> {
+    let found = state.plugin_tools.find(team, tool);
+    let missing = || ApiError::not_found(format!("team `{team}` has no tool `{tool}`"));
+    found.ok_or_else(missing)
+}
+
+pub(super) async fn get(
+    Call { state, caller, path: ByTool { team, tool }, query: ToolVersion { version }, .. }: Call<
+        ByTool,
+        ToolVersion,
+    >,
+) -> ApiResult<Data<PluginToolRow>> {
+    caller.team(&team)?;
+    let team = team.as_str().into();
+    let known = found(&state, &team, &tool)?;
+    // What was imported or removed has no source here.
+    let wanted = version.unwrap_or(known.version);
+    let source = state.plugin_tools.source(&team, &tool, wanted).await.ok();
+    if source.is_none() && version.is_some() {
+        return Err(ApiError::not_found(format!("`{tool}` has no version {wanted}")));
+    }
+    Ok(Data(PluginToolRow { source, ..row(&team, &known) }))
+}
+
+pub(super) async fn deprecate(
+    Call { state, caller, path: ByTool { team, tool }, body, .. }: Call<
+        ByTool,
+        Empty,
+        ToolDeprecation,
+    >,
+) -> ApiResult<Data<PluginToolRow>> {
+    caller.team(&team)?;
+    let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
+    let known = state.plugin_tools.deprecate(&team, &tool, body.reason.trim(), &by).await?;
+    Ok(Data(row(&team, &known)))
+}
+
+pub(super) async fn remove(
+    Call { state, caller, path: ByTool { team, tool }, .. }: Call<ByTool>,
+) -> ApiResult<Data<PluginToolRow>> {
+    caller.team(&team)?;
+    let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
+    let known = state.plugin_tools.remove(&team, &tool, &by).await?;
+    Ok(Data(row(&team, &known)))
+}

@@ -1,0 +1,341 @@
+//! `/api/v1/plugins`: the packages of plugins, and putting one there or taking it away.
+
+use std::{sync::Arc, time::Duration};
+
+use actix_web::http::StatusCode;
+use futures_util::StreamExt;
+use hivewright_actors::blocking;
+
+use super::{State, call::*, error::*, listing};
+use crate::{
+    api::{endpoint::*, plugins::*, reply::*},
+    plugins::{
+        capabilities::Capabilities,
+        catalogue::{Failed, Loaded},
+        depot::{Depot, DepotError, Staged},
+        digest::{Extent, MOST_BYTES, list as list_files},
+        fault::FaultCode,
+        fetch::{self, FetchError},
+        lock::{Lock, Locked},
+        package::{Origin, Package},
+    },
+};
+
+/// An archive that took this long is given up.
+const SLOWEST: Duration = Duration::from_secs(5 * 60);
+/// Where skills of a package are.
+const SKILLS: &str = "skills/";
+
+impl From<DepotError> for ApiError {
+    fn from(error: DepotError) -> Self {
+        let message = error.to_string();
+        match error {
+            DepotError::Fault(fault) => {
+                let status = match fault.code {
+                    FaultCode::KeyTaken | FaultCode::NamespaceTaken => StatusCode::CONFLICT,
+                    _ => StatusCode::UNPROCESSABLE_ENTITY,
+                };
+                Self::new(status, fault.code.as_str(), message).about(fault.field)
+            }
+            DepotError::Archive(_) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "archive_invalid", message)
+            }
+            DepotError::Unknown(_) => Self::not_found(message),
+            DepotError::NotInstalled(_) => Self::conflict_as("not_installed", message),
+            DepotError::OtherDigest(_) => Self::conflict_as("digest_mismatch", message),
+            DepotError::Folder(_) => Self::internal(message),
+        }
+    }
+}
+
+impl From<FetchError> for ApiError {
+    fn from(error: FetchError) -> Self {
+        let message = error.to_string();
+        match error {
+            FetchError::Url => Self::invalid_field("url", message),
+            FetchError::Sum => Self::invalid_field("sha256", message),
+            FetchError::OtherSum(_) => Self::unfit("sha256", message),
+            _ => Self::unfit("url", message),
+        }
+    }
+}
+
+fn row(package: &Package, locked: Option<&Locked>) -> PluginRow {
+    let manifest = &package.manifest;
+    let capabilities = Capabilities::of(package);
+    let source = match (package.origin, &package.files.folder()) {
+        (Origin::Shipped, _) => "the release".to_owned(),
+        (Origin::Development, Some(folder)) => folder.display().to_string(),
+        _ => locked.map(|locked| locked.source.clone()).unwrap_or_default(),
+    };
+    PluginRow {
+        key: manifest.key.to_string(),
+        display_name: manifest.display_name.clone(),
+        description: manifest.description.clone(),
+        version: manifest.version.to_string(),
+        origin: package.origin,
+        state: PluginState::Loaded,
+        fault: None,
+        source,
+        digest: package.digest.clone(),
+        asks: capabilities.lines(),
+        capabilities: Some(capabilities),
+        config_schema: None,
+    }
+}
+
+fn blank(key: &str, origin: Origin, state: PluginState, locked: Option<&Locked>) -> PluginRow {
+    PluginRow {
+        key: key.to_owned(),
+        display_name: key.to_owned(),
+        description: String::new(),
+        version: locked.map(|locked| locked.version.clone()).unwrap_or_default(),
+        origin,
+        state,
+        fault: None,
+        source: locked.map(|locked| locked.source.clone()).unwrap_or_default(),
+        digest: String::new(),
+        asks: Vec::new(),
+        capabilities: None,
+        config_schema: None,
+    }
+}
+
+/// One that is not loaded; what can be read of it is told all the same.
+fn failed_row(failed: &Failed, lock: &Lock) -> PluginRow {
+    let is_installed = failed.origin == Origin::Installed;
+    let locked = lock.plugins.get(&failed.name).filter(|_| is_installed);
+    let read = Package::load(failed.files.clone(), failed.origin).ok();
+    let row = match &read {
+        Some(package) => row(package, locked),
+        None => blank(&failed.name, failed.origin, PluginState::Failed, locked),
+    };
+    PluginRow { state: PluginState::Failed, fault: Some((&failed.fault).into()), ..row }
+}
+
+/// All plugins, by key. It blocks.
+fn rows(loaded: &Loaded, lock: &Lock) -> Vec<PluginRow> {
+    let mut rows: Vec<_> = loaded
+        .packages
+        .values()
+        .filter(|package| !loaded.stand_ins.contains(&package.manifest.key))
+        .map(|package| row(package, lock.plugins.get(package.manifest.key.as_str())))
+        .chain(loaded.failed.iter().map(|failed| failed_row(failed, lock)))
+        .collect();
+    let is_known =
+        |key: &str| rows.iter().any(|row| row.key == key && row.origin == Origin::Installed);
+    let missing: Vec<_> = lock
+        .plugins
+        .iter()
+        .filter(|(key, _)| !is_known(key))
+        .map(|(key, locked)| {
+            let row = blank(key, Origin::Installed, PluginState::Missing, Some(locked));
+            let capabilities = Some(locked.capabilities.clone());
+            PluginRow { capabilities, asks: locked.capabilities.lines(), ..row }
+        })
+        .collect();
+    rows.extend(missing);
+    rows.sort_by(|one, other| one.key.cmp(&other.key));
+    rows
+}
+
+async fn all(state: &Arc<State>) -> ApiResult<Vec<PluginRow>> {
+    let depot = state.depot.clone();
+    let rows = blocking::run(move || {
+        let lock = depot.lock()?;
+        Ok::<_, DepotError>(rows(&depot.catalogue().now(), &lock))
+    });
+    Ok(rows.await??)
+}
+
+async fn one(state: &Arc<State>, key: &str) -> ApiResult<PluginRow> {
+    let rows = all(state).await?;
+    // Of two of one key, the one that is loaded is meant.
+    let mut found: Vec<_> = rows.into_iter().filter(|row| row.key == key).collect();
+    found.sort_by_key(|row| row.state != PluginState::Loaded);
+    let row = found.into_iter().next();
+    let row = row.ok_or_else(|| ApiError::not_found(format!("there is no plugin `{key}`")))?;
+    let package = state.depot.catalogue().get(key).filter(|_| row.state == PluginState::Loaded);
+    Ok(PluginRow { config_schema: package.map(|package| package.schema.json().clone()), ..row })
+}
+
+pub(super) async fn list(
+    Call { state, query: PluginFilter { channel }, page, .. }: Call<Empty, PluginFilter>,
+) -> ApiResult<Rows<PluginRow>> {
+    let has_channel = |row: &PluginRow| {
+        row.capabilities.as_ref().is_some_and(|capabilities| capabilities.channel.is_some())
+    };
+    let rows = all(&state).await?;
+    let rows =
+        rows.into_iter().filter(|row| channel.is_none_or(|wanted| has_channel(row) == wanted));
+    listing::page(rows, &page, |row| format!("{}/{}", row.key, row.source))
+}
+
+pub(super) async fn show(
+    Call { state, path: ByKey { key }, .. }: Call<ByKey>,
+) -> ApiResult<Data<PluginRow>> {
+    one(&state, &key).await.map(Data)
+}
+
+/// The archive of a request: its body, or what is where it says.
+async fn archive(
+    state: &State,
+    query: &PluginArchive,
+    payload: Option<actix_web::web::Payload>,
+) -> ApiResult<Vec<u8>> {
+    match (&query.url, &query.sha256) {
+        (Some(url), Some(sha256)) => {
+            return Ok(fetch::fetch(&state.egress, url, sha256).await?);
+        }
+        (None, None) => {}
+        (Some(_), None) => {
+            return Err(ApiError::invalid_field(
+                "sha256",
+                "an address needs the SHA-256 of what is there",
+            ));
+        }
+        (None, Some(_)) => {
+            return Err(ApiError::invalid_field("url", "a SHA-256 needs an address"));
+        }
+    }
+    let mut payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
+    let receiving = async {
+        let mut bytes = Vec::new();
+        while let Some(piece) = payload.next().await {
+            let piece = piece.map_err(|_| ApiError::invalid("the body broke off"))?;
+            if (bytes.len() + piece.len()) as u64 > MOST_BYTES {
+                return Err(ApiError::too_large(MOST_BYTES as usize));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(SLOWEST, receiving).await.map_err(|_| ApiError::too_slow())?
+}
+
+async fn stage(depot: &Depot, archive: Vec<u8>) -> ApiResult<Staged> {
+    let depot = depot.clone();
+    Ok(blocking::run(move || depot.stage(&archive)).await??)
+}
+
+fn preview(depot: &Depot, staged: &Staged) -> Result<PluginPreview, DepotError> {
+    let package = staged.package();
+    let manifest = &package.manifest;
+    let capabilities = Capabilities::of(package);
+    let files = list_files(&package.files, Extent::Whole)?;
+    let skills = files.iter().filter(|file| file.path.starts_with(SKILLS));
+    let lock = depot.lock()?;
+    let locked = lock.plugins.get(manifest.key.as_str());
+    Ok(PluginPreview {
+        key: manifest.key.to_string(),
+        display_name: manifest.display_name.clone(),
+        description: manifest.description.clone(),
+        version: manifest.version.to_string(),
+        digest: package.digest.clone(),
+        asks: capabilities.lines(),
+        installed: locked.map(|locked| locked.version.clone()),
+        beyond: depot.beyond(staged)?.unwrap_or_default(),
+        skills: skills.map(|file| file.path.clone()).collect(),
+        capabilities,
+    })
+}
+
+pub(super) async fn check(
+    Call { state, query, payload, .. }: Call<Empty, PluginArchive>,
+) -> ApiResult<Data<PluginPreview>> {
+    let archive = archive(&state, &query, payload).await?;
+    let staged = stage(&state.depot, archive).await?;
+    let depot = state.depot.clone();
+    // What was unpacked is removed where it may block.
+    let preview = blocking::run(move || preview(&depot, &staged));
+    Ok(Data(preview.await??))
+}
+
+pub(super) async fn install(
+    Call { state, caller, query, payload, .. }: Call<Empty, PluginArchive>,
+) -> ApiResult<Created<PluginRow>> {
+    if state.service.is_draining() {
+        return Err(ApiError::draining());
+    }
+    let archive = archive(&state, &query, payload).await?;
+    let staged = stage(&state.depot, archive).await?;
+    let key = staged.package().manifest.key.clone();
+    let depot = state.depot.clone();
+    // What stands behind a path may be a credential.
+    let bare = |url: String| url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let source = query.url.map(bare).or(query.source);
+    let source = source.unwrap_or_else(|| "an archive".to_owned());
+    let agreed = query.digest;
+    let installed = blocking::run(move || {
+        let digest = &staged.package().digest;
+        match &agreed {
+            Some(agreed) if agreed != digest => {
+                return Err(DepotError::OtherDigest(digest.clone()).into());
+            }
+            Some(_) => {}
+            None => {
+                let beyond = depot.beyond(&staged)?.unwrap_or_default();
+                if !beyond.is_empty() {
+                    let message = format!(
+                        "it asks for more than was agreed to: {}; say `digest` to agree",
+                        beyond.join("; ")
+                    );
+                    return Err(ApiError::conflict_as("asks_for_more", message));
+                }
+            }
+        }
+        depot.install(staged, &source).map_err(ApiError::from)
+    });
+    installed.await??;
+    caller.names(key.as_str());
+    tracing::info!(plugin = %key, "a plugin was installed");
+    one(&state, key.as_str()).await.map(Created)
+}
+
+pub(super) async fn approve(
+    Call { state, path: ByKey { key }, body: PluginApproval { digest }, .. }: Call<
+        ByKey,
+        Empty,
+        PluginApproval,
+    >,
+) -> ApiResult<Data<PluginRow>> {
+    let (depot, wanted) = (state.depot.clone(), key.clone());
+    let approved = blocking::run(move || depot.approve(&wanted, Some(&digest)).map(drop));
+    approved.await??;
+    one(&state, &key).await.map(Data)
+}
+
+pub(super) async fn uninstall(
+    Call { state, path: ByKey { key }, query: PluginRemoval { purge }, .. }: Call<
+        ByKey,
+        PluginRemoval,
+    >,
+) -> ApiResult<Done> {
+    let (depot, wanted) = (state.depot.clone(), key.clone());
+    let data = state.files.home.plugin_data();
+    let removed = blocking::run(move || {
+        depot.uninstall(&wanted)?;
+        if purge {
+            purge_data(&data, &wanted)?;
+        }
+        Ok::<_, DepotError>(())
+    });
+    removed.await??;
+    tracing::info!(plugin = key, purge, "a plugin was uninstalled");
+    Ok(Done)
+}
+
+/// Removes what a plugin keeps for each team. It blocks.
+fn purge_data(data: &std::path::Path, key: &str) -> std::io::Result<()> {
+    let teams = match std::fs::read_dir(data) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        teams => teams?,
+    };
+    for team in teams {
+        match std::fs::remove_dir_all(team?.path().join(key)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

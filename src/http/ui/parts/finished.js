@@ -1,0 +1,60 @@
+// @ts-check
+// Texts that will not change any more, as the service parses them. Those asked for at the same time are one request, and what
+// was answered is kept.
+
+import { call } from "../core/api.js";
+
+/** @typedef {import("./tree.js").MarkdownNode[]} Blocks */
+
+/** So many trees are kept. */
+const KEPT = 400;
+/** The most texts and characters of a request; the service takes a mebibyte, of which a character may take several bytes. */
+const MOST_TEXTS = 100;
+const MOST_CHARACTERS = 200_000;
+
+/** @type {Map<string, Blocks>} */ const trees = new Map();
+/** What is wanted, and who waits for it. @type {Map<string, ((blocks: Blocks) => void)[]>} */ let wanted = new Map();
+
+/** The tree of a text, if it is here. @param {string} text */
+export const known = (text) => trees.get(text);
+
+/**
+ * Has a text parsed, and hands its tree over. Without an answer nothing happens: the text is shown already, as well as the page can.
+ * @param {string} text @param {(blocks: Blocks) => void} take
+ */
+export function parsed(text, take) {
+  if (text.length > MOST_CHARACTERS) return;
+  if (wanted.size === 0) setTimeout(ask, 0);
+  wanted.set(text, [...(wanted.get(text) ?? []), take]);
+}
+
+function ask() {
+  const all = [...wanted];
+  wanted = new Map();
+  while (all.length) {
+    let size = 0;
+    const fits = (/** @type {[string, unknown]} */ [text]) => (size += text.length) <= MOST_CHARACTERS;
+    const end = all.slice(0, MOST_TEXTS).findIndex((one) => !fits(one));
+    request(all.splice(0, end < 0 ? MOST_TEXTS : Math.max(1, end)));
+  }
+}
+
+/** @param {[string, ((blocks: Blocks) => void)[]][]} asked */
+async function request(asked) {
+  let answer;
+  try {
+    answer = await call("POST", "/markdown", { body: { texts: asked.map(([text]) => text) } });
+  } catch {
+    return;
+  }
+  asked.forEach(([text, takers], at) => {
+    const blocks = answer?.data?.[at]?.blocks;
+    if (!blocks) return;
+    trees.set(text, blocks);
+    for (const take of takers) take(blocks);
+  });
+  for (const text of trees.keys()) {
+    if (trees.size <= KEPT) break;
+    trees.delete(text);
+  }
+}

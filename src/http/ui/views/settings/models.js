@@ -1,0 +1,220 @@
+// @ts-check
+// The models: which profiles there are, and how a new one is connected: tried with a real request, its key into the vault, its
+// profile into the file.
+
+import { get, may, part, post, put } from "../../core/api.js";
+import { clean, make } from "../../core/dom.js";
+import { View } from "../../core/view.js";
+import { ask } from "../../parts/dialog.js";
+import { input, select } from "../../parts/fields.js";
+import { editFile } from "../../parts/file.js";
+import { button } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { table } from "../../parts/table.js";
+import { act, toast } from "../../parts/toast.js";
+
+const FILE = "/config/providers";
+/** Whose API: the provider as the file names it, and whether it has an address of its own. @type {Record<string, {word: string, provider: string, own: boolean}>} */
+const VENDORS = {
+  anthropic: { word: "Anthropic", provider: "anthropic", own: true },
+  openai: { word: "OpenAI", provider: "openai", own: true },
+  other: { word: "Another that speaks OpenAI's API: Ollama, vLLM, OpenRouter…", provider: "openai", own: false },
+};
+
+class ModelsPart extends View {
+  begin() {
+    this.config = this.source((signal) => get("/config", {}, signal), ["config.reloaded", "config.invalid"]);
+  }
+
+  render() {
+    const admin = may("admin");
+    return [
+      admin
+        ? make(
+            "div",
+            { class: "bar" },
+            make(
+              "p",
+              { class: "muted" },
+              "Teams use the profile ",
+              make("code", {}, "default"),
+              " unless their file names another.",
+            ),
+            make(
+              "div",
+              { class: "actions push" },
+              button("Edit the file…", "edit", (pressed) => act(pressed, () => this.edit())),
+              may("secrets") ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }) : null,
+            ),
+          )
+        : null,
+      this.config?.show((config) => this.profiles(config)),
+    ];
+  }
+
+  /** @param {any} config */
+  profiles({ fields }) {
+    const rows = profilesOf(fields);
+    if (!rows.length)
+      return empty(
+        "spark",
+        "No model is connected",
+        "A variable of the environment or the built-in demo answers. Connect a model to have teams do real work.",
+        may("admin") && may("secrets")
+          ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" })
+          : null,
+      );
+    return table(
+      "Profiles",
+      [
+        { name: "Profile", cell: (row) => make("code", {}, clean(row.name)) },
+        { name: "API", cell: (row) => clean(row.provider ?? "anthropic") },
+        { name: "Model", wide: true, cell: (row) => clean(row.model ?? "the usual one") },
+        { name: "Address", quiet: true, cell: (row) => clean(row.api_url ?? "its own") },
+      ],
+      rows,
+      { key: (row) => row.name },
+    );
+  }
+
+  async edit() {
+    const file = await get(FILE);
+    await editFile({ title: "Models", path: FILE, file, done: "Saved; it counts from the next turn on." }, () =>
+      this.config?.reload(),
+    );
+  }
+
+  async connect() {
+    const names = profilesOf(this.config?.data?.fields ?? []).map((row) => row.name);
+    const result = make("div", { class: "tried", role: "status" });
+    const offered = make("datalist", { id: "models" });
+    const address = input("Address", "api_url", {
+      placeholder: "localhost:11434/v1",
+      hint: "As its documentation gives it",
+    });
+    address.hidden = true;
+    const done = await ask({
+      title: "Connect a model",
+      about: "Its key goes into the vault and is shown nowhere again.",
+      body: [
+        select(
+          "API",
+          "vendor",
+          Object.entries(VENDORS).map(([id, { word }]) => [id, word]),
+          { onchange: (/** @type {any} */ event) => (address.hidden = VENDORS[event.target.value].own) },
+        ),
+        address,
+        input("Key", "api_key", {
+          type: "password",
+          autocomplete: "new-password",
+          hint: "A server in your own network may need none",
+        }),
+        input("Model", "model", {
+          list: "models",
+          placeholder: "The usual one",
+          hint: "Try it to be offered those that there are",
+        }),
+        offered,
+        names.includes("default")
+          ? input("Name of the profile", "name", {
+              value: freeName(names),
+              required: true,
+              pattern: "[a-z0-9_-]{1,40}",
+            })
+          : null,
+        make(
+          "div",
+          { class: "choices" },
+          button("Try it", "play", (pressed) => act(pressed, () => trial(pressed))),
+        ),
+        result,
+      ],
+      action: "Connect",
+      submit: (values) => this.save(values),
+    });
+    if (!done) return;
+    toast("Connected. It answers from the next message on.");
+    this.config?.reload();
+
+    /** @param {HTMLButtonElement} pressed */
+    async function trial(pressed) {
+      const values = Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (pressed.form)));
+      result.replaceChildren(make("p", { class: "muted" }, "Asking…"));
+      try {
+        const { answer, error, model, models } = await post("/models/try", trialOf(/** @type {any} */ (values)));
+        offered.replaceChildren(...models.map((/** @type {string} */ name) => make("option", { value: name })));
+        result.replaceChildren(
+          answer === null
+            ? make("p", { class: "problem" }, clean(error))
+            : make("p", {}, make("strong", {}, clean(model)), ` answered: ${clean(answer)}`),
+          models.length ? make("p", { class: "muted" }, `The API has ${models.length} models: choose one above.`) : "",
+        );
+      } catch (refusal) {
+        result.replaceChildren(make("p", { class: "problem" }, clean(/** @type {any} */ (refusal).message)));
+      }
+    }
+  }
+
+  /** The key first: a profile whose key is not there would be refused. @param {Record<string, string>} values */
+  async save(values) {
+    const { provider, api_url, api_key, model } = trialOf(values);
+    const name = values.name ?? "default";
+    const key = `model-${name}`;
+    const file = await get(FILE);
+    const lines = [
+      `  ${name}:`,
+      `    provider: ${provider}`,
+      api_url ? `    api_url: ${JSON.stringify(api_url)}` : "",
+      api_key ? `    api_key: \${vault:${key}}` : "",
+      model ? `    model: ${JSON.stringify(model)}` : "",
+    ].filter(Boolean);
+    const content = withProfile(file.content, lines.join("\n"));
+    if (api_key) await put(`/vault/system/${part(key)}`, { value: api_key });
+    const { problems } = await put(FILE, { content });
+    if (problems?.length) throw new Error(problems.map((/** @type {any} */ one) => one.message).join(" "));
+    return true;
+  }
+}
+
+/** The profiles that the file has. @param {any[]} fields @returns {any[]} */
+function profilesOf(fields) {
+  /** @type {Map<string, any>} */ const rows = new Map();
+  for (const { file, path, value } of fields) {
+    const [, name, field] = /^profiles\.([^.]+)\.(.+)$/.exec(path) ?? [];
+    if (!name || !String(file).startsWith("providers")) continue;
+    rows.set(name, { ...rows.get(name), name, [field]: value });
+  }
+  return [...rows.values()];
+}
+
+/** @param {string[]} names */
+function freeName(names) {
+  for (let number = 2; ; number += 1) if (!names.includes(`model-${number}`)) return `model-${number}`;
+}
+
+/** What the form says, as the service reads it. @param {Record<string, string>} values */
+function trialOf({ vendor, api_url, api_key, model }) {
+  const { provider, own } = VENDORS[vendor];
+  return {
+    provider,
+    ...(own || !api_url.trim() ? {} : { api_url: whole(api_url.trim()) }),
+    ...(api_key ? { api_key } : {}),
+    ...(model.trim() ? { model: model.trim() } : {}),
+  };
+}
+
+/** An address without its scheme is of this machine, or secure. @param {string} address */
+function whole(address) {
+  if (/^[a-z]+:\/\//i.test(address)) return address;
+  return `${/^(localhost|127\.|\[::1\])/.test(address) ? "http" : "https"}:${"//"}${address}`;
+}
+
+/** The text of the file with one more profile. @param {string} text @param {string} profile */
+export function withProfile(text, profile) {
+  const lines = text.split("\n");
+  const at = lines.findIndex((line) => /^profiles:\s*(#.*)?$/.test(line));
+  if (at < 0) return `${text.trimEnd()}${text.trim() ? "\n\n" : ""}profiles:\n${profile}\n`;
+  return [...lines.slice(0, at + 1), profile, ...lines.slice(at + 1)].join("\n");
+}
+
+customElements.define("hw-models-part", ModelsPart);

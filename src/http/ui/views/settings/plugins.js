@@ -1,0 +1,150 @@
+// @ts-check
+// The plugins that there are: what each brings and asks for, what is wrong with it, installing one.
+
+import { call, may, part, post, remove, upTo } from "../../core/api.js";
+import { clean, make } from "../../core/dom.js";
+import { several, words } from "../../core/format.js";
+import { View } from "../../core/view.js";
+import { ask, confirm } from "../../parts/dialog.js";
+import { button, facts, fold, pill } from "../../parts/marks.js";
+import { empty } from "../../parts/states.js";
+import { act, toast } from "../../parts/toast.js";
+
+/** @param {string[]} lines */
+const asks = (lines) =>
+  make(
+    "ul",
+    { class: "plain" },
+    lines.map((line) => make("li", {}, clean(line))),
+  );
+
+class PluginsPart extends View {
+  begin() {
+    this.plugins = this.source((signal, wanted) => upTo("/plugins", {}, wanted, signal), ["config.reloaded"]);
+    this.chooser = make("input", {
+      type: "file",
+      accept: ".gz,.tgz,.zip",
+      hidden: true,
+      "aria-label": "Archive of a plugin",
+      onchange: () => this.look(),
+    });
+  }
+
+  /** Shows what a chosen archive asks for, and installs it once somebody agrees. */
+  async look() {
+    const file = this.chooser?.files?.[0];
+    if (!file || !this.chooser) return;
+    this.chooser.value = "";
+    const query = { source: file.name };
+    await act(null, async () => {
+      const found = (await call("POST", "/plugins/check", { query, file })).data;
+      const more = found.beyond.length
+        ? [make("p", {}, `More than ${clean(found.installed)} was allowed to ask for:`), asks(found.beyond)]
+        : null;
+      const done = await ask({
+        title: `Install ${clean(found.display_name)} ${clean(found.version)}?`,
+        about: clean(found.description),
+        body: [more, make("p", {}, "It asks for:"), asks(found.asks), make("code", { class: "clip" }, found.digest)],
+        action: "Agree and install",
+        submit: () => call("POST", "/plugins", { query: { ...query, digest: found.digest }, file }),
+      });
+      if (done) toast(`${found.key} is installed. Switch it on at the page of a team.`);
+    });
+    this.plugins?.reload();
+  }
+
+  /** @param {any} row */
+  async approve(row) {
+    await ask({
+      title: `Agree to ${clean(row.key)} as it is?`,
+      about: "Its files are not those that somebody agreed to.",
+      body: [asks(row.asks), make("code", { class: "clip" }, row.digest)],
+      action: "Agree",
+      submit: () => post(`/plugins/${part(row.key)}/approve`, { digest: row.digest }),
+    });
+    this.plugins?.reload();
+  }
+
+  /** @param {any} row */
+  async uninstall(row) {
+    await confirm({
+      title: `Uninstall ${clean(row.key)}?`,
+      lost: "No team has it then. What teams set for it stays, and counts again if it is installed again.",
+      action: "Uninstall",
+      submit: () => remove(`/plugins/${part(row.key)}`),
+    });
+    this.plugins?.reload();
+  }
+
+  /** @param {any} row */
+  entry(row) {
+    const { tools, channel, hooks } = row.capabilities ?? {};
+    const brings = [tools && "tools", channel && "channel", hooks?.length && "hooks"].filter(Boolean).join(", ");
+    const installed = row.origin === "installed";
+    return make(
+      "section",
+      { class: "panel", key: `${row.key} ${row.source}` },
+      make(
+        "div",
+        { class: "bar" },
+        make("h2", {}, clean(row.display_name)),
+        pill(row.state === "loaded" ? "ok" : row.state === "failed" ? "failed" : "warn", row.state),
+        make("span", { class: "tag" }, words(row.origin)),
+        may("admin") && installed
+          ? make(
+              "div",
+              { class: "push" },
+              row.fault?.code === "digest_mismatch"
+                ? button("Agree…", "check", () => this.approve(row), { tone: "small" })
+                : null,
+              button("Uninstall…", "trash", () => this.uninstall(row), {
+                tone: "small quiet",
+                "aria-label": `Uninstall ${row.key}`,
+              }),
+            )
+          : null,
+      ),
+      make("p", { class: "muted" }, clean(row.description)),
+      row.fault
+        ? make(
+            "p",
+            { class: "problem" },
+            `${clean(row.fault.reason)} `,
+            make("code", {}, clean([row.fault.code, row.fault.file, row.fault.field].filter(Boolean).join(" · "))),
+          )
+        : null,
+      facts([
+        ["Key", make("code", {}, clean(row.key))],
+        ["Version", clean(row.version)],
+        ["Brings", brings],
+        ["From", clean(row.source)],
+      ]),
+      row.asks.length ? fold(`Asks for ${several(row.asks.length, "thing")}`, asks(row.asks)) : null,
+    );
+  }
+
+  render() {
+    const add = () => this.chooser?.click();
+    return [
+      make(
+        "div",
+        { class: "bar" },
+        make("p", { class: "muted" }, "A plugin is installed once, and switched on at the page of each team."),
+        may("admin")
+          ? make("div", { class: "push" }, this.chooser, button("Install…", "plus", add, { tone: "primary" }))
+          : null,
+      ),
+      this.plugins?.show(({ rows }) =>
+        rows.length
+          ? rows.map((/** @type {any} */ row) => this.entry(row))
+          : empty(
+              "settings",
+              "No plugins",
+              "A plugin is a folder with a manifest: `hivewright plugin new` writes one.",
+            ),
+      ),
+    ];
+  }
+}
+
+customElements.define("hw-plugins-part", PluginsPart);

@@ -1,0 +1,241 @@
+//! Plugin catalogue: which packages there are, read from all sources in order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use hivewright_actors::ids::PluginKey;
+use tokio::sync::watch;
+
+use super::{
+    check,
+    fault::{Fault, FaultCode},
+    lock::Lock,
+    manifest::MANIFEST,
+    package::{Files, Origin, Package, changed},
+    shipped::SHIPPED,
+};
+
+/// A package that was not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The name of its folder.
+    pub name: String,
+    pub files: Files,
+    pub origin: Origin,
+    pub fault: Fault,
+}
+
+/// What was found when the sources were last read.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// With stand-ins for installed ones that are not what was agreed to: none of those starts.
+    pub packages: BTreeMap<PluginKey, Arc<Package>>,
+    pub failed: Vec<Failed>,
+    /// Which of the packages are stand-ins.
+    pub stand_ins: BTreeSet<PluginKey>,
+}
+
+/// Where packages come from, and the names that none may have.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Where installed ones are.
+    pub installed: PathBuf,
+    /// Folders of packages that are worked on; each is a package or holds some.
+    pub development: Vec<PathBuf>,
+    /// Namespaces that are names of tools.
+    pub reserved: BTreeSet<String>,
+    /// Namespaces that are names of teams.
+    pub teams: BTreeSet<String>,
+}
+
+/// The packages that there are. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Catalogue(Arc<watch::Sender<Arc<Loaded>>>);
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Arc::default())))
+    }
+}
+
+impl Catalogue {
+    pub fn get(&self, key: &str) -> Option<Arc<Package>> {
+        self.0.borrow().packages.get(key).cloned()
+    }
+
+    /// Whether a plugin's tools have this name before theirs.
+    pub fn has_namespace(&self, name: &str) -> bool {
+        let loaded = self.0.borrow();
+        let mut tools =
+            loaded.packages.values().filter_map(|package| package.manifest.tools.as_ref());
+        tools.any(|tools| tools.namespace == name)
+    }
+
+    /// All that was found.
+    pub fn now(&self) -> Arc<Loaded> {
+        self.0.borrow().clone()
+    }
+
+    /// Tells whenever the packages have changed.
+    pub fn changes(&self) -> watch::Receiver<Arc<Loaded>> {
+        self.0.subscribe()
+    }
+
+    /// Replaces what is known by what was found. Nobody is told of what is as it was.
+    pub fn set(&self, loaded: Loaded) {
+        self.0.send_if_modified(|known| {
+            let has_changed = !known.is_same(&loaded);
+            if has_changed {
+                *known = Arc::new(loaded);
+            }
+            has_changed
+        });
+    }
+}
+
+impl Loaded {
+    /// The same packages, by their digests, and the same faults.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Arc<Package>, &Arc<Package>)| {
+            (&one.manifest.key, &one.digest, one.origin, &one.files)
+                == (&other.manifest.key, &other.digest, other.origin, &other.files)
+        };
+        self.failed == other.failed
+            && self.stand_ins == other.stand_ins
+            && self.packages.len() == other.packages.len()
+            && self.packages.values().zip(other.packages.values()).all(is_same)
+    }
+
+    /// Reads all sources: what comes with the release, what is installed, what is worked on; by key within
+    /// each. One that is wrong is named and keeps no other from being loaded. It blocks.
+    pub fn read(sources: &Sources) -> Self {
+        let mut loaded = Self::default();
+        let lock = Lock::read(&sources.installed).unwrap_or_else(|error| {
+            tracing::error!(%error, "`plugins.lock` cannot be read: no installed plugin is agreed to");
+            Lock::default()
+        });
+        for (name, files) in SHIPPED {
+            loaded.add(name, Files::Embedded(files), Origin::Shipped, sources, &lock);
+        }
+        for folder in folders(&sources.installed) {
+            loaded.add(&name(&folder), Files::Folder(folder), Origin::Installed, sources, &lock);
+        }
+        loaded.stand_in(&sources.installed, &lock);
+        for folder in &sources.development {
+            let each =
+                if folder.join(MANIFEST).exists() { vec![folder.clone()] } else { folders(folder) };
+            for folder in each {
+                loaded.add(
+                    &name(&folder),
+                    Files::Folder(folder),
+                    Origin::Development,
+                    sources,
+                    &lock,
+                );
+            }
+        }
+        loaded
+    }
+
+    fn add(&mut self, name: &str, files: Files, origin: Origin, sources: &Sources, lock: &Lock) {
+        let package = Package::load(files.clone(), origin).and_then(|package| {
+            self.fits(name, &package, sources)?;
+            let locked = lock.plugins.get(name);
+            let is_agreed = locked.is_some_and(|locked| locked.allows(&package.digest));
+            if origin == Origin::Installed && !is_agreed { Err(changed()) } else { Ok(package) }
+        });
+        match package {
+            Ok(package) => {
+                self.packages.insert(package.manifest.key.clone(), Arc::new(package));
+            }
+            Err(fault) => {
+                tracing::warn!(plugin = name, %fault, "a plugin is not loaded");
+                self.failed.push(Failed { name: name.to_owned(), files, origin, fault });
+            }
+        }
+    }
+
+    /// Puts what was agreed to in the place of what is not there, or not as it was.
+    fn stand_in(&mut self, installed: &Path, lock: &Lock) {
+        for (name, locked) in &lock.plugins {
+            let key = &locked.manifest.key;
+            if !self.packages.contains_key(key) {
+                let package = Package::stand_in(installed.join(name), locked);
+                self.packages.insert(key.clone(), Arc::new(package));
+                self.stand_ins.insert(key.clone());
+            }
+        }
+    }
+
+    /// Its names are its own.
+    fn fits(&self, name: &str, package: &Package, sources: &Sources) -> Result<(), Fault> {
+        let key = &package.manifest.key;
+        if package.origin == Origin::Installed && name != key.as_str() {
+            let reason =
+                format!("its folder is called `{name}`; it should have the name of its key");
+            return Err(Fault::new(FaultCode::KeyInvalid, MANIFEST, "key", reason));
+        }
+        match self.packages.get(key) {
+            Some(other) => Err(taken(other)),
+            None => self.has_own_namespace(package, sources),
+        }
+    }
+
+    /// A package can be installed beside the others, in the place of an installed one of its key.
+    pub(super) fn fits_beside_others(
+        &self,
+        package: &Package,
+        sources: &Sources,
+    ) -> Result<(), Fault> {
+        match self.packages.get(&package.manifest.key) {
+            Some(other) if other.origin != Origin::Installed => Err(taken(other)),
+            _ => self.has_own_namespace(package, sources),
+        }
+    }
+
+    fn has_own_namespace(&self, package: &Package, sources: &Sources) -> Result<(), Fault> {
+        let wrong = |code, field: &str, reason| Err(Fault::new(code, MANIFEST, field, reason));
+        let Some(tools) = &package.manifest.tools else { return Ok(()) };
+        let namespace = &tools.namespace;
+        if sources.reserved.contains(namespace) {
+            return Err(check::reserved(namespace));
+        }
+        let field = "tools.namespace";
+        let of_other = |other: &&Arc<Package>| {
+            other.manifest.key != package.manifest.key
+                && other.manifest.tools.as_ref().is_some_and(|tools| tools.namespace == *namespace)
+        };
+        if let Some(other) = self.packages.values().find(of_other) {
+            let reason = format!("plugin `{}` has it", other.manifest.key);
+            return wrong(FaultCode::NamespaceTaken, field, reason);
+        }
+        if sources.teams.contains(namespace) {
+            return wrong(FaultCode::NamespaceTaken, field, "a team has this name".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn taken(other: &Package) -> Fault {
+    let reason = format!("a plugin of this key is loaded already ({})", other.origin);
+    Fault::new(FaultCode::KeyTaken, MANIFEST, "key", reason)
+}
+
+/// The folders in a folder, by name. Hidden ones are none: something is being put there.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir() && !name(path).starts_with('.'))
+        .collect();
+    found.sort();
+    found
+}
+
+fn name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

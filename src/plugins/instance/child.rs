@@ -1,0 +1,322 @@
+//! Child: the process of a plugin of a team, and what is said to it.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::plugin::PluginChild;
+use rmcp::{
+    Peer, RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResponse, ClientNotification, ClientRequest,
+        CustomNotification, CustomRequest, ErrorCode,
+    },
+    service::{PeerRequestOptions, RunningService, ServiceError},
+};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{TeamPlugin, errors::Lines, inbound::Inbound, recipe, wire};
+use crate::{
+    mcp::{
+        definition::shown,
+        fault::Faults,
+        result::{self, Answer},
+    },
+    sandbox::{process::agent::Life, quota::Excess},
+};
+
+/// Requests that a child has not answered.
+const IN_FLIGHT: usize = 100;
+/// Events that wait for a child; of more the oldest are dropped.
+const MOST_EVENTS: usize = 256;
+/// How long a child has to say that it stops, and then to end by itself when it is told to by a signal.
+const STOP: Duration = Duration::from_secs(5);
+/// How long a process whose streams have ended has to end itself.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// A list that changed is read again after this time, however often it changes.
+const SETTLES: Duration = Duration::from_millis(500);
+
+/// Why a child ended that was told to.
+const UNNEEDED: &str = "it was not needed any more";
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    #[error("the plugin did not answer in time")]
+    Timeout,
+    #[error("the plugin ended before it answered")]
+    Gone,
+    #[error("the plugin answered something else")]
+    Senseless,
+    /// The words are the plugin's.
+    #[error("{message}")]
+    Refused { code: i32, message: String, data: Option<Value> },
+}
+
+/// The process of a plugin of a team. Dropping it ends the process.
+pub struct Child {
+    peer: Peer<RoleClient>,
+    requests: Semaphore,
+    events: Arc<Events>,
+    faults: Faults,
+    /// It takes `plugin/stop`.
+    is_ours: bool,
+    end: CancellationToken,
+    over: CancellationToken,
+    _end_on_drop: DropGuard,
+}
+
+/// What is left of a child while it runs.
+pub(super) struct Running {
+    pub(super) service: RunningService<RoleClient, Inbound>,
+    pub(super) life: Life,
+    pub(super) excess: BoxFuture<'static, Excess>,
+    pub(super) changed: Arc<Notify>,
+    pub(super) lines: Lines,
+}
+
+/// Events on their way to a child.
+#[derive(Default)]
+struct Events {
+    waiting: Mutex<VecDeque<wire::Notify>>,
+    bell: Notify,
+}
+
+impl Child {
+    /// A child that has said its first words. `plugin` is told when its tools change.
+    pub(super) fn new(
+        running: Running,
+        faults: Faults,
+        plugin: Arc<TeamPlugin>,
+        is_ours: bool,
+    ) -> Self {
+        let (end, over) = (CancellationToken::new(), CancellationToken::new());
+        let peer = running.service.peer().clone();
+        let events = Arc::<Events>::default();
+        let child = Self {
+            peer: peer.clone(),
+            requests: Semaphore::new(IN_FLIGHT),
+            events: Arc::clone(&events),
+            faults: faults.clone(),
+            is_ours,
+            end: end.clone(),
+            over: over.clone(),
+            _end_on_drop: end.clone().drop_guard(),
+        };
+        tokio::spawn(pump(peer, events, over.clone()));
+        tokio::spawn(keep(running, faults, plugin, end, over));
+        child
+    }
+
+    /// Asks it something that MCP does not have.
+    pub(super) async fn request<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: &impl Serialize,
+        limit: Duration,
+    ) -> Result<T, RequestError> {
+        let asking = async {
+            let _place = self.requests.acquire().await.map_err(|_| RequestError::Gone)?;
+            request(&self.peer, method, params, limit).await
+        };
+        // One that does not read is not waited for either.
+        tokio::select! {
+            answer = tokio::time::timeout(limit, asking) => answer.unwrap_or(Err(RequestError::Timeout)),
+            () = self.over.cancelled() => Err(RequestError::Gone),
+        }
+    }
+
+    /// Asks one of its hooks.
+    pub async fn fire(
+        &self,
+        fire: &wire::Fire<'_>,
+        limit: Duration,
+    ) -> Result<wire::Decision, RequestError> {
+        self.request(wire::HOOK_FIRE, fire, limit).await
+    }
+
+    /// Calls a tool. Dropping the call tells the plugin to stop it.
+    pub async fn call(
+        &self,
+        tool: &str,
+        args: &Value,
+        meta: &wire::CallMeta<'_>,
+    ) -> Result<Answer, RequestError> {
+        let params = json!({"name": tool, "arguments": args, "_meta": meta});
+        let params: CallToolRequestParams =
+            serde_json::from_value(params).map_err(|_| RequestError::Senseless)?;
+        let _place = self.requests.acquire().await.map_err(|_| RequestError::Gone)?;
+        let called = tokio::select! {
+            called = self.peer.call_tool_once(params) => called,
+            () = self.over.cancelled() => return Err(RequestError::Gone),
+        };
+        match called {
+            Ok(CallToolResponse::Complete(answer)) => Ok(result::answer(answer)),
+            Ok(_) => Err(RequestError::Senseless),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+
+    /// Tells it of an event. Nobody waits: of too many the oldest are dropped.
+    pub fn tell(&self, event: wire::Notify) -> usize {
+        let mut waiting = self.events.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back(event);
+        let dropped = waiting.len().saturating_sub(MOST_EVENTS);
+        waiting.drain(..dropped);
+        drop(waiting);
+        self.events.bell.notify_one();
+        dropped
+    }
+}
+
+impl PluginChild for Child {
+    fn ended(&self) -> BoxFuture<'static, String> {
+        let (over, faults) = (self.over.clone(), self.faults.clone());
+        Box::pin(async move {
+            over.cancelled().await;
+            faults.said().unwrap_or_default()
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        let (peer, end, over) = (self.peer.clone(), self.end.clone(), self.over.clone());
+        let is_ours = self.is_ours;
+        Box::pin(async move {
+            if is_ours {
+                let deadline_ms = u64::try_from(STOP.as_millis()).unwrap_or(u64::MAX);
+                let stop = wire::Stop { reason: UNNEEDED, deadline_ms };
+                let asked = request::<IgnoredAny>(&peer, wire::PLUGIN_STOP, &stop, STOP);
+                // Whatever it says, it ends.
+                tokio::select! {
+                    _ = tokio::time::timeout(STOP, asked) => {}
+                    () = over.cancelled() => {}
+                }
+            }
+            end.cancel();
+            over.cancelled().await;
+        })
+    }
+}
+
+/// Asks the other side something that MCP does not have.
+pub(super) async fn request<T: DeserializeOwned>(
+    peer: &Peer<RoleClient>,
+    method: &'static str,
+    params: &impl Serialize,
+    limit: Duration,
+) -> Result<T, RequestError> {
+    let params = serde_json::to_value(params).map_err(|_| RequestError::Senseless)?;
+    let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+    let options = PeerRequestOptions::with_timeout(limit);
+    let sent = peer.send_cancellable_request(request, options).await.map_err(refusal)?;
+    let answer = sent.await_response().await.map_err(refusal)?;
+    let answer = serde_json::to_value(answer).map_err(|_| RequestError::Senseless)?;
+    serde_json::from_value(answer).map_err(|_| RequestError::Senseless)
+}
+
+fn refusal(error: ServiceError) -> RequestError {
+    match error {
+        ServiceError::McpError(error) => {
+            let ErrorCode(code) = error.code;
+            RequestError::Refused { code, message: shown(&error.message), data: error.data }
+        }
+        ServiceError::Timeout { .. } => RequestError::Timeout,
+        ServiceError::UnexpectedResponse => RequestError::Senseless,
+        _ => RequestError::Gone,
+    }
+}
+
+/// Passes events on as fast as the child takes them.
+async fn pump(peer: Peer<RoleClient>, events: Arc<Events>, over: CancellationToken) {
+    let pumping = async {
+        loop {
+            let next = events.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(event) = next else {
+                events.bell.notified().await;
+                continue;
+            };
+            let Ok(params) = serde_json::to_value(&event) else { continue };
+            let event = CustomNotification::new(wire::HOOK_NOTIFY, Some(params));
+            let sent = peer.send_notification(ClientNotification::CustomNotification(event));
+            if sent.await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = pumping => {}
+        () = over.cancelled() => {}
+    }
+}
+
+/// Waits for the end of a child, and clears away what is left of it.
+async fn keep(
+    running: Running,
+    faults: Faults,
+    plugin: Arc<TeamPlugin>,
+    end: CancellationToken,
+    over: CancellationToken,
+) {
+    let Running { service, mut life, mut excess, changed, lines } = running;
+    let _over = over.drop_guard();
+    let (peer, stop) = (service.peer().clone(), service.cancellation_token());
+    let mut ended = std::pin::pin!(service.waiting());
+    let mut has_ended = false;
+    let reason = loop {
+        tokio::select! {
+            _ = &mut ended => {
+                has_ended = true;
+                break None;
+            }
+            excess = &mut excess => break Some(format!("it wrote too much: {excess}")),
+            fault = faults.heard() => break Some(fault),
+            () = end.cancelled() => break Some(UNNEEDED.to_owned()),
+            () = changed.notified() => {
+                let listing = async {
+                    tokio::time::sleep(SETTLES).await;
+                    recipe::tools(&peer, &plugin).await
+                };
+                let listed = tokio::select! {
+                    listed = listing => listed,
+                    fault = faults.heard() => break Some(fault),
+                    () = end.cancelled() => break Some(UNNEEDED.to_owned()),
+                };
+                // One that fails to tell of its tools keeps those that are known.
+                match listed {
+                    Ok(Some(tools)) => plugin.learn(tools),
+                    Ok(None) => {}
+                    Err(fault) => lines.log(&fault.reason),
+                }
+            }
+        }
+    };
+    stop.cancel();
+    let reason = match reason {
+        Some(reason) => {
+            if !has_ended {
+                // What it was still to be told it is told in a moment, or not at all.
+                let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+            }
+            reason
+        }
+        None => match faults.said() {
+            Some(fault) => fault,
+            None => {
+                let why = tokio::time::timeout(LAST_WORDS, life.ended()).await;
+                lines.with_last(why.ok().flatten().unwrap_or_else(|| "it ended".to_owned()))
+            }
+        },
+    };
+    faults.say(reason);
+    life.end(STOP).await;
+}

@@ -1,0 +1,165 @@
+//! Listeners: what happens in the service, told to plugins of the team that it concerns. Nothing waits for them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use hivewright_actors::{
+    hook::HookEvent,
+    ids::{MAIN, TeamName},
+    live::{
+        Publisher,
+        event::{Data, Event, Kind, Moment},
+        watch::Filter,
+    },
+};
+use serde_json::{Value, json};
+
+use super::instance::Instances;
+
+/// What is listened to.
+const KINDS: [Kind; 6] = [
+    Kind::Turn,
+    Kind::TeamChanged,
+    Kind::TopicChanged,
+    Kind::TriggerRun,
+    Kind::MemoryChanged,
+    Kind::PluginChanged,
+];
+/// So many conversations are remembered to be open.
+const MOST_OPEN: usize = 10_000;
+
+/// What was told before, so that a change is told once.
+#[derive(Default)]
+struct Known {
+    open: HashSet<String>,
+    teams: BTreeMap<TeamName, bool>,
+}
+
+impl Known {
+    /// The hook event that an event is, with the team it concerns.
+    fn told(&mut self, event: &Event) -> Option<(TeamName, HookEvent, Value)> {
+        let main = || TeamName::from(MAIN);
+        let team = event.team.clone().unwrap_or_else(main);
+        let (hook, data) = match &event.data {
+            Data::Turn(turn) => match &turn.moment {
+                Moment::TurnStart {
+                    session_id,
+                    sdk,
+                    provider,
+                    model,
+                    attempt,
+                    redelivered,
+                    ..
+                } => {
+                    let data = json!({
+                        "session": session_id, "turn": turn.turn, "sdk": sdk, "provider": provider,
+                        "model": model, "attempt": attempt, "redelivered": redelivered,
+                    });
+                    (HookEvent::TurnStart, data)
+                }
+                Moment::TurnEnd { ok, outcome, code, usage, duration_ms, steps, .. } => {
+                    let data = json!({
+                        "turn": turn.turn, "ok": ok, "outcome": outcome, "code": code,
+                        "usage": usage, "duration_ms": duration_ms, "steps": steps,
+                    });
+                    (HookEvent::TurnEnd, data)
+                }
+                _ => return None,
+            },
+            Data::Json(data) => (self.changed(event.kind, &team, data)?, picked(event.kind, data)),
+            _ => return None,
+        };
+        let mut payload = json!({"team": team, "topic": event.topic, "task": event.task});
+        if let (Value::Object(payload), Value::Object(data)) = (&mut payload, data) {
+            payload.extend(data);
+        }
+        Some((team, hook, payload))
+    }
+
+    fn changed(&mut self, kind: Kind, team: &TeamName, data: &Value) -> Option<HookEvent> {
+        match kind {
+            Kind::TopicChanged => {
+                let id = data["id"].as_str()?;
+                if data["state"] == "done" {
+                    self.open.remove(id);
+                    return Some(HookEvent::SessionClosed);
+                }
+                if self.open.len() >= MOST_OPEN {
+                    self.open.clear();
+                }
+                self.open.insert(id.to_owned()).then_some(HookEvent::SessionOpened)
+            }
+            Kind::TeamChanged => {
+                let active = data["state"] == "active";
+                let before = self.teams.insert(team.clone(), active);
+                match (before, active) {
+                    (Some(true), true) | (None | Some(false), false) => None,
+                    (_, true) => Some(HookEvent::TeamStarted),
+                    (_, false) => Some(HookEvent::TeamStopped),
+                }
+            }
+            Kind::TriggerRun => (data["decision"] == "fired" && data["outcome"].is_null())
+                .then_some(HookEvent::ScheduleFired),
+            Kind::MemoryChanged => Some(HookEvent::MemorySaved),
+            Kind::PluginChanged => {
+                let failed = ["failed", "backoff"].contains(&data["status"].as_str()?);
+                failed.then_some(HookEvent::PluginError)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Ids and states, and no words of people or models.
+fn picked(kind: Kind, data: &Value) -> Value {
+    let fields: &[&str] = match kind {
+        Kind::TopicChanged => &["id", "channel_id", "state"],
+        Kind::TeamChanged => &["name", "generation", "state"],
+        Kind::TriggerRun => &["id", "trigger_id", "decision"],
+        Kind::MemoryChanged => &["id", "key", "type", "action"],
+        Kind::PluginChanged => &["plugin", "status"],
+        _ => &[],
+    };
+    fields.iter().map(|field| ((*field).to_owned(), data[*field].clone())).collect()
+}
+
+/// Tells plugins what happens, until the service ends.
+pub async fn listen(live: Publisher, instances: Instances) {
+    let mut watch = live.watch(None, Filter { kinds: KINDS.to_vec(), ..Filter::default() });
+    let mut known = Known::default();
+    while let Some(batch) = watch.next().await {
+        for told in batch.events {
+            if let Some((team, event, payload)) = known.told(&told.event) {
+                instances.tell(&team, event, &payload);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PL-37
+    #[test]
+    fn a_change_is_told_once_and_without_words() {
+        let mut known = Known::default();
+        let mut told = |kind, data: Value| {
+            let event = Event::new(kind, data).of_team(&"ops".into());
+            known.told(&event).map(|(team, event, payload)| (team.to_string(), event, payload))
+        };
+        let team = |state: &str| json!({"name": "ops", "state": state});
+
+        assert_eq!(told(Kind::TeamChanged, team("initializing")), None);
+        let started = told(Kind::TeamChanged, team("active")).unwrap();
+        assert_eq!((started.0.as_str(), started.1), ("ops", HookEvent::TeamStarted));
+        assert_eq!(told(Kind::TeamChanged, team("active")), None);
+        assert_eq!(told(Kind::TeamChanged, team("paused")).unwrap().1, HookEvent::TeamStopped);
+        let topic = |state: &str| json!({"id": "t-1", "name": "words of a person", "state": state});
+        let opened = told(Kind::TopicChanged, topic("active")).unwrap();
+        assert_eq!(opened.1, HookEvent::SessionOpened);
+        assert!(!opened.2.to_string().contains("words"));
+        assert_eq!(told(Kind::TopicChanged, topic("active")), None);
+        assert_eq!(told(Kind::TopicChanged, topic("done")).unwrap().1, HookEvent::SessionClosed);
+        assert_eq!(told(Kind::PluginChanged, json!({"plugin": "p", "status": "running"})), None);
+    }
+}

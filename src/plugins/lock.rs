@@ -1,0 +1,78 @@
+//! Lock file `plugins.lock`: which packages an operator agreed to, by digest.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{capabilities::Capabilities, manifest::Manifest, package::Package};
+use crate::settings::replace;
+
+/// The file's name, in the folder of installed packages.
+pub const LOCK_FILE: &str = "plugins.lock";
+/// The form of the file.
+const FORMAT: u32 = 1;
+
+/// What was agreed to, by the key of each plugin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lock {
+    format: u32,
+    pub plugins: BTreeMap<String, Locked>,
+}
+
+/// A package that was agreed to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Locked {
+    pub version: String,
+    /// Where it came from, as the operator said it.
+    pub source: String,
+    pub digest: String,
+    /// The one before it, while one takes the place of the other: whichever is there is good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<String>,
+    /// What it may ask for.
+    pub capabilities: Capabilities,
+    /// What it said of itself: its hooks guard teams also while its files are not those that were agreed to.
+    pub manifest: Manifest,
+}
+
+impl Locked {
+    /// What an operator agrees to with a package.
+    pub fn of(package: &Package, source: String) -> Self {
+        Self {
+            version: package.manifest.version.to_string(),
+            source,
+            digest: package.digest.clone(),
+            former: None,
+            capabilities: Capabilities::of(package),
+            manifest: package.manifest.clone(),
+        }
+    }
+
+    /// Files with this digest were agreed to.
+    pub fn allows(&self, digest: &str) -> bool {
+        self.digest == digest || self.former.as_deref() == Some(digest)
+    }
+}
+
+impl Lock {
+    /// Reads the file in a folder; none is an empty one. It blocks.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let text = match fs::read_to_string(folder.join(LOCK_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            text => text?,
+        };
+        let lock: Self = serde_json::from_str(&text)?;
+        if lock.format > FORMAT {
+            return Err(io::Error::other("is of a newer release"));
+        }
+        Ok(lock)
+    }
+
+    /// Writes the file, whole and durable. It blocks.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let lock = Self { format: FORMAT, plugins: self.plugins.clone() };
+        let mut text = serde_json::to_string_pretty(&lock)?;
+        text.push('\n');
+        replace::replace(&folder.join(LOCK_FILE), folder, text)
+    }
+}

@@ -1,0 +1,24 @@
+//! Plugins: folders with a manifest that bring teams tools, a channel or hooks.
+//!
+//! A plugin is installed once and switched on for each team. Nothing of it runs in this process.
+
+pub mod archive;
+pub mod capabilities;
+pub mod catalogue;
+pub mod check;
+pub mod depot;
+pub mod digest;
+pub mod fault;
+pub mod fetch;
+pub mod hooks;
+pub mod host;
+pub mod instance;
+pub mod listening;
+pub mod lock;
+pub mod manifest;
+pub mod package;
+pub mod schema;
+mod shipped;
+#[cfg(test)]
+mod tests;
+pub mod written;

@@ -1,0 +1,262 @@
+//! Plugin package: a manifest with the files that it speaks of, checked without running any of them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use hivewright_actors::words;
+use serde_json::Value;
+
+use super::{
+    check::inside,
+    digest::{self, Extent},
+    fault::{Fault, FaultCode},
+    lock::Locked,
+    manifest::{ChannelWebhook, MANIFEST, Manifest, RunKind, SchemaSource},
+    schema::Schema,
+};
+
+/// The largest manifest.
+const LARGEST_MANIFEST: u64 = 64 << 10;
+/// The largest source or schema.
+const LARGEST_SOURCE: u64 = 1 << 20;
+/// Where a bare name of a program is looked for.
+pub const PROGRAM_PATH: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+
+/// The files of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// In this program, each by its path.
+    Embedded(&'static [(&'static str, &'static [u8])]),
+    Folder(PathBuf),
+}
+
+words! {
+    /// Where a package comes from.
+    #[schemars(rename = "PluginOrigin")]
+    pub enum Origin {
+        /// It comes with the release.
+        Shipped = "shipped",
+        /// An operator installed it.
+        Installed = "installed",
+        /// A folder that somebody works on: its files may change as they like.
+        Development = "development",
+    }
+}
+
+/// A plugin that can be used.
+#[derive(Clone, Debug)]
+pub struct Package {
+    pub manifest: Manifest,
+    pub files: Files,
+    pub digest: String,
+    pub origin: Origin,
+    /// What a team's settings for it are checked by.
+    pub schema: Schema,
+}
+
+impl Files {
+    /// The folder; none if the files are in this program.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Folder(folder) => Some(folder),
+        }
+    }
+
+    /// What is in a file, up to 1 MiB.
+    pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Embedded(files) => {
+                let found = files.iter().find(|(name, _)| *name == path);
+                found.map(|(_, content)| content.to_vec()).ok_or(io::ErrorKind::NotFound.into())
+            }
+            Self::Folder(folder) => {
+                let mut content = Vec::new();
+                let file = fs::File::open(folder.join(path))?;
+                if !file.metadata()?.is_file() {
+                    return Err(io::Error::other("is no file"));
+                }
+                file.take(LARGEST_SOURCE + 1).read_to_end(&mut content)?;
+                if content.len() as u64 > LARGEST_SOURCE {
+                    return Err(io::Error::other("is larger than 1 MiB"));
+                }
+                Ok(content)
+            }
+        }
+    }
+}
+
+impl Package {
+    /// Looks a package over. It blocks.
+    pub fn load(files: Files, origin: Origin) -> Result<Self, Fault> {
+        let manifest = read_manifest(&files)?;
+        if manifest.run.kind == RunKind::Builtin && origin != Origin::Shipped {
+            let reason = "`builtin` is for what comes with the release";
+            return Err(fault(FaultCode::UnsupportedRunKind, "run.kind", reason));
+        }
+        check_program(&manifest, &files)?;
+        let schema = read_schema(&manifest, &files)?;
+        if let Some(webhook) = manifest.channel.as_ref().and_then(|it| it.webhook.as_ref()) {
+            check_secret_field(webhook, &schema)?;
+        }
+        let package = Self { manifest, files, digest: String::new(), origin, schema };
+        let digest = package.digest_now()?;
+        Ok(Self { digest, ..package })
+    }
+
+    /// Stands for an installed package that cannot be loaded: what it was agreed to be, and never started. So what its
+    /// hooks guard stays guarded until an operator agrees to its files, switches it off or uninstalls it.
+    pub(super) fn stand_in(folder: PathBuf, locked: &Locked) -> Self {
+        Self {
+            manifest: locked.manifest.clone(),
+            files: Files::Folder(folder),
+            digest: locked.digest.clone(),
+            origin: Origin::Installed,
+            schema: Schema::default(),
+        }
+    }
+
+    /// The digest of the files as they are now. It blocks.
+    pub fn digest_now(&self) -> Result<String, Fault> {
+        let extent = match self.origin {
+            Origin::Development => Extent::Sources,
+            Origin::Shipped | Origin::Installed => Extent::Whole,
+        };
+        digest::of(&self.files, extent)
+            .map_err(|error| Fault::new(FaultCode::PathEscape, ".", "", error.to_string()))
+    }
+
+    /// Checks before each start that the files are those that were loaded. It blocks.
+    pub fn verify(&self) -> Result<(), Fault> {
+        let is_agreed = || self.digest_now().is_ok_and(|digest| digest == self.digest);
+        if self.origin == Origin::Development || is_agreed() { Ok(()) } else { Err(changed()) }
+    }
+
+    /// The modules of a `js` plugin by path, the entry among them. It blocks.
+    pub fn sources(&self) -> io::Result<BTreeMap<String, String>> {
+        let listed = digest::list(&self.files, Extent::Sources)?;
+        let is_source = |path: &str| path.ends_with(".js") || path.ends_with(".mjs");
+        let paths = listed.into_iter().map(|file| file.path).filter(|path| is_source(path));
+        let read = |path: String| {
+            let text = String::from_utf8(self.files.read(&path)?)
+                .map_err(|_| io::Error::other(format!("`{path}` is no text")))?;
+            Ok((path, text))
+        };
+        paths.map(read).collect()
+    }
+}
+
+/// The fault of files that are not those that were agreed to.
+pub(super) fn changed() -> Fault {
+    let reason = "its files are not those that were agreed to; `hivewright plugin approve` agrees to them as they are";
+    Fault::new(FaultCode::DigestMismatch, ".", "", reason)
+}
+
+fn fault(code: FaultCode, field: &str, reason: impl Into<String>) -> Fault {
+    Fault::new(code, MANIFEST, field, reason)
+}
+
+fn read_manifest(files: &Files) -> Result<Manifest, Fault> {
+    let content = files.read(MANIFEST).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            fault(FaultCode::ManifestMissing, "", "there is no such file")
+        }
+        _ => fault(FaultCode::ManifestInvalid, "", error.to_string()),
+    })?;
+    if content.len() as u64 > LARGEST_MANIFEST {
+        return Err(fault(FaultCode::ManifestInvalid, "", "is larger than 64 KiB"));
+    }
+    let text = String::from_utf8(content)
+        .map_err(|_| fault(FaultCode::ManifestInvalid, "", "is no UTF-8 text"))?;
+    Manifest::parse(&text)
+}
+
+/// What is run is there, and in the folder.
+fn check_program(manifest: &Manifest, files: &Files) -> Result<(), Fault> {
+    let missing = |field: &str, reason: String| fault(FaultCode::EntryMissing, field, reason);
+    if let Some(entry) = &manifest.run.entry {
+        let reason = |error: io::Error| missing("run.entry", format!("`{entry}`: {error}"));
+        files.read(entry).map_err(reason)?;
+        return stays_inside("run.entry", entry, files);
+    }
+    let Some(command) = &manifest.run.command else { return Ok(()) };
+    let field = "run.command";
+    let path = match files.folder() {
+        Some(folder) if command.contains('/') => {
+            stays_inside(field, command, files)?;
+            folder.join(command)
+        }
+        _ => {
+            let found = PROGRAM_PATH.iter().map(|folder| Path::new(folder).join(command));
+            let found = found.into_iter().find(|path| is_program(path));
+            return match found {
+                Some(_) => Ok(()),
+                None => Err(missing(
+                    field,
+                    format!("`{command}` is not in {}", PROGRAM_PATH.join(", ")),
+                )),
+            };
+        }
+    };
+    if is_program(&path) {
+        return Ok(());
+    }
+    Err(missing(field, format!("`{command}` is not a file that can be run")))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+/// A path leads to something in the folder, links followed.
+fn stays_inside(field: &str, path: &str, files: &Files) -> Result<(), Fault> {
+    inside(field, path)?;
+    let Some(folder) = files.folder() else { return Ok(()) };
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    match (real(folder), real(&folder.join(path))) {
+        (Some(folder), Some(path)) if !path.starts_with(&folder) => {
+            Err(fault(FaultCode::PathEscape, field, "a link leads out of the plugin's folder"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_schema(manifest: &Manifest, files: &Files) -> Result<Schema, Fault> {
+    let field = "config.schema";
+    let (file, json) = match &manifest.config.schema {
+        None => return Ok(Schema::default()),
+        Some(SchemaSource::Inline(json)) => (MANIFEST, json.clone()),
+        Some(SchemaSource::File(path)) => {
+            stays_inside(field, path, files)?;
+            let wrong = |error: String| Fault::new(FaultCode::SchemaInvalid, path, "", error);
+            let content = files.read(path).map_err(|error| wrong(error.to_string()))?;
+            let json: Value =
+                serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))?;
+            (path.as_str(), json)
+        }
+    };
+    Schema::new(json).map_err(|error| {
+        let field = if file == MANIFEST { field } else { "" };
+        Fault::new(
+            FaultCode::SchemaInvalid,
+            file,
+            format!("{field}{}", error.pointer),
+            error.reason,
+        )
+    })
+}
+
+fn check_secret_field(webhook: &ChannelWebhook, schema: &Schema) -> Result<(), Fault> {
+    let Some(name) = &webhook.secret_field else { return Ok(()) };
+    let pointer = format!("/channel/{name}");
+    if schema.secrets().contains(&pointer) {
+        return Ok(());
+    }
+    let reason = format!("`config.schema` has no secret field `{pointer}`");
+    Err(fault(FaultCode::ManifestInvalid, "channel.webhook.secret_field", reason))
+}

@@ -1,0 +1,509 @@
+//! Settings schema of a plugin: the part of JSON Schema 2020-12 that its settings are checked by, and that forms are made from.
+//!
+//! A keyword that would bind and is not known here makes the schema unusable: one that was passed over in silence would
+//! let through what its author refused.
+
+use std::collections::BTreeMap;
+
+use regex::{Regex, RegexBuilder};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The largest schema, in bytes of JSON.
+const LARGEST: usize = 64 << 10;
+/// How deep schemas lie in each other at most, references followed.
+const DEEPEST: usize = 24;
+/// The most parts that a schema has, references followed.
+const MOST_PARTS: usize = 4_000;
+/// The most memory that a pattern takes, in bytes.
+const LARGEST_PATTERN: usize = 1 << 18;
+/// The most that is told to be wrong with settings.
+const MOST_MISMATCHES: usize = 20;
+
+/// The parts that settings may have.
+const PARTS: [&str; 3] = ["tools", "channel", "hooks"];
+/// Keywords that only tell.
+const TELLING: [&str; 14] = [
+    "$schema",
+    "$id",
+    "$comment",
+    "$defs",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "format",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "x-secret",
+    "definitions",
+];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// What is wrong with a value. It never repeats the value, which may be a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    /// A JSON pointer.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// A schema that was looked over.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    json: Value,
+    patterns: BTreeMap<String, Regex>,
+    secrets: Vec<String>,
+}
+
+/// Why a schema cannot be used, with a pointer to the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}{}{reason}", if pointer.is_empty() { "" } else { ": " })]
+pub struct SchemaError {
+    pub pointer: String,
+    pub reason: String,
+}
+
+impl Default for Schema {
+    /// The schema of a plugin that has no settings.
+    fn default() -> Self {
+        let json = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        Self { json, patterns: BTreeMap::new(), secrets: Vec::new() }
+    }
+}
+
+impl Schema {
+    /// Looks over the schema of a plugin's settings: an object with nothing but `tools`, `channel` and `hooks`.
+    pub fn new(mut json: Value) -> Result<Self, SchemaError> {
+        let wrong = |pointer: &str, reason: &str| {
+            Err(SchemaError { pointer: pointer.to_owned(), reason: reason.to_owned() })
+        };
+        if json.to_string().len() > LARGEST {
+            return wrong("", "it is larger than 64 KiB");
+        }
+        if json["type"] != "object" {
+            return wrong("/type", "expected `object`");
+        }
+        let none = Map::new();
+        let parts = json["properties"].as_object().unwrap_or(&none);
+        if let Some(other) = parts.keys().find(|name| !PARTS.contains(&name.as_str())) {
+            let reason = format!("`{other}` is none of `tools`, `channel`, `hooks`");
+            return wrong("/properties", &reason);
+        }
+        json["additionalProperties"] = Value::Bool(false);
+        let mut survey =
+            Survey { root: &json, seen: 0, patterns: BTreeMap::new(), secrets: Vec::new() };
+        survey.visit(&json, "", Some(""), 0)?;
+        let Survey { patterns, secrets, .. } = survey;
+        Ok(Self { json, patterns, secrets })
+    }
+
+    pub fn json(&self) -> &Value {
+        &self.json
+    }
+
+    /// Pointers to the secret fields of settings; `*` stands for each item of a list.
+    pub fn secrets(&self) -> &[String] {
+        &self.secrets
+    }
+
+    /// What is wrong with settings; nothing if they fit.
+    pub fn check(&self, value: &Value) -> Vec<Mismatch> {
+        let mut found = Vec::new();
+        self.compare(&self.json, value, "", 0, &mut found);
+        found
+    }
+
+    fn fits(&self, schema: &Value, value: &Value, depth: usize) -> bool {
+        let mut found = Vec::new();
+        self.compare(schema, value, "", depth, &mut found);
+        found.is_empty()
+    }
+
+    fn compare(
+        &self,
+        schema: &Value,
+        value: &Value,
+        pointer: &str,
+        depth: usize,
+        found: &mut Vec<Mismatch>,
+    ) {
+        if found.len() >= MOST_MISMATCHES {
+            return;
+        }
+        let mut wrong = |message: String| {
+            found.push(Mismatch { pointer: pointer.to_owned(), message });
+        };
+        let keywords = match schema {
+            Value::Bool(true) => return,
+            Value::Object(keywords) => keywords,
+            _ => return wrong("nothing may stand here".to_owned()),
+        };
+        // The survey has followed all references; only a value that is as deep can come here.
+        if depth > DEEPEST * 4 {
+            return wrong("is nested too deep".to_owned());
+        }
+        if let Some(message) = self.own_mismatch(keywords, value) {
+            return wrong(message);
+        }
+        let below = depth + 1;
+        if let Some(target) = keywords.get("$ref").and_then(Value::as_str) {
+            let target = self.json.pointer(target.trim_start_matches('#'));
+            self.compare(target.unwrap_or(&Value::Null), value, pointer, below, found);
+        }
+        for inner in list(keywords, "allOf") {
+            self.compare(inner, value, pointer, below, found);
+        }
+        self.compare_members(keywords, value, pointer, below, found);
+        let matching =
+            |keyword| list(keywords, keyword).filter(|one| self.fits(one, value, below)).count();
+        let mut wrong = |message: &str| {
+            found.push(Mismatch { pointer: pointer.to_owned(), message: message.to_owned() });
+        };
+        if keywords.contains_key("anyOf") && matching("anyOf") == 0 {
+            wrong("fits none of the forms that it may have");
+        }
+        if keywords.contains_key("oneOf") && matching("oneOf") != 1 {
+            wrong("does not fit exactly one of the forms that it may have");
+        }
+        if keywords.get("not").is_some_and(|not| self.fits(not, value, below)) {
+            wrong("is what it must not be");
+        }
+    }
+
+    fn compare_members(
+        &self,
+        keywords: &Map<String, Value>,
+        value: &Value,
+        pointer: &str,
+        depth: usize,
+        found: &mut Vec<Mismatch>,
+    ) {
+        match value {
+            Value::Object(fields) => {
+                for name in list(keywords, "required").filter_map(Value::as_str) {
+                    if !fields.contains_key(name) {
+                        let pointer = format!("{pointer}/{}", escaped(name));
+                        found.push(Mismatch { pointer, message: "is missing".to_owned() });
+                    }
+                }
+                let known = keywords.get("properties").and_then(Value::as_object);
+                for (name, field) in fields {
+                    let pointer = format!("{pointer}/{}", escaped(name));
+                    let schema = known.and_then(|known| known.get(name));
+                    match schema.or(keywords.get("additionalProperties")) {
+                        None => {}
+                        Some(Value::Bool(false)) => {
+                            found.push(Mismatch { pointer, message: "unknown field".to_owned() });
+                        }
+                        Some(schema) => self.compare(schema, field, &pointer, depth, found),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(schema) = keywords.get("items") {
+                    for (index, item) in items.iter().enumerate() {
+                        self.compare(schema, item, &format!("{pointer}/{index}"), depth, found);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is wrong with a value itself, without what is in it.
+    fn own_mismatch(&self, keywords: &Map<String, Value>, value: &Value) -> Option<String> {
+        let number = |name: &str| keywords.get(name).and_then(Value::as_f64);
+        match keywords.get("type") {
+            Some(Value::String(kind)) if !is_of_type(kind, value) => {
+                return Some(format!("expected {kind}"));
+            }
+            Some(Value::Array(kinds)) => {
+                let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
+                if !kinds.iter().any(|kind| is_of_type(kind, value)) {
+                    return Some(format!("expected {}", kinds.join(" or ")));
+                }
+            }
+            _ => {}
+        }
+        if keywords.get("const").is_some_and(|only| only != value) {
+            return Some("is not the one value that it may be".to_owned());
+        }
+        if let Some(words) = keywords.get("enum").and_then(Value::as_array)
+            && !words.contains(value)
+        {
+            let words: Vec<_> = words.iter().map(Value::to_string).collect();
+            return Some(format!("expected one of {}", words.join(", ")));
+        }
+        let bounded =
+            |size: f64, least: &str, most: &str, what: &str| match (number(least), number(most)) {
+                (Some(low), _) if size < low => Some(format!("expected at least {low}{what}")),
+                (_, Some(high)) if size > high => Some(format!("expected at most {high}{what}")),
+                _ => None,
+            };
+        match value {
+            Value::String(text) => {
+                let pattern = keywords.get("pattern").and_then(Value::as_str);
+                let pattern = pattern.and_then(|pattern| self.patterns.get(pattern));
+                if let Some(pattern) = pattern.filter(|pattern| !pattern.is_match(text)) {
+                    return Some(format!("does not match `{pattern}`"));
+                }
+                let length = text.chars().count() as f64;
+                bounded(length, "minLength", "maxLength", " characters")
+            }
+            Value::Array(items) => {
+                let unique = keywords.get("uniqueItems") == Some(&Value::Bool(true));
+                if unique && (1..items.len()).any(|place| items[..place].contains(&items[place])) {
+                    return Some("has an item twice".to_owned());
+                }
+                bounded(items.len() as f64, "minItems", "maxItems", " items")
+            }
+            Value::Object(fields) => {
+                bounded(fields.len() as f64, "minProperties", "maxProperties", " fields")
+            }
+            Value::Number(given) => {
+                let given = given.as_f64().unwrap_or(f64::NAN);
+                let above = number("exclusiveMinimum").filter(|low| given <= *low);
+                let below = number("exclusiveMaximum").filter(|high| given >= *high);
+                let step = number("multipleOf").filter(|step| (given / step).fract() != 0.0);
+                above
+                    .map(|low| format!("expected more than {low}"))
+                    .or_else(|| below.map(|high| format!("expected less than {high}")))
+                    .or_else(|| step.map(|step| format!("expected a multiple of {step}")))
+                    .or_else(|| bounded(given, "minimum", "maximum", ""))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn list<'a>(keywords: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a Value> {
+    keywords.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_of_type(kind: &str, value: &Value) -> bool {
+    match kind {
+        "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "object" => value.is_object(),
+        "string" => value.is_string(),
+        _ => false,
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// A walk over a schema, references followed, that finds what cannot be used.
+struct Survey<'a> {
+    root: &'a Value,
+    /// How many parts were looked at.
+    seen: usize,
+    patterns: BTreeMap<String, Regex>,
+    secrets: Vec<String>,
+}
+
+impl Survey<'_> {
+    /// `at` is where the schema stands; `of` points to the settings that it is about, if that can be told.
+    fn visit(
+        &mut self,
+        schema: &Value,
+        at: &str,
+        of: Option<&str>,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        let wrong = |keyword: &str, reason: String| {
+            let slash = if keyword.is_empty() { "" } else { "/" };
+            Err(SchemaError { pointer: format!("{at}{slash}{keyword}"), reason })
+        };
+        let keywords = match schema {
+            Value::Bool(_) => return Ok(()),
+            Value::Object(keywords) => keywords,
+            _ => return wrong("", "expected a schema".to_owned()),
+        };
+        self.seen += 1;
+        if depth > DEEPEST {
+            return wrong("", format!("is nested more than {DEEPEST} deep, or leads to itself"));
+        }
+        if self.seen > MOST_PARTS {
+            return wrong("", format!("has more than {MOST_PARTS} parts, references followed"));
+        }
+        for (keyword, value) in keywords {
+            let at = format!("{at}/{}", escaped(keyword));
+            let below = depth + 1;
+            match (keyword.as_str(), value) {
+                ("type", Value::String(kind)) if TYPES.contains(&kind.as_str()) => {}
+                ("type", Value::Array(kinds))
+                    if kinds
+                        .iter()
+                        .all(|kind| kind.as_str().is_some_and(|kind| TYPES.contains(&kind))) => {}
+                ("$ref", Value::String(target)) => {
+                    let found = target.strip_prefix('#');
+                    match found.and_then(|pointer| self.root.pointer(pointer)) {
+                        Some(inner) => self.visit(inner, &at, of, below)?,
+                        None => {
+                            return wrong(
+                                keyword,
+                                "it leads out of the schema, or nowhere".to_owned(),
+                            );
+                        }
+                    }
+                }
+                ("properties", Value::Object(fields)) => {
+                    for (name, inner) in fields {
+                        let name = escaped(name);
+                        let of = of.map(|of| format!("{of}/{name}"));
+                        self.visit(inner, &format!("{at}/{name}"), of.as_deref(), below)?;
+                    }
+                }
+                ("items" | "additionalProperties", inner) => {
+                    let of = of.map(|of| format!("{of}/*"));
+                    self.visit(inner, &at, of.as_deref(), below)?;
+                }
+                ("not", inner) => self.visit(inner, &at, None, below)?,
+                ("anyOf" | "oneOf" | "allOf", Value::Array(inner)) if !inner.is_empty() => {
+                    for (place, inner) in inner.iter().enumerate() {
+                        self.visit(inner, &format!("{at}/{place}"), of, below)?;
+                    }
+                }
+                ("pattern", Value::String(pattern)) => {
+                    let compiled = RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).build();
+                    match compiled {
+                        Ok(compiled) => self.patterns.insert(pattern.clone(), compiled),
+                        Err(error) => return wrong(keyword, error.to_string()),
+                    };
+                }
+                ("required", Value::Array(names)) if names.iter().all(Value::is_string) => {}
+                ("enum", Value::Array(_)) | ("const", _) | ("uniqueItems", Value::Bool(_)) => {}
+                (
+                    "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "minLength"
+                    | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties",
+                    Value::Number(_),
+                ) => {}
+                ("multipleOf", Value::Number(step))
+                    if step.as_f64().is_some_and(|step| step > 0.0) => {}
+                ("x-secret", Value::Bool(true)) => {
+                    if keywords.get("type") != Some(&Value::String("string".to_owned())) {
+                        return wrong(
+                            keyword,
+                            "only a field of the type `string` is a secret".to_owned(),
+                        );
+                    }
+                    match of {
+                        Some(of) if !self.secrets.iter().any(|known| known == of) => {
+                            self.secrets.push(of.to_owned());
+                        }
+                        Some(_) => {}
+                        None => return wrong(keyword, "no secret can stand here".to_owned()),
+                    }
+                }
+                ("x-secret", Value::Bool(false)) => {}
+                (known, _) if TELLING.contains(&known) && known != "x-secret" => {}
+                _ => {
+                    return wrong(
+                        keyword,
+                        "it is wrong, or not a keyword that is known here".to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(tools: Value) -> Result<Schema, SchemaError> {
+        let mut definitions = json!({
+            "host": { "type": "string", "pattern": "^[a-z.]+$" },
+            "loop": { "properties": { "x": { "$ref": "#/$defs/loop" } } },
+            "bomb20": true,
+        });
+        for level in 0..20 {
+            let next = json!({ "$ref": format!("#/$defs/bomb{}", level + 1) });
+            definitions[format!("bomb{level}")] = json!({ "allOf": [next, next] });
+        }
+        Schema::new(json!({
+            "type": "object",
+            "properties": { "tools": tools },
+            "$defs": definitions,
+        }))
+    }
+
+    #[test]
+    fn settings_are_checked_and_their_values_not_repeated() {
+        let schema = schema(json!({
+            "type": "object",
+            "required": ["allow"],
+            "additionalProperties": false,
+            "properties": {
+                "allow": { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/host" } },
+                "most": { "type": "integer", "minimum": 1, "maximum": 9 },
+                "mode": { "enum": ["a", "b"] },
+                "either": { "oneOf": [{ "type": "string" }, { "type": "null" }] },
+                "headers": { "type": "array", "items": {
+                    "type": "object",
+                    "properties": { "value": { "type": "string", "x-secret": true } },
+                } },
+            },
+        }));
+        let schema = schema.unwrap();
+        let problems = |tools: Value| {
+            let found = schema.check(&json!({ "tools": tools }));
+            let found = found.iter().map(|one| format!("{}: {}", one.pointer, one.message));
+            found.collect::<Vec<_>>()
+        };
+
+        assert_eq!(problems(json!({"allow": ["a.b"], "most": 9, "either": null})), [""; 0]);
+        assert_eq!(problems(json!({})), ["/tools/allow: is missing"]);
+        assert_eq!(
+            problems(json!({"allow": [], "most": 10, "mode": "SECRET", "either": 1, "more": 1})),
+            [
+                "/tools/allow: expected at least 1 items",
+                "/tools/either: does not fit exactly one of the forms that it may have",
+                "/tools/mode: expected one of \"a\", \"b\"",
+                "/tools/more: unknown field",
+                "/tools/most: expected at most 9",
+            ]
+        );
+        assert_eq!(
+            problems(json!({"allow": ["SECRET", 5]})),
+            ["/tools/allow/0: does not match `^[a-z.]+$`", "/tools/allow/1: expected string"]
+        );
+        assert_eq!(schema.secrets(), ["/tools/headers/*/value"]);
+        assert_eq!(schema.check(&json!({"channel": {}})).len(), 1);
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_held_to_is_refused() {
+        let refused = [
+            json!({ "$ref": "https://example.org/schema" }),
+            json!({ "$ref": "#/$defs/none" }),
+            json!({ "$ref": "#/$defs/loop" }),
+            json!({ "$ref": "#/$defs/bomb0" }),
+            json!({ "type": "thing" }),
+            json!({ "pattern": "(" }),
+            json!({ "pattern": "((a{100}){100}){100}" }),
+            json!({ "if": {}, "then": false }),
+            json!({ "properties": { "key": { "x-secret": true } } }),
+            json!({ "type": "integer", "x-secret": true }),
+            json!({ "multipleOf": 0 }),
+            json!("text"),
+        ];
+
+        for tools in refused {
+            assert!(schema(tools.clone()).is_err(), "{tools}");
+        }
+        assert!(Schema::new(json!({ "properties": {} })).is_err());
+        assert!(Schema::new(json!({ "type": "object", "properties": { "x": {} } })).is_err());
+        assert!(Schema::default().check(&json!({})).is_empty());
+        assert_eq!(Schema::default().check(&json!({ "tools": {} })).len(), 1);
+    }
+}

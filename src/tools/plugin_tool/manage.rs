@@ -1,0 +1,277 @@
+//! `register_plugin_tool`, `deprecate_plugin_tool`, `remove_plugin_tool`: how a team looks after the tools that it wrote.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use hivewright_actors::{
+    excerpt,
+    policy::caution::{Caution, Kind, Risk},
+    text::quoted,
+    tool::{Caller, Effect},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    PluginTool, PluginTools, ToolStateError, run,
+    verify::{self, Candidate, Refusal},
+};
+use crate::{
+    plugins::written::{Check, Status, Verification},
+    scrub::Scrubber,
+    settings::{egress::Egress, network::HostPattern},
+    system::sha256,
+    tools::{
+        about::About,
+        answer,
+        contract::{Tool, ToolContext, ToolError, not_blank},
+        propose_change::difference,
+        toolbox::Made,
+    },
+    vault::expand::BEGIN,
+};
+
+pub(in crate::tools) const TOOLS: &[About] = &[Deprecate::ABOUT, Register::ABOUT, Remove::ABOUT];
+
+/// Loading, a sample that takes all its time, and what is written.
+const LONGEST: Duration = Duration::from_secs(90);
+
+/// The tools for a team that may reach these hosts.
+pub fn made(tools: &PluginTools, egress: &Egress) -> [Made; 3] {
+    let register = Register { tools: tools.clone(), egress: egress.clone() };
+    [
+        Made::new(Deprecate::ABOUT.name, Deprecate(tools.clone())),
+        Made::new(Register::ABOUT.name, register),
+        Made::new(Remove::ABOUT.name, Remove(tools.clone())),
+    ]
+}
+
+struct Register {
+    tools: PluginTools,
+    egress: Egress,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Registration {
+    /// Lower-case letters, digits and `_`.
+    tool_name: String,
+    /// One JavaScript module, at most 64 KiB, without imports. It exports `description`, `inputSchema` (JSON Schema of an
+    /// object) and `execute(input)`, and may export `effect` ("pure", "idempotent" or "irreversible"), `hosts` (an array of
+    /// texts: where it may `fetch` from) and `timeoutMs`.
+    source_code: String,
+    /// Replaces a tool of that name.
+    #[serde(default)]
+    update: bool,
+    /// `execute` is tried with it, without network.
+    sample_input: Option<Value>,
+}
+
+impl Register {
+    /// The same source is in use already: an earlier try of the call came to its end.
+    fn is_done(&self, args: &Registration, known: Option<&PluginTool>) -> bool {
+        known.is_some_and(|row| {
+            row.status == Status::Active && row.sha256 == sha256(args.source_code.as_bytes())
+        })
+    }
+
+    fn is_taken(args: &Registration, known: Option<&PluginTool>) -> Result<(), Refusal> {
+        match known {
+            Some(row) if row.status != Status::Removed && !args.update => Err(Refusal {
+                check: "exists",
+                message: format!("`{}` exists; pass `update: true`", args.tool_name),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The hosts that a team may not reach by itself.
+    fn beyond<'a>(&self, hosts: &'a [String]) -> Vec<&'a str> {
+        let allowed = &self.egress.allowed_domains;
+        let is_within = |host: &str| {
+            allowed.is_empty() || allowed.iter().any(|pattern: &HostPattern| pattern.covers(host))
+        };
+        hosts.iter().map(String::as_str).filter(|host| !is_within(host)).collect()
+    }
+
+    fn refuse(&self, args: &Registration, refusal: Refusal, mut done: Verification) -> ToolError {
+        let Refusal { check, message } = refusal;
+        done.checks.push(Check { check: check.to_owned(), ok: false, message: message.clone() });
+        let code = match check {
+            "exists" => "conflict",
+            _ => "verification_failed",
+        };
+        let tool = &args.tool_name;
+        let fields = json!({ "tool": tool, "verification": verify::shown(&done) });
+        answer::refuse_with(code, message, fields)
+    }
+}
+
+impl Tool for Register {
+    const ABOUT: About =
+        About::new("register_plugin_tool", "@plugins", "plugin.register", Effect::Idempotent)
+            .structural()
+            .within(LONGEST, LONGEST)
+            .refuses_secrets();
+    const DESCRIPTION: &'static str = "Makes a tool of your team from JavaScript that you wrote. It is checked, then runs alone, without files and \
+        with `fetch` to its `hosts`. A skill that lists it under `## Required Tools` has it, as `<team>__<tool>`. Secrets \
+        only as `${vault:KEY}` in headers or body of a `fetch`.";
+    type Args = Registration;
+
+    /// What can be seen at once is refused before anybody is asked.
+    fn objection(&self, args: &Registration, caller: &Caller) -> Result<(), ToolError> {
+        let known = self.tools.find(&caller.team.name, &args.tool_name);
+        if self.is_done(args, known.as_deref()) {
+            return Ok(());
+        }
+        let scrubber = Scrubber::with(Vec::new());
+        let candidate =
+            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
+        let looked = verify::check_name(&args.tool_name)
+            .and_then(|()| Self::is_taken(args, known.as_deref()))
+            .and_then(|()| candidate.look());
+        looked.map(drop).map_err(|refusal| self.refuse(args, refusal, Verification::default()))
+    }
+
+    fn caution(&self, args: &Registration, caller: &Caller) -> Option<Caution> {
+        let team = &caller.team.name;
+        let known = self.tools.find(team, &args.tool_name);
+        if self.is_done(args, known.as_deref()) {
+            return None;
+        }
+        let scrubber = Scrubber::with(Vec::new());
+        let candidate =
+            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
+        // One that cannot be taken is refused anyway.
+        let hosts = candidate.look().ok()?;
+        let (beyond, secrets) = (self.beyond(&hosts), keys_in_source(&args.source_code));
+        if beyond.is_empty() && secrets.is_empty() {
+            return None;
+        }
+        let key = run::key(team, &args.tool_name);
+        let mut why = format!("team {team} puts its own tool {key} into use");
+        if !hosts.is_empty() {
+            let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
+            why.push_str(&format!(", which may send to {}", quoted(&hosts)));
+        }
+        if !secrets.is_empty() {
+            let secrets: Vec<_> = secrets.iter().map(String::as_str).collect();
+            why.push_str(&format!(", with the secrets {}", quoted(&secrets)));
+        }
+        let before = known.and_then(|row| self.tools.source_now(team, &row));
+        let path = super::files::path(&args.tool_name);
+        let shown = difference(&path, before.as_deref().unwrap_or_default(), &args.source_code);
+        Some(Caution::new(Kind::Plugin, Risk::Normal, format!("{why}:\n{shown}")))
+    }
+
+    async fn call(&self, args: Registration, cx: &ToolContext) -> Result<String, ToolError> {
+        let team = &cx.caller.team;
+        let known = self.tools.find(&team.name, &args.tool_name);
+        let key = run::key(&team.name, &args.tool_name);
+        let told = |row: &PluginTool| {
+            let verification = row.verification.clone().unwrap_or_default();
+            let note =
+                "a skill that names it under `## Required Tools` has it from its next load on";
+            answer::ok(json!({
+                "tool": key,
+                "version": row.version,
+                "verification": verify::shown(&verification),
+                "note": note,
+            }))
+        };
+        if let Some(row) = known.as_deref().filter(|row| self.is_done(&args, Some(row))) {
+            return Ok(told(row));
+        }
+        let mut verification = Verification::default();
+        let taken = verify::check_name(&args.tool_name)
+            .and_then(|()| Self::is_taken(&args, known.as_deref()));
+        if let Err(refusal) = taken {
+            return Err(self.refuse(&args, refusal, verification));
+        }
+        let scrubber = cx.grant.secrets.of(&team.name);
+        let candidate =
+            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
+        let (hosts, sample) = (self.tools.hosts(), args.sample_input.as_ref());
+        let verified =
+            candidate.verify(&team.name, hosts, sample, &cx.cancel, &mut verification).await;
+        let declared = match verified {
+            Ok(declared) => declared,
+            Err(refusal) => return Err(self.refuse(&args, refusal, verification)),
+        };
+        let by = format!("team {}, task {}", team.name, cx.caller.task);
+        let (name, source) = (&args.tool_name, &args.source_code);
+        let row = self.tools.adopt(team, name, source, declared, verification, &by).await?;
+        Ok(told(&row))
+    }
+}
+
+/// The keys of the vault that a source refers to. One that is written in pieces counts for nothing: it is not expanded
+/// unless its entry names the host.
+fn keys_in_source(source: &str) -> Vec<String> {
+    let references = source.split(BEGIN).skip(1);
+    let keys = references.map(|rest| rest.split(['}', '\n']).next().unwrap_or_default());
+    keys.map(|key| excerpt::line(key, 128)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+struct Deprecate(PluginTools);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Deprecation {
+    tool_name: String,
+    #[schemars(length(max = 1_000))]
+    reason: String,
+}
+
+impl Tool for Deprecate {
+    const ABOUT: About =
+        About::new("deprecate_plugin_tool", "@plugins", "plugin.register", Effect::Idempotent)
+            .structural()
+            .refuses_secrets();
+    const DESCRIPTION: &'static str =
+        "Takes a tool that your team wrote out of use. Its source stays until it is removed.";
+    type Args = Deprecation;
+
+    fn accept(args: &Deprecation) -> Result<(), String> {
+        not_blank("reason", &args.reason)
+    }
+
+    async fn call(&self, args: Deprecation, cx: &ToolContext) -> Result<String, ToolError> {
+        let team = &cx.caller.team.name;
+        let by = format!("team {team}, task {}", cx.caller.task);
+        let row = self.0.deprecate(team, &args.tool_name, args.reason.trim(), &by).await?;
+        Ok(answer::ok(json!({ "tool": run::key(team, &row.tool), "status": row.status })))
+    }
+}
+
+struct Remove(PluginTools);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Removal {
+    tool_name: String,
+}
+
+impl Tool for Remove {
+    const ABOUT: About =
+        About::new("remove_plugin_tool", "@plugins", "plugin.register", Effect::Idempotent)
+            .structural();
+    const DESCRIPTION: &'static str =
+        "Removes a tool that your team wrote, with its source. It must be deprecated first.";
+    type Args = Removal;
+
+    async fn call(&self, args: Removal, cx: &ToolContext) -> Result<String, ToolError> {
+        let team = &cx.caller.team.name;
+        let by = format!("team {team}, task {}", cx.caller.task);
+        let row = self.0.remove(team, &args.tool_name, &by).await?;
+        Ok(answer::ok(json!({ "tool": run::key(team, &row.tool), "status": row.status })))
+    }
+}
+
+impl From<ToolStateError> for ToolError {
+    fn from(error: ToolStateError) -> Self {
+        let code = match &error {
+            ToolStateError::Unknown(_) => "not_found",
+            ToolStateError::Conflict { .. } => "conflict",
+            ToolStateError::Files(_) | ToolStateError::Store(_) => "tool_failed",
+        };
+        answer::refuse(code, error.to_string())
+    }
+}

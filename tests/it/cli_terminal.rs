@@ -1,0 +1,112 @@
+//! `chat` for a person at a real terminal: keys, paste, decisions in place, Ctrl-C, another size.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::{
+    service::{Service, WORKS_ITSELF},
+    terminal::Terminal,
+};
+
+const LEFT: &str = "\x1b[D";
+const UP: &str = "\x1b[A";
+const ENTER: &str = "\r";
+const TAB: &str = "\t";
+const INTERRUPT: &str = "\x03";
+const END: &str = "\x04";
+
+fn chat(service: &Service, arguments: &[&str]) -> Terminal {
+    let words = [&["chat"], arguments].concat();
+    let mut terminal = Terminal::start(&service.command(&words), 80);
+    terminal.shows("> ");
+    terminal
+}
+
+/// OP-78: a line is edited, several are pasted as one message, the conversation stays in its topic and
+/// goes on another time, with the lines that were entered before.
+#[actix::test]
+async fn a_person_writes_pastes_and_goes_on_another_day() {
+    let service = Service::start().await;
+    let mut first = chat(&service, &[]);
+
+    // A letter is missing at first. The answer has no marks, other than the line that was entered.
+    first.press("#reply **tw** wrds");
+    first.press(&LEFT.repeat(3));
+    first.press("o");
+    first.press(ENTER);
+    first.shows("· topic: ");
+    first.shows("tw words\n");
+    first.press("\x1b[200~one\ntwo\nthree\x1b[201~");
+    first.press(ENTER);
+    first.shows("You said: one");
+    first.press("/nonsense");
+    first.press(ENTER);
+    first.shows("There is no command /nonsense,");
+    first.press("/exi");
+    first.press(TAB);
+    first.shows("/exit");
+    first.press(ENTER);
+    let left = first.end();
+    let is_mended = first.is_as_before();
+    let mode = service.path("run/chat-history").metadata().unwrap().permissions().mode();
+
+    let mut second = chat(&service, &["--continue"]);
+    second.shows("You said: one");
+    second.press(&UP.repeat(2));
+    second.press(ENTER);
+    second.shows("There is no command /nonsense,");
+    second.press("#reply **fo**ur");
+    second.press(ENTER);
+    second.shows("four\n");
+    second.press(END);
+
+    assert_eq!((left, second.end(), is_mended), (Some(0), Some(0), true));
+    assert_eq!(mode & 0o777, 0o600);
+    let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
+    assert_eq!(topics["data"].as_array().unwrap().len(), 1, "{topics}");
+    let path = format!("/api/v1/me/topics/{}/messages", topics["data"][0]["id"].as_str().unwrap());
+    let (_, said) = service.api("GET", &path, None).await;
+    let said: Vec<_> = said["data"].as_array().unwrap().iter().map(|item| &item["text"]).collect();
+    assert_eq!(said, ["#reply **fo**ur", "one\ntwo\nthree", "#reply **tw** words"]);
+}
+
+/// OP-78: what waits is decided with a key; Ctrl-C stops the turn and then leaves; lines are as long as
+/// the terminal is wide, also when that changes.
+#[actix::test]
+async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
+    let config = "policy: [{id: ask, effect: require_approval, resource: 'tool:write'}]\n";
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", config)
+        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
+        .started()
+        .await;
+    let mut terminal = chat(&service, &[]);
+
+    terminal.press("#call write {\"file_path\": \"x\", \"content\": \"y\"}");
+    terminal.press(ENTER);
+    terminal.shows("y approves it once");
+    assert!(!service.path("run/teams/main/x").exists());
+    terminal.press("y");
+    terminal.shows("(approves ");
+    terminal.press(ENTER);
+    terminal.shows("Used write (ok");
+    assert!(service.path("run/teams/main/x").exists());
+    terminal.resize(40);
+    terminal.press(&format!("#reply {}", "words and ".repeat(8)));
+    terminal.press(ENTER);
+    let row = "> words and words and words and words and\n";
+    terminal.shows(row);
+    terminal.shows(row);
+    terminal.press("#wait 60000");
+    terminal.press(ENTER);
+    // It is queued while the turn runs.
+    terminal.press("#reply **be**hind");
+    terminal.press(ENTER);
+    terminal.shows("Queued behind 1 message");
+    terminal.press(INTERRUPT);
+    terminal.shows("· stopped");
+    terminal.shows("behind\n");
+    terminal.press(INTERRUPT);
+
+    assert_eq!(terminal.end(), Some(130));
+    assert!(terminal.is_as_before());
+}

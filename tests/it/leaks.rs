@@ -1,0 +1,184 @@
+//! Leaks: calls of every kind that are given up at any moment leave no process, no socket and no folder behind.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    kill_switch::{processes, until_there_are},
+    mcp,
+    service::{Client, Service, rounds, until},
+    web_server::{WebServer, page},
+    webdriver::is_quick,
+};
+
+/// Calls in all; `HIVEWRIGHT_ROUNDS` makes it more.
+const CALLS: usize = 300;
+/// Conversations that make them at the same time.
+const CONVERSATIONS: usize = 6;
+const CHANNELS: &str = "
+ws: {enabled: true}
+limits: {rate: {ws: {per_minute: 0, burst: 1}}}
+topics: {model: never}
+";
+const CONFIG: &str =
+    "store: {durability: process}\npolicy: [{id: mcp, effect: allow, resource: \"mcp:*\"}]\n";
+
+/// The sockets that a process holds.
+fn sockets(pid: u32) -> usize {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
+    let leads = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    leads.filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// The processes below one.
+fn below(pid: u32) -> usize {
+    let children = |of: u32| -> Vec<u32> {
+        let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+            .filter_map(|id| id.parse().ok())
+            .collect()
+    };
+    let mut waiting = children(pid);
+    let mut count = 0;
+    while let Some(next) = waiting.pop() {
+        count += 1;
+        waiting.extend(children(next));
+    }
+    count
+}
+
+/// The folders of a home, without those of the database.
+fn folders(home: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("store") && !path.ends_with("sessions") {
+            folders(&path, found);
+            found.insert(path);
+        }
+    }
+}
+
+/// What a call of a number is.
+fn called(number: usize, web: &WebServer, seconds: &str) -> (String, Value) {
+    let (tool, args) = match number % 6 {
+        0 => ("web_fetch", json!({"url": web.url("/wait"), "timeout_ms": 40})),
+        1 => ("mcp__fake__slow", json!({"ms": number % 40})),
+        2 => ("mcp__far__echo", json!({"number": number})),
+        3 => ("mcp__far__wait", json!({})),
+        4 => ("send_file", json!({"file_path": "plums.txt"})),
+        _ => ("bash", json!({"command": format!("sleep {seconds} & sleep 0.02; echo done")})),
+    };
+    (tool.to_owned(), args)
+}
+
+/// Makes every so many-th call in a conversation of its own. Returns that with how many had no time to end.
+async fn converse(
+    mut client: Client,
+    first: usize,
+    calls: usize,
+    web: &WebServer,
+    seconds: &str,
+) -> (Client, usize) {
+    let topic = client.open_topic("#reply Here.").await;
+    let mut stopped = 0;
+    for number in (first..calls).step_by(CONVERSATIONS) {
+        let (tool, args) = called(number, web, seconds);
+        let id = format!("m-{number}");
+        client.say_in(&topic, &id, &format!("#call {tool} {args}\n#reply ended")).await;
+        // One that never answers is always given up.
+        if number % 6 == 3 || number % 3 == 0 {
+            tokio::time::sleep(Duration::from_millis((number * 37 % 60) as u64)).await;
+            client.send(json!({"type": "cancel", "topic_id": topic})).await;
+        }
+        let end = client.end_of(&id).await;
+        stopped += usize::from(end["content"] != "ended");
+    }
+    (client, stopped)
+}
+
+/// SC-18, TO-16: calls of every kind with cancels at any moment.
+#[actix::test]
+async fn mixed_calls_with_random_cancels_leave_nothing() {
+    if is_quick() && !Path::new("/usr/bin/node").exists() {
+        return;
+    }
+    let mut web = WebServer::start(|request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        match path {
+            "/mcp" => mcp::far::answer(request),
+            "/wait" => None,
+            _ => Some(page("plums")),
+        }
+    })
+    .await;
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", CONFIG)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("mcp/fake-server.js", mcp::FAKE)
+        .with_file("run/teams/main/plums.txt", "plums");
+    let team = format!(
+        "max_steps: 300\nallowed_tools: [\"*\"]\negress: {{allow_private: [\"{}\"]}}\nmcp_servers:\n{} far: \
+         {{url: \"{}\"}}\n",
+        web.address,
+        mcp::fake(&service, ", idle_timeout: 1h"),
+        web.url("/mcp"),
+    );
+    service.write("run/teams/main/config.yaml", &team);
+    let mut service = service.started().await;
+    // A number that no other process has.
+    let seconds = format!("{}", 710_000 + std::process::id());
+    let mut clients = Vec::new();
+    for first in 0..CONVERSATIONS {
+        let mut client = service.connect().await;
+        let (tool, args) = called(if first == 3 { 2 } else { first }, &web, &seconds);
+        let warm = client.ask(&format!("#call {tool} {args}\n#reply ended")).await;
+        assert_eq!(warm["content"], "ended", "{tool}: {warm}");
+        clients.push(client);
+    }
+    web.until_open(0).await;
+    let pid = service.pid();
+    until_there_are(0, &seconds).await;
+    let (held, ran) = (sockets(pid), below(pid));
+    let mut made = BTreeSet::new();
+    folders(service.home(), &mut made);
+    let (began, calls) = (Instant::now(), rounds(CALLS));
+
+    let each = clients.into_iter().enumerate();
+    let each = each.map(|(first, client)| converse(client, first, calls, &web, &seconds));
+    // Their connections stay, so that the numbers can be compared.
+    let ended = futures_util::future::join_all(each).await;
+    let stopped: usize = ended.iter().map(|(_, stopped)| stopped).sum();
+    let took = began.elapsed();
+
+    web.until_open(0).await;
+    until_there_are(0, &seconds).await;
+    until("no process more", async || below(pid) <= ran).await;
+    until("no socket more", async || sockets(pid) <= held).await;
+    let mut left = BTreeSet::new();
+    until("no folder more", async || {
+        left.clear();
+        folders(service.home(), &mut left);
+        left.is_subset(&made)
+    })
+    .await;
+    println!(
+        "{calls} calls, {stopped} stopped, {took:.1?}: {} processes, {} sockets (before: {ran}, {held}), no folders",
+        below(pid),
+        sockets(pid),
+    );
+    assert!(stopped > calls / 10, "{stopped}");
+    assert_eq!(fs::read_dir(service.path("data/files/incoming")).map_or(0, Iterator::count), 0);
+    let home = service.home().display().to_string();
+    service.signal("TERM");
+    assert_eq!(service.ended().await, Some(0), "{}", service.log());
+    until_there_are(0, &format!("{home}/mcp/fake-server.js")).await;
+    assert_eq!(processes(&seconds), 0);
+}

@@ -1,0 +1,133 @@
+//! Servers at an address: reached through the egress guard, and given secrets only where their entries say so.
+
+use serde_json::{Value, json};
+
+use super::{ALLOWED, call, fake, home, node, row, team, until_state};
+use crate::{
+    service::Service,
+    web_server::{WebServer, response},
+};
+
+/// What an MCP server at an address says to a request. The tool `echo` repeats its arguments, `wait` never answers.
+pub(crate) fn answer(request: &str) -> Option<String> {
+    let json =
+        |body: Value| response("200 OK\r\nContent-Type: application/json", &body.to_string());
+    if !request.starts_with("POST ") {
+        return Some(response("405 Method Not Allowed", ""));
+    }
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let asked: Value = serde_json::from_str(body).expect("JSON");
+    let (id, params) = (&asked["id"], &asked["params"]);
+    let tool = |name: &str| {
+        json!({"name": name, "description": name, "inputSchema": {"type": "object", "properties": {
+            "deep": {"type": "object", "properties": {"count": {"type": "integer"}}}}}})
+    };
+    let result = match asked["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [tool("echo"), tool("wait")]}),
+        "tools/call" if params["name"] == "wait" => return None,
+        "tools/call" => {
+            json!({"content": [{"type": "text", "text": format!("far {}", params["arguments"])}]})
+        }
+        "ping" => json!({}),
+        _ => return Some(response("202 Accepted", "")),
+    };
+    Some(json(json!({"jsonrpc": "2.0", "id": id, "result": result})))
+}
+
+/// How many requests a server got.
+fn asked(server: &WebServer) -> usize {
+    server.requests().len()
+}
+
+async fn with_servers(servers: &str) -> Service {
+    home(ALLOWED, servers).started().await
+}
+
+/// TO-137, SC-11, SC-62: where the operator says, and nowhere that it is sent on to.
+#[actix::test]
+async fn a_server_at_an_address_is_reached_there_and_nowhere_else() {
+    let other = WebServer::start(answer).await;
+    let elsewhere = other.url("/mcp");
+    let far = WebServer::start(move |request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        match path {
+            "/moved" => Some(response("307 Temporary Redirect\r\nLocation: /mcp", "")),
+            "/elsewhere" => {
+                Some(response(&format!("307 Temporary Redirect\r\nLocation: {elsewhere}"), ""))
+            }
+            "/metadata" => {
+                let to = "http://169.254.169.254/latest/meta-data";
+                Some(response(&format!("302 Found\r\nLocation: {to}"), ""))
+            }
+            _ => answer(request),
+        }
+    })
+    .await;
+    let server =
+        |name: &str, url: &str| format!(" {name}: {{url: \"{url}\", headers: {{x-key: k}}}}\n");
+    let servers = [
+        server("far", &far.url("/mcp")),
+        server("moved", &far.url("/moved")),
+        server("elsewhere", &far.url("/elsewhere")),
+        server("metadata", &far.url("/metadata")),
+        server("cloud", "http://169.254.169.254/mcp"),
+    ];
+    let service = with_servers(&servers.concat()).await;
+    let mut client = service.connect().await;
+
+    let near = call(&mut client, "mcp__far__echo", json!({"words": "a"})).await;
+    let moved = call(&mut client, "mcp__moved__echo", json!({"words": "b"})).await;
+    let deep = call(&mut client, "mcp__far__echo", json!({"deep": {"count": "x"}})).await;
+    until_state(&service, "elsewhere", "failing").await;
+
+    assert!(near.contains("far {\"words\":\"a\"}") && moved.contains("far {\"words\":\"b\"}"));
+    assert!(deep.contains("`deep.count`: expected"), "{deep}");
+    for (name, why) in [
+        ("elsewhere", "it redirects to `127.0.0.1`, which gets nothing of what is for it"),
+        ("metadata", "private or reserved address 169.254.169.254"),
+        ("cloud", "private or reserved address 169.254.169.254"),
+    ] {
+        until_state(&service, name, "failing").await;
+        let found = row(&service, name).await["last_error"].to_string();
+        assert!(found.contains(why), "{name}: {found}");
+    }
+    assert_eq!(asked(&other), 0);
+}
+
+/// MV-44 to MV-46: in its arguments a server is given a secret if the entry names its host; a program never is.
+#[actix::test]
+async fn a_secret_in_arguments_goes_to_a_host_that_its_entry_names() {
+    const SENT: &str = "canary-sent-51d0c7aa97e4b6d3";
+    const KEPT: &str = "canary-kept-8e26b1d4f7903ca5";
+    if node().is_none() {
+        return;
+    }
+    let far = WebServer::start(answer).await;
+    let service = home(ALLOWED, "");
+    let servers = format!(" far: {{url: \"{}\"}}\n{}", far.url("/mcp"), fake(&service, ""));
+    service.write("run/teams/main/config.yaml", &team(&servers));
+    let service = service.started().await;
+    for (key, value, hosts) in [("SENT", SENT, json!(["127.0.0.1"])), ("KEPT", KEPT, json!([]))] {
+        let entry = json!({"value": value, "secret": true, "hosts": hosts});
+        let path = format!("/api/v1/vault/team:main/{key}");
+        let (status, answer) = service.api("PUT", &path, Some(entry)).await;
+        assert!(status < 300, "{answer}");
+    }
+    let mut client = service.connect().await;
+    let nested = |key: &str| json!({"deep": {"list": [format!("Bearer ${{vault:{key}}}")]}});
+
+    let sent = call(&mut client, "mcp__far__echo", nested("SENT")).await;
+    let kept = call(&mut client, "mcp__far__echo", nested("KEPT")).await;
+    let program = call(&mut client, "mcp__fake__echo", json!({"words": "${vault:SENT}"})).await;
+
+    let got = far.requests().concat();
+    assert!(got.contains(&format!("Bearer {SENT}")) && !got.contains(KEPT), "{got}");
+    assert!(sent.contains("far {\"deep\"") && !sent.contains(SENT), "{sent}");
+    assert!(kept.contains("KEPT") && !kept.contains("far {"), "{kept}");
+    assert!(program.contains("echo ${vault:SENT}"), "{program}");
+    assert!(!service.log().contains(SENT) && !service.log().contains(KEPT));
+}

@@ -1,0 +1,28 @@
+// A schedule in people's words and as a trigger has it.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import "./document.js";
+import { saidOf, scheduleOf } from "../../src/http/ui/views/triggers/schedule.js";
+
+test("what people say becomes a pattern and is read back from it", () => {
+  const said = { repeats: "", time: "08:05", weekday: "1", day: "1", date: "" };
+  for (const [change, config] of [
+    [{ repeats: "hour", time: "00:05" }, { cron: "5 * * * *" }],
+    [{ repeats: "day" }, { cron: "5 8 * * *" }],
+    [{ repeats: "workday" }, { cron: "5 8 * * 1-5" }],
+    [{ repeats: "week", weekday: "3" }, { cron: "5 8 * * 3" }],
+    [{ repeats: "month", day: "15" }, { cron: "5 8 15 * *" }],
+    [{ repeats: "once", date: "2030-12-24" }, { at: "2030-12-24T08:05:00" }],
+  ]) {
+    assert.deepEqual(scheduleOf({ ...said, ...change }), config);
+    assert.deepEqual(saidOf(config), { ...said, ...change });
+  }
+});
+
+test("a pattern that says more than that stays one", () => {
+  for (const cron of ["*/5 * * * *", "0 9-17 * * *", "0 9 1 1 *", "0 9 * * MON", "0 9 1 * 1", ""])
+    assert.equal(saidOf({ cron }), null, cron);
+  assert.equal(scheduleOf({ repeats: "", time: "", weekday: "1", day: "", date: "" }), null);
+  assert.equal(scheduleOf({ repeats: "once", time: "09:00", weekday: "1", day: "", date: "" }), null);
+});
