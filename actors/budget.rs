@@ -148,6 +148,17 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
+impl std::ops::SubAssign for Tally {
+    fn sub_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_sub(other.input);
+        self.output = self.output.saturating_sub(other.output);
+        self.cache_read = self.cache_read.saturating_sub(other.cache_read);
+        self.cache_write = self.cache_write.saturating_sub(other.cache_write);
+        self.requests = self.requests.saturating_sub(other.requests);
+        self.usd = (self.usd - other.usd).max(0.0);
+    }
+}
+
 /// Who called which model, by which profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -1,6 +1,6 @@
 //! Port: what answers a conversation: an HTTP model API, or a command-line agent.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{borrow::Cow, ops::Deref, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     file::FileRef,
-    ids::{CallId, TeamName, TurnId},
+    ids::{CallId, TaskId, TeamName, TurnId},
     rendered::Rendered,
-    task::Code,
+    task::{Code, Kind, Label, Task},
     thinking::Thinking,
     tool::{ToolCall, ToolFault, specs::ToolSpecs},
     usage::Usage,
@@ -72,6 +72,23 @@ pub struct ToolOutput {
     pub content: String,
     /// Why it failed, if it did.
     pub fault: Option<ToolFault>,
+    /// What models that see are shown beside it.
+    pub pictures: Vec<FileRef>,
+}
+
+impl ToolOutput {
+    /// What is read of it where only some of its pictures are shown: a line stands for each of the others.
+    pub fn words(&self, is_shown: impl Fn(&FileRef) -> bool) -> Cow<'_, str> {
+        let hidden: Vec<&FileRef> = self.pictures.iter().filter(|file| !is_shown(file)).collect();
+        if hidden.is_empty() {
+            return Cow::Borrowed(&self.content);
+        }
+        let lines = hidden.iter().map(|file| {
+            let FileRef { mime, size, .. } = file;
+            format!("\n[A picture ({mime}, {size} bytes) is not shown.]")
+        });
+        Cow::Owned(std::iter::once(self.content.clone()).chain(lines).collect())
+    }
 }
 
 impl Message {
@@ -88,8 +105,23 @@ impl Message {
                     Block::Call(call) => count(&call.name) + count(&call.args.to_string()),
                 })
                 .sum(),
-            Self::ToolResults(results) => results.iter().map(|result| count(&result.content)).sum(),
+            Self::ToolResults(results) => {
+                let pictures = results.iter().flat_map(|result| &result.pictures);
+                results.iter().map(|result| count(&result.content)).sum::<usize>()
+                    + pictures.map(FileRef::characters).sum::<usize>()
+            }
         }
+    }
+
+    /// The files in it.
+    pub fn files(&self) -> impl Iterator<Item = &FileRef> {
+        let none: (&[FileRef], &[ToolOutput]) = (&[], &[]);
+        let (files, results) = match self {
+            Self::Files(files) => (files.as_slice(), none.1),
+            Self::ToolResults(results) => (none.0, results.as_slice()),
+            Self::User(_) | Self::Assistant(_) => none,
+        };
+        files.iter().chain(results.iter().flat_map(|result| &result.pictures))
     }
 
     /// The calls in it.
@@ -141,6 +173,33 @@ pub fn plain_id(id: &str) -> String {
     id.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'), "_")
 }
 
+/// What stands over the words of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskHeader {
+    /// Which task.
+    pub id: TaskId,
+    /// What kind of work it is.
+    pub kind: Kind,
+    /// Who asked.
+    pub from: String,
+    /// How far it may be believed.
+    pub label: Label,
+    /// How often it was begun.
+    pub attempt: u32,
+}
+
+impl From<&Task> for TaskHeader {
+    fn from(task: &Task) -> Self {
+        Self {
+            id: task.id.clone(),
+            kind: task.kind,
+            from: task.from.clone(),
+            label: task.label,
+            attempt: task.attempts,
+        }
+    }
+}
+
 /// One step's worth of work for an engine.
 #[derive(Clone, Debug)]
 pub struct StepRequest {
@@ -150,6 +209,8 @@ pub struct StepRequest {
     pub turn: TurnId,
     /// Which step of it, from 1.
     pub step: u32,
+    /// What it is about; none for a question that stands by itself.
+    pub task: Option<TaskHeader>,
     /// The system prompt.
     pub system: Arc<SystemPrompt>,
     /// What the model may call.

@@ -332,6 +332,21 @@ words! {
     }
 }
 
+/// Where a topic left another one: what was said there before is its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BranchPoint {
+    /// The topic that it left.
+    pub topic_id: TopicId,
+    /// The message there that its first one stands for.
+    pub message_id: MessageId,
+    /// When that was accepted, in milliseconds since 1970.
+    #[schemars(with = "u64")]
+    pub at: Timestamp,
+    /// When it left, in milliseconds since 1970.
+    #[schemars(with = "u64")]
+    pub made_at: Timestamp,
+}
+
 /// A row of [`Body::TopicList`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicRow {
@@ -341,12 +356,21 @@ pub struct TopicRow {
     pub name: String,
     /// Its life.
     pub state: TopicState,
+    /// It stands before the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// When it was last used.
     pub last_activity: Timestamp,
     /// Messages that wait in it.
     pub queued: u64,
     /// A turn runs in it.
     pub running: bool,
+    /// The profile whose model answers in it, if not the team's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Where it left another topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<BranchPoint>,
     /// What is not newer was read, on whichever device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_until: Option<Timestamp>,

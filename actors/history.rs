@@ -145,6 +145,9 @@ pub enum Fact {
         /// What it gave to the person.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<FileRef>,
+        /// What models that see were shown beside the content.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<FileRef>,
     },
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),

@@ -10,7 +10,7 @@ use crate::{
     audit::Audit,
     budget::{
         Caller, Cost, Day, Spent, SpentRow, Tally,
-        records::{DayKey, Raised, TaskCalls, Warned, calls, ended_calls},
+        records::{DayKey, PurposeCalls, Raised, TaskCalls, Warned, calls, ended_calls},
     },
     channel::records::{ChannelRow, DeliveryMark, OutboxRow},
     clock::Timestamp,
@@ -18,10 +18,10 @@ use crate::{
     ids::{ChannelId, MessageId, TaskId, TeamKey},
     inbox::{InboxEvent, PartlyShown, ShownKey},
     interactions::Interaction,
-    journal::records::Began,
+    journal::records::{Began, Branch},
     notice::Notice,
     org::record::TeamRecord,
-    plugin::records::{PluginState, TeamPlugin},
+    plugin::records::{PluginState, TeamPlugin, WebhookCall},
     quarantine::{Quarantined, RecordKey},
     queue::causes::Counts,
     router::{
@@ -130,6 +130,8 @@ fn tasks_and_journals_stand_where_they_stood() {
     assert_keys(w().delete::<TeamError>(&TeamKey::first("ops")), &["-team_error|ops~1"]);
     assert_keys(w().events(&lane(), 2, &[event]), &["+hist|main~2|t-1|||||||<01><02>"]);
     assert_keys(w().put_at(&lane().session_id(2), &Began(Timestamp(1))), &["+began|main~2:t-1"]);
+    let branch = Branch { of: "main:t-0".to_owned(), before: 7, at: Timestamp(1) };
+    assert_keys(w().put_at(&lane().session_id(1), &branch), &["+branch|main:t-1"]);
     assert_keys(
         w().put_at(&(LaneKey::new(&lane(), 1), 3), &waiting),
         &["+inbox|main|t-1||||||||<03>"],
@@ -222,6 +224,11 @@ fn what_operators_see_stands_where_it_stood() {
     assert_keys(w().put(&team), &["+team|ops|00000011"]);
     assert_keys(w().put(&stands), &["+team_plugin|ops~2|weather"]);
     assert_keys(w().put(&kept), &["+plugin_state|ops~2|weather"]);
+    let call = (kept.team.clone(), kept.plugin.clone(), "id:1".to_owned());
+    assert_keys(
+        w().put_at(&call, &WebhookCall { at: Timestamp(5) }),
+        &["+plugin_call|ops~2|weather|id:1"],
+    );
     assert_keys(
         w().put(&approval("pending")),
         &["+apr-open|apr-1", "+apr-short|abcdef", "+apr|apr-1"],
@@ -257,6 +264,10 @@ fn accounts_stand_where_they_stood() {
     assert_keys(
         w().put_at(&(today, "task-1".into()), &TaskCalls(tally)),
         &["+use-task|20261115|task-1"],
+    );
+    assert_keys(
+        w().put_at(&(today, "titles".to_owned()), &PurposeCalls(tally)),
+        &["+use-for|20261115|titles"],
     );
     assert_keys(w().put(&cost), &["+cost|a|c"]);
 }

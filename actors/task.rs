@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub mod ended;
-pub(crate) mod ending;
+pub mod ending;
 pub mod query;
 pub mod records;
 
@@ -190,12 +190,18 @@ pub struct Options {
     /// The longest it may run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
+    /// The profile whose model works, if not the team's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// How much the model thinks, if not as its team says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
     /// The team looks back at its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
+    /// It joins the turn that runs, whatever its team does with other messages.
+    #[serde(skip_serializing_if = "is_default")]
+    pub steers: bool,
 }
 
 words! {

@@ -287,6 +287,9 @@ pub struct ToolReply {
     /// What it gives to the person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRef>,
+    /// What models that see are shown beside the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<FileRef>,
 }
 
 impl ToolReply {

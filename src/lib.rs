@@ -1,6 +1,6 @@
 //! The edges of Hivewright: what the spine needs from outside, and the service that it makes.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, os::unix::process::CommandExt, path::Path, process::Command};
 
 pub mod api;
 pub mod boot;
@@ -41,7 +41,7 @@ use boot::{Options, Service, error::ServiceError};
 use engines::native::retry::RetryPolicy;
 use settings::{home::Home, references::Environment};
 
-/// Runs the service until it is told to stop, listening on this address and port instead of those of the
+/// Runs the service until it is told to stop or to start again, listening on this address and port instead of those of the
 /// settings: the one place where everything is put together. `announce` is called once it serves.
 pub fn run(
     home: Home,
@@ -53,7 +53,8 @@ pub fn run(
         what: "this program cannot be found",
         reason: error.to_string(),
     })?;
-    actix::System::new().block_on(async move {
+    let program = launcher.clone();
+    let restarts = actix::System::new().block_on(async move {
         let service = Service::start(Options {
             home,
             environment: Environment::system(),
@@ -66,7 +67,16 @@ pub fn run(
         .await?;
         announce(&service);
         boot::systemd::ready();
-        service.until_told_to_stop().await;
-        Ok(())
-    })
+        Ok::<bool, ServiceError>(service.until_told_to_stop().await)
+    })?;
+    if restarts { Err(start_again(&program)) } else { Ok(()) }
+}
+
+/// Becomes this program anew, as it was started; one that was put in its place meanwhile if there is. Returns why not.
+fn start_again(program: &Path) -> ServiceError {
+    let error = Command::new(program).args(std::env::args_os().skip(1)).exec();
+    ServiceError::Machine {
+        what: "this program cannot be started again",
+        reason: error.to_string(),
+    }
 }

@@ -1,4 +1,4 @@
-//! Texts for people: names that were probably meant, sizes in round numbers.
+//! Texts for people: names that were probably meant, sentences, sizes in round numbers.
 
 use hivewright_actors::text::quoted;
 
@@ -24,6 +24,15 @@ pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
         Some(near) => format!("unknown field (did you mean `{near}`?)"),
         None if known.is_empty() => "unknown field; there are none here".to_owned(),
         None => format!("unknown field; there are {}", quoted(known)),
+    }
+}
+
+/// An error as a sentence.
+pub(crate) fn sentence(error: &str) -> String {
+    let mut letters = error.trim().trim_end_matches('.').chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => "Something went wrong.".to_owned(),
     }
 }
 

@@ -72,6 +72,11 @@ impl Book {
         self.end(Status::Cancelled, now, |approval| approval.task.as_ref() == Some(task))
     }
 
+    /// Whoever asked takes it back.
+    pub(super) fn cancel(&mut self, id: &ApprovalId, now: Timestamp) -> Vec<Approval> {
+        self.end(Status::Cancelled, now, |approval| approval.id == *id)
+    }
+
     /// A team is gone: nobody needs to decide on its calls or to answer it.
     pub(super) fn cancel_team(
         &mut self,

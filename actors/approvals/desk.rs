@@ -1,7 +1,7 @@
 //! The desk: where a turn that needs a person gets its request written, ready to be stored.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,10 +18,10 @@ use super::{
 use crate::{
     channel::records::OutboxWrites,
     clock::{Timestamp, millis},
-    ids::{Ids, TurnId},
+    ids::{Ids, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
     store::records::Writes,
-    task::Label,
+    task::{Cause, Label},
     tool::{Asking, Caller},
 };
 
@@ -58,6 +58,20 @@ pub struct Wish<'a> {
     pub asking: &'a Asking,
 }
 
+/// Something that a person must decide on, whoever asks.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Proposal {
+    pub kind: Kind,
+    /// The team that it concerns.
+    pub team: TeamKey,
+    pub requester: Cause,
+    pub arguments: Value,
+    /// What would happen, in one sentence.
+    pub summary: String,
+    pub diff: Option<String>,
+}
+
 impl Desk {
     /// A desk whose requests wait this long.
     pub fn new(ids: Ids, digester: Digester, ttl: Duration) -> Self {
@@ -83,29 +97,68 @@ impl Desk {
     pub fn request(&self, wish: Wish<'_>, now: Timestamp) -> Approval {
         let Wish { caller, asking, .. } = wish;
         let shown = asking.shown.as_ref();
-        let mut approval = Approval {
-            id: self.ids.approval(),
-            short_id: self.short_id(),
-            kind: asking.kind.parse().unwrap_or(Kind::Tool),
-            team: caller.team.clone(),
+        let approval = Approval {
             lane: Some(caller.lane.clone()),
             turn: Some(wish.turn.clone()),
             task: Some(caller.task.clone()),
             call: Some(wish.call.to_owned()),
-            requester: caller.cause.clone(),
             tool: Some(wish.tool.to_owned()),
-            arguments: shown.unwrap_or(wish.arguments).clone(),
             scrubbed: shown.is_some_and(|shown| shown != wish.arguments),
             cwd: asking.cwd.clone(),
             secrets: asking.secrets.clone(),
             schema: asking.schema.clone(),
-            summary: asking.summary.clone(),
-            diff: asking.diff.clone(),
             rule: (!asking.rule.is_empty()).then(|| asking.rule.clone()),
             risk: if asking.high_risk { Risk::High } else { Risk::Normal },
             label: wish.label,
             lineage: Some(caller.lineage.clone()),
             source: caller.source.clone(),
+            ..self.blank(
+                Proposal {
+                    kind: asking.kind.parse().unwrap_or(Kind::Tool),
+                    team: caller.team.clone(),
+                    requester: caller.cause.clone(),
+                    arguments: shown.unwrap_or(wish.arguments).clone(),
+                    summary: asking.summary.clone(),
+                    diff: asking.diff.clone(),
+                },
+                now,
+                self.expiry(caller, now),
+            )
+        };
+        self.bound(approval, wish.arguments)
+    }
+
+    /// The same of something that no turn waits for.
+    pub(super) fn proposal(&self, proposal: Proposal, now: Timestamp) -> Approval {
+        let arguments = proposal.arguments.clone();
+        self.bound(self.blank(proposal, now, now + self.ttl()), &arguments)
+    }
+
+    fn blank(&self, proposal: Proposal, now: Timestamp, expires_at: Timestamp) -> Approval {
+        let Proposal { kind, team, requester, arguments, summary, diff } = proposal;
+        Approval {
+            id: self.ids.approval(),
+            short_id: self.short_id(),
+            kind,
+            team,
+            lane: None,
+            turn: None,
+            task: None,
+            call: None,
+            requester,
+            tool: None,
+            arguments,
+            scrubbed: false,
+            cwd: None,
+            secrets: BTreeMap::new(),
+            schema: String::new(),
+            summary,
+            diff,
+            rule: None,
+            risk: Risk::Normal,
+            label: Label::Trusted,
+            lineage: None,
+            source: None,
             digest: String::new(),
             nonce: format!("{:016x}{:016x}", self.ids.bits(), self.ids.bits()),
             status: Status::Pending,
@@ -116,11 +169,14 @@ impl Desk {
             alone: false,
             note: None,
             created_at: now,
-            expires_at: self.expiry(caller, now),
+            expires_at,
             resolved_at: None,
             execution: Execution::None,
-        };
-        approval.bind(self.digester, wish.arguments);
+        }
+    }
+
+    fn bound(&self, mut approval: Approval, arguments: &Value) -> Approval {
+        approval.bind(self.digester, arguments);
         approval
     }
 

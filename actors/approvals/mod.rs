@@ -7,7 +7,7 @@ use crate::{
     budget::{Days, Ledger},
     channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
-    ids::{ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
+    ids::{ApprovalId, ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
     store::{Numbered, StoreError, StoreHandle, records::Writes},
 };
@@ -24,6 +24,7 @@ mod deciding;
 pub mod desk;
 pub mod grants;
 pub mod ports;
+mod proposing;
 pub mod question;
 pub mod record;
 pub mod records;
@@ -32,7 +33,7 @@ pub mod refusal;
 mod tests;
 
 use book::Book;
-use desk::Desk;
+use desk::{Desk, Proposal};
 use grants::Grants;
 use ports::{Deciders, SecretSink};
 use question::{Answer, Question};
@@ -44,6 +45,20 @@ use refusal::{NotAnswered, NotDecided};
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Opened(pub Approval);
+
+/// Asks a person for something that no turn waits for. The answer comes once the request is stored; whoever proposes
+/// carries it out.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Approval, StoreError>")]
+pub struct Propose(pub Proposal);
+
+/// Takes back what was proposed, unless somebody has decided.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Withdraw {
+    /// The request.
+    pub approval: ApprovalId,
+}
 
 /// A team is gone, with all that it waited for.
 #[derive(Clone, Debug, Message)]

@@ -45,6 +45,8 @@ crate::records! {
     /// What the calls of one kind have come to on a day.
     Tally: "use", (DayKey, TeamName, String, String);
     TaskCalls: "use-task", (DayKey, TaskId);
+    /// By what they were for.
+    PurposeCalls: "use-for", (DayKey, String);
     /// What a task itself has cost, kept until all that its first task led to has ended.
     /// The first task, and the task.
     Cost: "cost", (TaskId, TaskId);
@@ -64,6 +66,11 @@ pub struct Warned(pub bool);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskCalls(pub Tally);
+
+/// What calls beside the work of teams have come to on a day. They are also among those of their team.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PurposeCalls(pub Tally);
 
 impl Keyed for Cost {
     fn key(&self) -> Self::Key {
@@ -135,6 +142,21 @@ pub fn each_call(
         if let (Some((DayKey(day), team, profile, model)), Ok(tally)) = (parse::<Tally>(key), tally)
         {
             visit(day, Caller { team, profile, model }, tally);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Shows what calls beside the work of teams have come to on the days that are wanted, by what they were for. Blocks.
+pub fn each_purpose(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(String, Tally),
+) -> Result<(), StorageError> {
+    days_of::<PurposeCalls>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
+        if let (Some((_, purpose)), Ok(PurposeCalls(tally))) = (parse::<PurposeCalls>(key), tally) {
+            visit(purpose, tally);
         }
         ControlFlow::Continue(())
     })

@@ -100,6 +100,21 @@ pub struct DeliveryMark {
     pub said: BTreeMap<TaskId, SaidText>,
 }
 
+impl DeliveryMark {
+    /// How much the chat network of a channel has. Of a mark that is damaged everything counts as sent: a day's answers
+    /// once more would be worse than one that is missing.
+    pub fn read(storage: &dyn Storage, id: &ChannelId) -> Result<Self, StorageError> {
+        match get::<Self>(storage, id) {
+            Err(error @ StorageError::Damaged { .. }) => {
+                tracing::error!(channel = %id, %error, "what a chat network has is not known");
+                let seq = super::outbox::seq(newest_ordinal(storage, id)?);
+                Ok(Self { seq, ..Self::default() })
+            }
+            mark => Ok(mark?.unwrap_or_default()),
+        }
+    }
+}
+
 /// A text that is with the person already, which the rest of it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaidText {

@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,6 +20,9 @@ const MOST_FRAMES: usize = 1_000;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// A client that lets more wait for this long is cut off. Its durable frames stay in the outbox.
 const SLOW_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connections of networks, which no client has the number of.
+static NETWORK_CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// Something for a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +84,9 @@ impl Socket {
         Self { connection, is_network: false, state: Mutex::default(), filled: Notify::new() }
     }
 
-    /// Nothing waits for a channel of a chat network.
-    pub fn of_network(connection: u64) -> Self {
+    /// Nothing waits for a channel of a chat network, which has a number of its own.
+    pub fn of_network() -> Self {
+        let connection = NETWORK_CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         Self { is_network: true, ..Self::new(connection) }
     }
 

@@ -444,7 +444,7 @@ async fn a_frame_stored_during_a_resume_arrives() {
 async fn a_chat_network_is_not_a_client() {
     let world = world();
     let spine = world.start();
-    let socket = Arc::new(Socket::of_network(7));
+    let socket = Arc::new(Socket::of_network());
     let channel: ChannelId = "42".into();
     let adopt =
         Adopt { fresh: None, channel: channel.clone(), socket: socket.clone(), last_seq: 0 };

@@ -29,7 +29,7 @@ use crate::{
     briefing::{Assignment, Brief, BriefError, Briefing, Clean, Price, QueueMode},
     budget::{Day, Days, Ledger, Line},
     channel_type::ChannelType,
-    classifier::Classifier,
+    classifier::{Classifier, Purpose},
     clock::{Clock, Timestamp},
     engine::{Block, Message, StepRequest},
     identities::Owner,
@@ -85,7 +85,7 @@ type Opinion = Arc<dyn Fn(&str) -> (Duration, Option<String>) + Send + Sync>;
 struct Opinions(Opinion);
 
 impl Classifier for Opinions {
-    fn ask(&self, question: String) -> BoxFuture<'static, Option<String>> {
+    fn ask(&self, _: Purpose, question: String) -> BoxFuture<'static, Option<String>> {
         let (pause, answer) = (self.0)(&question);
         Box::pin(async move {
             tokio::time::sleep(pause).await;
@@ -197,6 +197,7 @@ impl World {
                     idle_after: Duration::from_secs(30 * 60),
                 },
                 ask_model: false,
+                titles: false,
                 discord_rate: Rate { per_minute: 30, burst: 10 },
                 rate: Rate { per_minute: 0, burst: 0 },
                 trust: Policy::None,

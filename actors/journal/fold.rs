@@ -141,10 +141,10 @@ impl TurnFold {
                 let args = Args::stored(args);
                 self.wrote(Block::Call(ToolCall { id, name, args }));
             }
-            Fact::ToolResult { id, name, content, fault, taints, .. } => {
+            Fact::ToolResult { id, name, content, fault, taints, pictures, .. } => {
                 let withheld = taints.then(|| content.chars().count());
                 let content = cut(&id, content);
-                let output = ToolOutput { id, name, content, fault };
+                let output = ToolOutput { id, name, content, fault, pictures };
                 self.result(ResultEntry { output, tainting: withheld });
             }
             Fact::Meta(Meta::Compaction(compaction)) => self.compacted(*compaction, timestamp),
@@ -327,12 +327,13 @@ fn results_of(
                 let content = format!(
                     "[Not shown: {size} characters from a source that is not trusted; result of call {id}.]"
                 );
-                ToolOutput { content, ..output.clone() }
+                ToolOutput { content, pictures: Vec::new(), ..output.clone() }
             }
             Some(ResultEntry { output, .. }) => output.clone(),
             None => {
                 let content = "outcome unknown: the turn ended before this call did".to_owned();
-                ToolOutput { id, name, content, fault: Some(ToolFault::UnknownOutcome) }
+                let fault = Some(ToolFault::UnknownOutcome);
+                ToolOutput { id, name, content, fault, pictures: Vec::new() }
             }
         }
     });

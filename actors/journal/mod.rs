@@ -23,7 +23,7 @@ pub(crate) mod told;
 mod turns;
 
 use fold::TurnFold;
-use records::{Began, Piece};
+use records::{Began, Branch, Piece};
 use scope::Scope;
 use thread::{Earlier, Reader, Thread};
 
@@ -100,7 +100,11 @@ pub fn lane(
     let (next_seq, began) = match known {
         Some(known) => (known.next_seq, known.began),
         None => {
-            let last = newest(storage, &lane)?.last().map_or(0, |event| event.seq);
+            let last = newest(storage, &lane)?.last().map(|event| event.seq);
+            let last = match last {
+                Some(last) => last,
+                None => Branch::last_shared(storage, &lane)?,
+            };
             (last + 1, began(storage, &lane)?)
         }
     };
@@ -134,9 +138,36 @@ pub fn last_scope(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Scope>
     Ok(found)
 }
 
-/// When the conversation of a lane was last begun anew.
+/// When the conversation of a lane was last begun anew. A branch shares that with what it left.
 pub fn began(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Timestamp>, StorageError> {
-    Ok(get::<Began>(storage, &lane.session_id())?.map(|Began(at)| at))
+    let session = lane.session_id();
+    if let Some(Began(at)) = get::<Began>(storage, &session)? {
+        return Ok(Some(at));
+    }
+    let branch = get::<Branch>(storage, &session)?;
+    let left = branch.as_ref().and_then(Branch::lane);
+    let Some((branch, left)) = branch.zip(left) else {
+        return Ok(None);
+    };
+    Ok(began(storage, &left)?.filter(|at| *at <= branch.at))
+}
+
+/// The first event of the turn that a task began; none if it began none.
+pub fn first_of_turn(storage: &dyn Storage, task: &Task) -> Result<Option<u64>, StorageError> {
+    let mut found = None;
+    let (lane, all) = (task.lane_key(), (0, u64::MAX));
+    sessions::journal(storage, &lane, all, Order::Falling, &mut |piece| {
+        if piece.iter().any(|event| begins(event, &task.id)) {
+            found = piece.first().map(|event| event.seq);
+        }
+        let is_old = |last: &HistoryEvent| last.timestamp + CLOCK_SLACK < task.created_at;
+        if found.is_some() || piece.last().is_some_and(is_old) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(found)
 }
 
 /// The events of a task's unfinished turn, oldest first; empty if it has none.

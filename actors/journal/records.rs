@@ -10,8 +10,9 @@ use crate::{
     clock::Timestamp,
     history::{Fact, HistoryEvent},
     search::{Entry, Part, Passage},
+    storage::{Storage, StorageError},
     store::{
-        reads::parse,
+        reads::{get, parse},
         records::{Record, Writes, decode},
         redact::{Owner, Texts},
     },
@@ -38,6 +39,7 @@ pub const TEXTS: &[Texts] = &[Texts {
 crate::records! {
     Piece<'_>: "hist", (LaneKey, u64);
     Began: "began", String;
+    Branch: "branch", String;
 }
 
 /// Events of a session, whose numbers go on from one another. Its key has the number of the first.
@@ -49,6 +51,31 @@ pub struct Piece<'a>(pub Cow<'a, [HistoryEvent]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Began(pub Timestamp);
+
+/// Where the journal of a lane left another one, whose beginning it shares, by the name of its session. Its numbers go
+/// on from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// The other session.
+    pub of: String,
+    /// What came before this event of it is shared.
+    pub before: u64,
+    /// When it left.
+    pub at: Timestamp,
+}
+
+impl Branch {
+    /// The lane that it left.
+    pub fn lane(&self) -> Option<LaneKey> {
+        Lane::of_session(&self.of).map(|(lane, generation)| LaneKey { lane, generation })
+    }
+
+    /// The number of the last event that a lane shares with another; 0 if it is no branch.
+    pub(super) fn last_shared(storage: &dyn Storage, lane: &LaneKey) -> Result<u64, StorageError> {
+        let branch = get::<Self>(storage, &lane.session_id())?;
+        Ok(branch.map_or(0, |branch| branch.before.saturating_sub(1)))
+    }
+}
 
 impl Writes {
     /// Adds events of a session, whose numbers go on from one another.

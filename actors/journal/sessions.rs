@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::Deserialize;
 
-use super::records::Piece;
+use super::records::{Branch, Piece};
 use crate::{
     clock::Timestamp,
     history::HistoryEvent,
@@ -118,7 +118,10 @@ pub fn begun(
     }
     // It may be over.
     let task = get::<Task>(storage, &running.task)?;
-    let seq = last.map_or(0, |last| last.seq);
+    let seq = match last {
+        Some(last) => last.seq,
+        None => Branch::last_shared(storage, lane)?,
+    };
     Ok(task.filter(|task| task.lease.is_some()).map(|task| (task, seq)))
 }
 

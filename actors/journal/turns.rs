@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use super::sessions;
+use super::{records::Branch, sessions};
 use crate::{
     history::{Fact, HistoryEvent, Meta, Origin, Trigger},
     ids::TurnId,
     storage::{Order, Storage, StorageError},
+    store::reads::get,
     task::records::LaneKey,
 };
 
@@ -22,12 +23,29 @@ pub(super) fn ended(
     lane: &LaneKey,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
+    let (mut lane, mut before, mut seen) = (lane.clone(), u64::MAX, 0);
+    while ended_in(storage, &lane, before, &mut seen, visit)?.is_continue() {
+        // A branch begins with the turns of the session that it left.
+        let Some(branch) = get::<Branch>(storage, &lane.session_id())? else { break };
+        let Some(left) = branch.lane() else { break };
+        (lane, before) = (left, branch.before);
+    }
+    Ok(())
+}
+
+/// The same for what one session itself holds before an event. Breaks if the visitor has enough.
+fn ended_in(
+    storage: &dyn Storage,
+    lane: &LaneKey,
+    before: u64,
+    seen: &mut usize,
+    visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, StorageError> {
     // Pieces of turns whose beginning was not met yet, the newest first.
     let mut open: HashMap<TurnId, Vec<Vec<HistoryEvent>>> = HashMap::new();
-    let mut seen = 0;
-    let all = (0, u64::MAX);
-    sessions::journal(storage, lane, all, Order::Falling, &mut |piece| {
-        seen += piece.len();
+    let mut is_enough = ControlFlow::Continue(());
+    sessions::journal(storage, lane, (0, before), Order::Falling, &mut |piece| {
+        *seen += piece.len();
         // A piece is what one commit of one turn added.
         let Some(turn) = piece.first().map(|event| event.turn.clone()) else {
             return ControlFlow::Continue(());
@@ -39,11 +57,15 @@ pub(super) fn ended(
             if pieces.last().is_some_and(|first| begins(first, pieces))
                 && let Some(pieces) = open.remove(&turn)
             {
-                visit(pieces.into_iter().rev().flatten().collect())?;
+                is_enough = visit(pieces.into_iter().rev().flatten().collect());
             }
         }
-        if seen < MOST_EVENTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })
+        if *seen >= MOST_EVENTS {
+            is_enough = ControlFlow::Break(());
+        }
+        is_enough
+    })?;
+    Ok(is_enough)
 }
 
 /// The words of its task stand only at the beginning of a turn; one that summarises has none.

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use crate::{
     approvals::{Approvals, Disbanded},
     budget::Ledger,
-    ids::TeamKey,
+    ids::{TeamKey, TeamName},
     inbox,
     store::{StoreHandle, records::Writes},
 };
@@ -16,6 +16,12 @@ pub trait Belongings: Send + Sync + 'static {
     /// Stops what runs for a team that is being shut down, and says what is to be deleted of it.
     /// May be asked again after a restart.
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>>;
+
+    /// Ends what runs for a team that is paused; its next work starts it again. `now`: what the team does is being stopped,
+    /// else it is left to finish.
+    fn rest(&self, _: &TeamName, _now: bool) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Whether the team has something that it made itself and that will help it.
     fn has_any(&self, _: &TeamKey) -> BoxFuture<'static, bool> {

@@ -2,6 +2,7 @@
 //! survive restarts.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use futures_util::future::join_all;
 
 use super::{
     Answered, Degrade, Org, OrgError, Pause, answered,
@@ -102,8 +103,19 @@ impl Handler<Pause> for Org {
                 self.parts.work.dismiss(name);
             }
         }
+        let rests = pause.paused || pause.now;
+        let resting = names.iter().filter(|_| rests).flat_map(|name| {
+            self.belongings.iter().map(move |belonging| belonging.rest(name, pause.now))
+        });
+        let resting = join_all(resting);
         let committed = self.parts.store.commit(writes);
-        Box::pin(committed.into_actor(self).map(move |result, org, _| {
+        let done = async move {
+            let result = committed.await;
+            // Behind what was dismissed: no call is told that a program ended under it.
+            resting.await;
+            result
+        };
+        Box::pin(done.into_actor(self).map(move |result, org, _| {
             result.map_err(|_| OrgError::Stopping)?;
             org.parts.view.show(org.tree.clone());
             if !pause.paused {

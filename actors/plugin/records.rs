@@ -76,7 +76,15 @@ pub struct PluginState {
     pub state: Map<String, Value>,
 }
 
+/// A call of the webhook of a plugin's channel that was answered, so that it is not taken in again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookCall {
+    /// When.
+    pub at: Timestamp,
+}
+
 crate::records! {
     TeamPlugin: "team_plugin", (TeamKey, String), |row| (row.team.clone(), row.plugin.clone());
     PluginState: "plugin_state", (TeamKey, String), |row| (row.team.clone(), row.plugin.clone());
+    WebhookCall: "plugin_call", (TeamKey, String, String);
 }

@@ -159,6 +159,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
         label: Label::Trusted,
         cause: None,
         notify: None,
+        steers: false,
         files: Vec::new(),
     };
     let stored = Writes::new().put(&row).batch().unwrap();

@@ -57,6 +57,8 @@ pub(crate) struct Join {
     pub(crate) lane: Lane,
     /// Who is behind the turn, and where.
     pub(crate) behind: Audience,
+    /// Only one that was meant for the turn, also before others that wait.
+    pub(crate) alone: bool,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.

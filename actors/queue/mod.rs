@@ -31,6 +31,7 @@ pub mod causes;
 pub mod keep;
 mod leases;
 mod messages;
+mod news;
 pub mod parking;
 pub mod placing;
 pub mod refusal;
@@ -44,6 +45,7 @@ pub mod waits;
 pub use messages::*;
 
 use causes::{Causes, Counts as CauseCounts};
+use news::TeamNews;
 use parking::Cure;
 use placing::Placement;
 use schedule::{Limits, Schedule, Ticket};
@@ -374,10 +376,11 @@ impl Handler<Return> for Queue {
 impl Handler<Join> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Join { lane, behind }: Join, ctx: &mut Self::Context) {
+    fn handle(&mut self, Join { lane, behind, alone }: Join, ctx: &mut Self::Context) {
+        let may_join = |task: &Task| task.may_steer(&behind) && (!alone || task.options.steers);
         let mut waiting = self.schedule.waiting_in(&lane).into_iter();
         let next = waiting.find_map(|id| {
-            let entry = self.tasks.get(&id).filter(|entry| entry.task.may_steer(&behind))?;
+            let entry = self.tasks.get(&id).filter(|entry| may_join(&entry.task))?;
             Some((id, entry.task.redelivered))
         });
         // One that has begun has a journal of its own to go on from.
@@ -438,6 +441,9 @@ impl Handler<Orphaned> for Queue {
     fn handle(&mut self, orphaned: Orphaned, ctx: &mut Self::Context) {
         let Orphaned { team, pause, uncounted } = orphaned;
         self.schedule.rest(&team, self.clock.now() + pause);
+        if !uncounted {
+            self.tell_askers(&team, TeamNews::Crashed, ctx);
+        }
         let mut orphans: Vec<Task> = self
             .tasks
             .values()

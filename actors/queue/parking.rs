@@ -1,8 +1,10 @@
 //! Parking: turns that were set aside. They hold no slot and go on from their journal.
 
+use std::collections::BTreeSet;
+
 use actix::{Context, Handler, Message};
 
-use super::{Entry, Progressed, Queue, schedule::Ticket};
+use super::{Entry, Progressed, Queue, news::TeamNews, schedule::Ticket};
 use crate::{
     approvals::record::{Resolved, Status},
     ids::{TaskId, TeamName},
@@ -183,9 +185,13 @@ impl Handler<Park> for Queue {
         self.inboxes.insert(task.lane_key());
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
-        let notice = self.hindrance(&task.lane.team, wait.reason, &wait.note);
+        let team = task.lane.team.clone();
+        let notice = self.hindrance(&team, wait.reason, &wait.note);
         self.commit(Writes::new().put(&task).put_all(&notice), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));
+        if let (Some(_), Some(news)) = (notice, TeamNews::hindered(wait.reason)) {
+            self.tell_askers(&team, news, ctx);
+        }
         self.dispatch(ctx);
     }
 }
@@ -197,6 +203,9 @@ impl Handler<Hindered> for Queue {
         let Hindered { team, reason, note } = message;
         if let Some(notice) = self.hindrance(&team, reason, &note) {
             self.commit(Writes::new().put(&notice), ctx);
+            if let Some(news) = TeamNews::hindered(reason) {
+                self.tell_askers(&team, news, ctx);
+            }
         }
     }
 }
@@ -224,6 +233,12 @@ impl Handler<UnparkAll> for Queue {
         let of_team =
             |task: &Task| -> bool { team.as_ref().is_none_or(|team| task.lane.team == *team) };
         let waiting = self.parked(|task, parked| parked.reason == reason && of_team(task));
+        if let Some(news) = TeamNews::cured(reason) {
+            let teams = waiting.iter().filter_map(|id| Some(&self.tasks.get(id)?.task.lane.team));
+            for team in teams.collect::<BTreeSet<_>>() {
+                self.tell_askers(team, news, ctx);
+            }
+        }
         for id in waiting {
             self.unpark(&id, ctx);
         }
@@ -239,6 +254,10 @@ impl Handler<SetState> for Queue {
 
     fn handle(&mut self, message: SetState, ctx: &mut Self::Context) {
         let SetState { team, paused, draining } = message;
+        if self.schedule.is_paused(&team) != paused {
+            let news = if paused { TeamNews::Paused } else { TeamNews::Resumed };
+            self.tell_askers(&team, news, ctx);
+        }
         self.schedule.pause(&team, paused);
         if !paused && !draining {
             self.wake(&team);

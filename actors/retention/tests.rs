@@ -1,7 +1,7 @@
 //! Tests of retention: what goes, what stays, and when.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
@@ -368,15 +368,7 @@ fn an_entry_of_a_conversation_goes_with_its_task() {
 #[test]
 fn messages_of_a_former_version_get_their_entries_once() {
     let disk = Disk::default();
-    let topic = Topic {
-        id: "t-1".into(),
-        name: "billing".to_owned(),
-        created_at: ago(80),
-        last_activity: ago(70),
-        closed: false,
-        thinking: None,
-        recent: VecDeque::new(),
-    };
+    let topic = Topic::new("t-1".into(), "billing".to_owned(), ago(80));
     let tasks = [
         said("task-1", "t-1", ago(80)),
         said("task-2", "t-1", ago(70)),
@@ -529,15 +521,7 @@ fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
         lane("news", Some("agent:turn-1:1:0")),
         lane("gone", None),
     ];
-    let topic = Topic {
-        id: "t-known".into(),
-        name: "known".to_owned(),
-        created_at: ago(100),
-        last_activity: ago(100),
-        closed: false,
-        thinking: None,
-        recent: VecDeque::new(),
-    };
+    let topic = Topic::new("t-known".into(), "known".to_owned(), ago(100));
     let writes = Writes::new()
         .put(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
         .put_at(&topic.key(&"ws:1".into()), &topic);

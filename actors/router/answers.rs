@@ -157,6 +157,7 @@ impl Router {
             task: task_id.clone(),
             topic: task.as_ref().and_then(|task| task.lane.topic.clone()),
             reply: None,
+            duplicate: true,
         };
         self.settle(channel, &id, Ok(accepted));
         let ack = Ack {
@@ -181,7 +182,8 @@ impl Router {
     ) {
         let channel = &message.channel;
         let reply = Some(content.clone());
-        let accepted = Accepted { message: message.id.clone(), task: None, topic: None, reply };
+        let (message_id, duplicate) = (message.id.clone(), false);
+        let accepted = Accepted { message: message_id, task: None, topic: None, reply, duplicate };
         self.settle(channel, &message.id, Ok(accepted));
         let body = Body::Response(Response {
             content,

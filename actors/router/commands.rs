@@ -6,7 +6,7 @@ use super::{
     Router,
     conversation::Destination,
     main_lane,
-    managing::ChangeTopic,
+    managing::{ChangeTopic, TopicPatch},
     verdicts::{self, Verdict},
 };
 use crate::{
@@ -30,8 +30,13 @@ pub(super) enum Command {
     Stop(Option<String>),
     Compact(Option<String>),
     Rename(String),
+    /// Puts one before the others, or no longer.
+    Pin(Option<String>),
+    Reopen(String),
     /// The next message opens a topic.
     New,
+    /// Without the words that it is about.
+    Steer,
     /// How much the model thinks: shown, or changed to what the word means.
     Think(Option<String>),
     /// A word that is none.
@@ -54,6 +59,9 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         ("/close", _) => Some(Command::Close(topic)),
         ("/compact", _) => Some(Command::Compact(topic)),
         ("/new" | "/reset", None) => Some(Command::New),
+        ("/pin", _) => Some(Command::Pin(topic)),
+        ("/reopen", _) => Some(Command::Reopen(rest.to_owned())),
+        ("/steer", None) => Some(Command::Steer),
         ("/rename", _) => Some(Command::Rename(rest.to_owned())),
         ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
         ("/think" | "/t", _) => Some(Command::Think(topic)),
@@ -77,13 +85,23 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
     (is_new && !words.is_empty()).then_some(words)
 }
 
+/// The words that are for the turn that runs.
+pub(super) fn steers(content: &str) -> Option<&str> {
+    let (word, words) = content.split_once(char::is_whitespace)?;
+    let words = words.trim();
+    (word.eq_ignore_ascii_case("/steer") && !words.is_empty()).then_some(words)
+}
+
 const NO_TOPICS: &str = "There are no open topics.";
 /// The commands, each with what may follow it, and what it does.
-pub const COMMANDS: [(&str, &str); 12] = [
+pub const COMMANDS: [(&str, &str); 15] = [
     ("/new [message]", "begins a new topic with a message; without one, with the next."),
     ("/topics", "lists the topics of this channel."),
     ("/rename <name>", "gives the topic another name."),
-    ("/close [topic]", "ends a topic and what runs in it."),
+    ("/pin [topic]", "puts a topic before the others; once more, back among them."),
+    ("/close [topic]", "archives a topic and ends what runs in it."),
+    ("/reopen <topic>", "opens an archived topic again."),
+    ("/steer <message>", "adds a message to the running turn, where others wait for the next one."),
     ("/stop [topic]", "stops the running turn of a topic."),
     (
         "/think [level]",
@@ -116,7 +134,10 @@ impl Router {
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Help => Err(help()),
             Command::New => self.expect_new_topic(channel),
+            Command::Steer => Err("Say what the turn is to know: `/steer <message>`.".to_owned()),
             Command::Rename(name) => self.rename_topic(&message, &name),
+            Command::Pin(topic) => self.pin_topic(&message, topic.as_deref()),
+            Command::Reopen(topic) => self.reopen_topic(channel, &topic),
             Command::Think(level) => self.think(&message, level.as_deref()),
             Command::Unknown(word) => Err(format!(
                 "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{}",
@@ -144,12 +165,41 @@ impl Router {
             return Err("Say the name: `/rename <name>`.".to_owned());
         }
         let topic = self.find_topic(&message.channel, message.topic.as_deref())?.id;
-        let (channel, name) = (message.channel.clone(), Some(name.to_owned()));
-        match self.change_topic(&ChangeTopic { channel, topic, name, closed: None }) {
+        let change = TopicPatch { name: Some(name.to_owned()), ..TopicPatch::default() };
+        match self.change_topic(&ChangeTopic { channel: message.channel.clone(), topic, change }) {
             Ok((topic, writes)) => {
                 Ok((format!("The topic is called \"{}\" now.", topic.name), writes))
             }
             Err(error) => Err(format!("The topic keeps its name: {error}.")),
+        }
+    }
+
+    /// Pins a topic, or lets it go if it is pinned.
+    fn pin_topic(&mut self, message: &Undecided, wanted: Option<&str>) -> Obeyed {
+        let channel = &message.channel;
+        let topic = self.find_topic(channel, wanted.or(message.topic.as_deref()))?;
+        let conversation = self.conversations.get_mut(channel).ok_or(NO_TOPICS)?;
+        let known = conversation.topics.get(topic.id.as_str()).ok_or(NO_TOPICS)?;
+        if known.closed {
+            return Err(format!("\"{}\" is archived; open it with `/reopen` first.", topic.name));
+        }
+        let pinned = !known.pinned;
+        let changed = conversation.topics.pin(&topic.id, pinned).ok_or(NO_TOPICS)?;
+        let writes = Writes::new().put_at(&changed.key(channel), changed);
+        let word = if pinned { "pinned" } else { "no longer pinned" };
+        Ok((format!("\"{}\" is {word}.", topic.name), writes))
+    }
+
+    fn reopen_topic(&mut self, channel: &ChannelId, wanted: &str) -> Obeyed {
+        if wanted.is_empty() {
+            return Err("Say which: `/reopen <topic>`.".to_owned());
+        }
+        let TopicRef { id, name } = self.find_topic(channel, Some(wanted))?;
+        let change = TopicPatch { closed: Some(false), ..TopicPatch::default() };
+        let change = ChangeTopic { channel: channel.clone(), topic: id, change };
+        match self.change_topic(&change) {
+            Ok((_, writes)) => Ok((format!("\"{name}\" is open."), writes)),
+            Err(error) => Err(format!("\"{name}\" stays archived: {error}.")),
         }
     }
 
@@ -197,7 +247,11 @@ impl Router {
     }
 
     /// A topic by id or name, or the one used last.
-    fn find_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Result<TopicRef, String> {
+    pub(super) fn find_topic(
+        &self,
+        channel: &ChannelId,
+        wanted: Option<&str>,
+    ) -> Result<TopicRef, String> {
         let (now, idle_after) = (self.to.clock.now(), self.settings.topics.idle_after);
         let conversation = self.conversations.get(channel);
         let rows = conversation.map(|found| found.topics.rows(now, idle_after, |_| (0, false)));

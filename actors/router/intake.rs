@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     channel::{Deliver, Said},
+    classifier::Purpose,
     conversation_log::ConversationEntry,
     file::records::FileRow,
     frame::ErrorBody,
@@ -25,7 +26,7 @@ use crate::{
     router::records::{ReadMark, Undecided},
     scheduler::views::Heard,
     store::records::Writes,
-    task::{Kind, Label, Lane, Source, Task, TopicRef, records as tasks},
+    task::{Kind, Label, Lane, Options, Source, Task, TopicRef, records as tasks},
 };
 
 impl Router {
@@ -56,6 +57,10 @@ impl Router {
             Some(words) if team.is_none() => (words.to_owned(), None, true),
             _ => (content, topic, false),
         };
+        let (content, steers) = match commands::steers(&content) {
+            Some(words) if !anew => (words.to_owned(), true),
+            _ => (content, false),
+        };
         let message = Undecided {
             channel: channel.clone(),
             named: id.is_some(),
@@ -70,6 +75,7 @@ impl Router {
             label,
             cause: Some(cause),
             notify,
+            steers,
             files,
         };
         let conversation = self.conversations.get(channel);
@@ -81,7 +87,7 @@ impl Router {
             let (channel, message) = (channel.clone(), message.id.clone());
             self.to.channel.do_send(Said { channel, connection, message });
         }
-        if let Some(command) = commands::parse(&message.content).filter(|_| !anew) {
+        if let Some(command) = commands::parse(&message.content).filter(|_| !anew && !steers) {
             return self.obey(command, message, ctx);
         }
         if self.to.store.room().is_full() {
@@ -100,6 +106,11 @@ impl Router {
         let Some(conversation) = self.conversations.get(&message.channel) else {
             return;
         };
+        if message.steers
+            && let Ok(topic) = self.find_topic(&message.channel, message.topic.as_deref())
+        {
+            return self.become_task(message, Resolution::Existing(topic.id), Writes::new(), ctx);
+        }
         if anew || conversation.row.begins_anew {
             message.topic = None;
             return self.begin_anew(message, ctx);
@@ -213,7 +224,7 @@ impl Router {
         let question = choice::question(&candidates, &first.content, self.to.clock.now());
         let classifier = self.to.classifier.clone();
         // On a task of its own: a panic in there costs an opinion, not the router.
-        let answer = actix::spawn(async move { classifier.ask(question).await });
+        let answer = actix::spawn(async move { classifier.ask(Purpose::Topics, question).await });
         let channel = channel.clone();
         ctx.spawn(answer.into_actor(self).map(move |answer, router, ctx| {
             let answer = answer.ok().flatten();
@@ -263,9 +274,11 @@ impl Router {
             return;
         };
         let topic = match resolution {
-            Resolution::New { name } => {
+            Resolution::New { name, titled } => {
                 let fresh = self.to.ids.topic();
-                Some(conversation.topics.open(fresh, name, &message.content, now))
+                let topic = conversation.topics.open(fresh, name, &message.content, now);
+                topic.untitled = !titled;
+                Some(&*topic)
             }
             Resolution::Existing(id) => {
                 // It may have been named by words that have become a secret since.
@@ -327,6 +340,7 @@ impl Router {
             cause: message.cause.clone(),
             admission: message.admission.clone(),
             files: message.files.iter().map(|row| row.file.clone()).collect(),
+            options: Options { steers: message.steers, ..Options::default() },
             ..Task::new(id, lane, content, message.sender.clone(), message.at)
         };
         let conversation = self.conversations.get_mut(&message.channel);
@@ -334,6 +348,7 @@ impl Router {
             conversation.count(&topic.id, 1, 0);
             let known = conversation.topics.get(topic.id.as_str());
             task.options.thinking = known.and_then(|topic| topic.thinking);
+            task.options.profile = known.and_then(|topic| topic.profile.clone());
         }
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         let accepted = self.accept(&message, Some(task.id.clone()));
@@ -353,6 +368,7 @@ impl Router {
             task: Some(task.id.clone()),
             topic: topic.map(|topic| topic.id),
             reply: None,
+            duplicate: false,
         };
         self.to.queue.do_send(Enqueue { task, writes });
         // After it: whoever asks the queue about the task finds it there.

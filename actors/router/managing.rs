@@ -1,4 +1,4 @@
-//! Managing topics from outside: close, reopen, rename.
+//! Managing topics from outside: close, reopen, rename, pin.
 
 use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 
@@ -18,10 +18,24 @@ pub struct ChangeTopic {
     pub channel: ChannelId,
     /// The topic.
     pub topic: TopicId,
+    /// What becomes different.
+    pub change: TopicPatch,
+}
+
+/// What becomes different in a topic; nothing stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct TopicPatch {
     /// Another name.
     pub name: Option<String>,
+    /// What a model says that it is called: of use only as long as its first words name it, which they do for good if
+    /// it is empty.
+    pub title: Option<String>,
     /// Whether it is over.
     pub closed: Option<bool>,
+    /// Whether it stands before the others.
+    pub pinned: Option<bool>,
+    /// The profile whose model answers; an empty one is the team's. It is the caller's to see that there is one.
+    pub profile: Option<String>,
 }
 
 /// Why a topic stays as it is.
@@ -47,16 +61,19 @@ pub enum NotChanged {
 impl Router {
     pub(super) fn change_topic(
         &mut self,
-        change: &ChangeTopic,
+        ChangeTopic { channel, topic: id, change }: &ChangeTopic,
     ) -> Result<(Topic, Writes), NotChanged> {
         let now = self.to.clock.now();
         let rules = self.settings.topics;
-        let Some(conversation) = self.conversations.get_mut(&change.channel) else {
+        let Some(conversation) = self.conversations.get_mut(channel) else {
             return Err(NotChanged::Unknown);
         };
-        let id = &change.topic;
         let present = conversation.topics.get(id.as_str()).ok_or(NotChanged::Unknown)?;
-        let reopens = change.closed == Some(false) && present.closed;
+        let (title, first_words) =
+            (change.title.as_ref().filter(|_| present.untitled), present.name.clone());
+        // It may also be over because nothing was said for long.
+        let state = present.state(now, conversation.has_open_work(id), rules.idle_after);
+        let reopens = change.closed == Some(false) && state == TopicState::Done;
         if let Some(name) = &change.name {
             if !names::is_good(name) {
                 return Err(NotChanged::BadName);
@@ -76,14 +93,26 @@ impl Router {
         }
         if let Some(name) = &change.name {
             conversation.topics.rename(id, name.trim());
+        } else if let Some(title) = title {
+            let others = conversation.topics.other_names(id);
+            let name = names::title(title, others).unwrap_or(first_words);
+            let name = self.to.store.without_secrets(&name).unwrap_or(name);
+            conversation.topics.rename(id, &name);
         }
         if change.closed == Some(true) {
             conversation.topics.close(id);
             let lane = main_lane(id.clone());
             self.to.queue.do_send(Cancel { lane, queued: true, channel: None });
         }
+        if let Some(profile) = change.profile.clone() {
+            let profile = (!profile.is_empty()).then_some(profile);
+            conversation.topics.answer_by(id, profile);
+        }
+        if let Some(pinned) = change.pinned {
+            conversation.topics.pin(id, pinned);
+        }
         let topic = conversation.topics.get(id.as_str()).ok_or(NotChanged::Unknown)?.clone();
-        let writes = Writes::new().put_at(&topic.key(&change.channel), &topic);
+        let writes = Writes::new().put_at(&topic.key(channel), &topic);
         Ok((topic, writes))
     }
 }
@@ -99,15 +128,23 @@ impl Handler<ChangeTopic> for Router {
                 router.know(&change.channel, history.ok().flatten());
                 let changed = router.change_topic(&change);
                 router.put_away_if_idle(&change.channel);
-                changed.map(|(topic, writes)| (topic, router.to.store.commit(writes)))
+                let changed =
+                    changed.map(|(topic, writes)| (topic, router.to.store.commit(writes)));
+                (change.channel, changed)
             })
-            .then(|changed, router: &mut Self, _| {
+            .then(|(channel, changed), router: &mut Self, _| {
                 let stored = async move {
                     let (topic, stored) = changed?;
                     stored.await.map_err(|_| NotChanged::Store)?;
                     Ok(topic)
                 };
-                stored.into_actor(router)
+                stored.into_actor(router).map(move |changed, router: &mut Self, _| {
+                    // Everybody who has the list before them sees it change.
+                    if changed.is_ok() {
+                        router.list_topics(&channel);
+                    }
+                    changed
+                })
             });
         Box::pin(changed)
     }

@@ -34,7 +34,7 @@ use crate::{
     },
     storage::StorageError,
     store::{StoreHandle, records::Writes},
-    task::{Lane, Task, TopicRef, records::LaneKey},
+    task::{Ending, Lane, Task, TopicRef, records::LaneKey},
 };
 
 mod answers;
@@ -60,6 +60,7 @@ mod score;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod titles;
 pub mod topics;
 pub mod trust;
 mod verdicts;
@@ -171,6 +172,8 @@ pub struct Settings {
     pub topics: resolve::Settings,
     /// Whether a model is asked when words don't tell the topic.
     pub ask_model: bool,
+    /// Whether a model makes titles of topics.
+    pub titles: bool,
     /// Of messages per sender.
     pub rate: Rate,
     /// The same for senders of Discord.
@@ -244,6 +247,8 @@ pub struct Router {
     grants: Grants,
     /// Who waits for the fate of a message.
     waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
+    /// Topics whose title a model is being asked for.
+    untitled: HashSet<TopicId>,
     /// Which senders are principals.
     identities: Option<Arc<dyn Identities>>,
     /// How many rows of the audit this process has written.
@@ -283,6 +288,7 @@ impl Router {
             control_buckets: HashMap::new(),
             grants: recovered.grants,
             waiters: HashMap::new(),
+            untitled: HashSet::new(),
             identities: None,
             audit_rows: Cell::default(),
         }
@@ -525,8 +531,12 @@ impl Handler<Progressed> for Router {
                 conversation.topics.touch(topic, self.to.clock.now());
             }
         }
-        if let Progressed::Refused { task, full } = &progressed {
-            self.queue_refused(task, *full, ctx);
+        match &progressed {
+            Progressed::Refused { task, full } => self.queue_refused(task, *full, ctx),
+            Progressed::Ended { task, ending: Ending::Done, .. } => {
+                self.seek_title(&channel, task, ctx);
+            }
+            _ => {}
         }
         self.put_away_if_idle(&channel);
     }

@@ -23,10 +23,16 @@ pub(super) fn name<'a>(
     taken: impl Iterator<Item = &'a str>,
 ) -> String {
     let name = suggested
-        .and_then(tidy)
+        .and_then(|name| tidy(name, MAX_CHARS))
         .or_else(|| first_words(content))
         .unwrap_or_else(|| NAMELESS.to_owned());
-    unique(name, taken)
+    unique(name, MAX_CHARS, taken)
+}
+
+/// A title that a model made, such as a person may give; none if nothing is left of it.
+pub(super) fn title<'a>(made: &str, taken: impl Iterator<Item = &'a str>) -> Option<String> {
+    let title = tidy(&made.replace([':', '@'], " "), LONGEST)?;
+    Some(unique(title, LONGEST, taken))
 }
 
 /// Whether a person may name a topic so.
@@ -36,13 +42,13 @@ pub(super) fn is_good(name: &str) -> bool {
         && !name.chars().any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
 }
 
-/// A name someone made up, on one line and not too long.
-fn tidy(name: &str) -> Option<String> {
+/// A name someone made up, on one line and not longer than that.
+fn tidy(name: &str, most: usize) -> Option<String> {
     let visible = |c: &char| !(c.is_control() || is_unseen(*c)) || c.is_whitespace();
     // What is cut off below needs no tidying.
     let text: String = name.chars().take(1_000).filter(visible).collect();
     let tidied = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let tidied = cut(&tidied, MAX_CHARS);
+    let tidied = cut(&tidied, most);
     (!tidied.is_empty()).then(|| tidied.to_owned())
 }
 
@@ -67,7 +73,7 @@ fn first_words(content: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-fn unique<'a>(name: String, taken: impl Iterator<Item = &'a str>) -> String {
+fn unique<'a>(name: String, most: usize, taken: impl Iterator<Item = &'a str>) -> String {
     let taken: HashSet<String> = taken.map(str::to_lowercase).collect();
     if !taken.contains(&name.to_lowercase()) {
         return name;
@@ -76,7 +82,7 @@ fn unique<'a>(name: String, taken: impl Iterator<Item = &'a str>) -> String {
     (2..=taken.len() + 2)
         .map(|number| {
             let number = format!(" {number}");
-            format!("{}{number}", cut(&name, MAX_CHARS - number.len()))
+            format!("{}{number}", cut(&name, most - number.len()))
         })
         .find(|numbered| !taken.contains(&numbered.to_lowercase()))
         .unwrap_or(name)
@@ -133,6 +139,18 @@ mod tests {
 
         assert_eq!(suggested(" Billing:\n\u{202e}export\u{0}s\t(v2) "), "Billing: exports (v2)");
         assert_eq!(suggested(" \u{200b}\n"), "export slow");
+    }
+
+    #[test]
+    fn a_title_of_a_model_is_plain_text_such_as_a_person_may_write() {
+        let title = |made: &str| title(made, ["Bees"].into_iter());
+
+        let made = title("\u{1b}[31mHoney:\n\u{202e}made @home ").unwrap();
+        assert_eq!(made, "[31mHoney made home");
+        assert!(is_good(&made));
+        assert_eq!(title("bees").as_deref(), Some("bees 2"));
+        assert_eq!(title(&"long ".repeat(40)).unwrap().chars().count(), 59);
+        assert_eq!(title(" @\u{200b}"), None);
     }
 
     /// CH-135

@@ -117,6 +117,9 @@ pub struct Undecided {
     /// Another channel that hears of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<ChannelId>,
+    /// It is for the turn that runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steers: bool,
     /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRow>,
@@ -133,6 +136,7 @@ impl Record for Topic {
             "channel_id": channel,
             "name": self.name,
             "state": state,
+            "pinned": self.pinned,
             "last_activity": self.last_activity.date(),
         });
         Some(Event::new(Kind::TopicChanged, data).of_topic(Some(&self.id)))

@@ -52,6 +52,8 @@ pub(super) enum Resolution {
     New {
         /// The name, which no topic of the channel has.
         name: String,
+        /// A model made it; otherwise it is the first words.
+        titled: bool,
     },
     /// Code can't tell. A model may be asked, see [`Topics::choose`].
     Ambiguous {
@@ -156,7 +158,8 @@ impl Topics {
             return Resolution::Refused(refusal);
         }
         let taken = self.0.values().map(|entry| entry.topic.name.as_str());
-        Resolution::New { name: names::name(suggested, request.content, taken) }
+        let name = names::name(suggested, request.content, taken);
+        Resolution::New { name, titled: suggested.is_some() }
     }
 }
 

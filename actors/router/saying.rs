@@ -5,14 +5,16 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, conversation::Incoming, gate::Sender};
+use super::{Conversation, Router, conversation::Incoming, gate::Sender, main_lane, topics::Topic};
 use crate::{
     channel::records::ChannelRow,
     file::records::FileRow,
-    frame::{ErrorBody, TopicState},
+    frame::{BranchPoint, ErrorBody, TopicState},
     identities::Owner,
     ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
+    journal::records::Branch,
     store::records::Writes,
+    task::records::LaneKey,
 };
 
 /// Someone says something on a channel that stays between requests.
@@ -48,6 +50,20 @@ pub enum Wanted {
     Id(String),
     /// One by its name, made if there is none.
     Name(String),
+    /// The same, named by its first words until a model has found a title. If it is made, the model of this profile
+    /// answers in it.
+    Words(String, Option<String>),
+    /// A new one, which begins as another one does up to a message.
+    Branch(Box<Fork>),
+}
+
+/// How a topic leaves another one of its channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// Where, as it is shown.
+    pub point: BranchPoint,
+    /// Where, in the journal.
+    pub journal: Branch,
 }
 
 /// A message that is on its way, or was answered at once.
@@ -61,6 +77,8 @@ pub struct Accepted {
     pub topic: Option<TopicId>,
     /// The answer to a command.
     pub reply: Option<String>,
+    /// It was accepted before.
+    pub duplicate: bool,
 }
 
 /// When a channel without connections was last used is stored at least this exactly.
@@ -121,7 +139,17 @@ impl Router {
         let topic = match topic {
             None => None,
             Some(Wanted::Id(id)) => Some(id),
-            Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
+            Some(Wanted::Name(name)) => {
+                Some(self.topic_named(&channel, &name, |_| ())?.to_string())
+            }
+            Some(Wanted::Branch(fork)) => Some(self.branch_off(&channel, *fork, ctx)?.to_string()),
+            Some(Wanted::Words(name, profile)) => {
+                let make = |topic: &mut Topic| {
+                    topic.untitled = true;
+                    topic.profile = profile;
+                };
+                Some(self.topic_named(&channel, &name, make)?.to_string())
+            }
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
         let incoming = Incoming { content, topic, id: Some(id), notify, team, files };
@@ -129,8 +157,38 @@ impl Router {
         Ok(())
     }
 
+    /// A new topic that leaves another one.
+    fn branch_off(
+        &mut self,
+        channel: &ChannelId,
+        Fork { point, journal }: Fork,
+        ctx: &mut Context<Self>,
+    ) -> Result<TopicId, Box<ErrorBody>> {
+        let (fresh, now) = (self.to.ids.topic(), self.to.clock.now());
+        let topics = self.conversations.get_mut(channel).map(|known| &mut known.topics);
+        let left = topics.as_ref().and_then(|topics| topics.get(point.topic_id.as_str()).cloned());
+        let Some((topics, left)) = topics.zip(left) else {
+            let error = "this channel has no topic with that message";
+            return Err(ErrorBody::refusal("unknown_topic", error).into());
+        };
+        let name = super::names::name(Some(&left.name), "", topics.other_names(&fresh));
+        let topic = topics.open(fresh, name, "", now);
+        topic.thinking = left.thinking;
+        topic.profile = left.profile;
+        topic.branch = Some(point);
+        let topic = topic.id.clone();
+        let session = LaneKey::new(&main_lane(topic.clone()), 1).session_id();
+        self.commit(Writes::new().put_at(&session, &journal), ctx);
+        Ok(topic)
+    }
+
     /// The open topic of a name, or a new one.
-    fn topic_named(&mut self, channel: &ChannelId, name: &str) -> Result<TopicId, Box<ErrorBody>> {
+    fn topic_named(
+        &mut self,
+        channel: &ChannelId,
+        name: &str,
+        make: impl FnOnce(&mut Topic),
+    ) -> Result<TopicId, Box<ErrorBody>> {
         let (now, rules) = (self.to.clock.now(), self.settings.topics);
         let fresh = self.to.ids.topic();
         let Some(conversation) = self.conversations.get_mut(channel) else {
@@ -147,7 +205,9 @@ impl Router {
             return Err(ErrorBody::refusal("bad_topic_name", error).into());
         }
         // How many there may be bounds what is opened for a person, not what a person opens.
-        Ok(conversation.topics.open(fresh, name.trim().to_owned(), "", now).id.clone())
+        let topic = conversation.topics.open(fresh, name.trim().to_owned(), "", now);
+        make(topic);
+        Ok(topic.id.clone())
     }
 }
 

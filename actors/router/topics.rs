@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{score::REMEMBERED, words::Words};
 use crate::{
     clock::Timestamp,
-    frame::{TopicRow, TopicState},
+    frame::{BranchPoint, TopicRow, TopicState},
     ids::TopicId,
     thinking::Thinking,
 };
@@ -40,9 +40,21 @@ pub struct Topic {
     /// Someone ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
+    /// It stands first in lists, and is not over however long nothing is said.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+    /// Its name is only its first words: a model may find a better one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untitled: bool,
     /// How much the model thinks about its messages, if somebody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
+    /// The profile whose model answers in it, if not the team's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Where it left another topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<BranchPoint>,
     /// The words of its last ten messages, newest first. The interaction log has them too, so that a
     /// message need not write its topic.
     #[serde(skip)]
@@ -50,6 +62,23 @@ pub struct Topic {
 }
 
 impl Topic {
+    /// A topic in which nothing was said.
+    pub fn new(id: TopicId, name: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            name,
+            created_at: now,
+            last_activity: now,
+            closed: false,
+            pinned: false,
+            untitled: false,
+            thinking: None,
+            profile: None,
+            branch: None,
+            recent: VecDeque::new(),
+        }
+    }
+
     /// Its state follows from the time, so nothing has to run for it to change.
     pub fn state(&self, now: Timestamp, open_work: bool, idle_after: Duration) -> TopicState {
         let quiet = now.since(self.last_activity);
@@ -57,7 +86,7 @@ impl Topic {
             TopicState::Done
         } else if open_work || quiet < idle_after {
             TopicState::Active
-        } else if quiet < idle_after.saturating_add(DONE_AFTER) {
+        } else if self.pinned || quiet < idle_after.saturating_add(DONE_AFTER) {
             TopicState::Idle
         } else {
             TopicState::Done
@@ -104,19 +133,11 @@ impl Topics {
     }
 
     /// Begins a topic with its first message.
-    pub fn open(&mut self, id: TopicId, name: String, content: &str, now: Timestamp) -> &Topic {
-        let mut topic = Topic {
-            id: id.clone(),
-            name,
-            created_at: now,
-            last_activity: now,
-            closed: false,
-            thinking: None,
-            recent: VecDeque::new(),
-        };
+    pub fn open(&mut self, id: TopicId, name: String, content: &str, now: Timestamp) -> &mut Topic {
+        let mut topic = Topic::new(id.clone(), name, now);
         topic.remember(content, now);
         let entry = self.0.entry(id).insert_entry(Entry::from(topic));
-        &entry.into_mut().topic
+        &mut entry.into_mut().topic
     }
 
     /// Adds a message to a topic; an idle one is active again. Nothing for one that was closed.
@@ -140,6 +161,7 @@ impl Topics {
     pub fn close(&mut self, id: &TopicId) -> Option<&Topic> {
         let topic = &mut self.0.get_mut(id)?.topic;
         topic.closed = true;
+        topic.pinned = false;
         // No message is compared with it any more.
         topic.recent = VecDeque::new();
         Some(topic)
@@ -160,9 +182,24 @@ impl Topics {
         Some(topic)
     }
 
-    /// Gives a topic another name.
+    /// Puts a topic before the others, or no longer.
+    pub fn pin(&mut self, id: &TopicId, pinned: bool) -> Option<&Topic> {
+        let topic = &mut self.0.get_mut(id)?.topic;
+        topic.pinned = pinned;
+        Some(topic)
+    }
+
+    /// Has the model of a profile answer in a topic, or without one that of the team.
+    pub fn answer_by(&mut self, id: &TopicId, profile: Option<String>) {
+        if let Some(entry) = self.0.get_mut(id) {
+            entry.topic.profile = profile;
+        }
+    }
+
+    /// Gives a topic another name, for good.
     pub fn rename(&mut self, id: &TopicId, name: &str) {
         if let Some(entry) = self.0.get_mut(id) {
+            entry.topic.untitled = false;
             entry.topic.name = name.to_owned();
             entry.name = Words::of(name);
         }
@@ -171,8 +208,13 @@ impl Topics {
     /// Another topic has this name, whatever the case.
     pub fn has_name(&self, name: &str, except: &TopicId) -> bool {
         let name = name.trim().to_lowercase();
-        let mut others = self.0.values().filter(|entry| entry.topic.id != *except);
-        others.any(|entry| entry.topic.name.to_lowercase() == name)
+        self.other_names(except).any(|other| other.to_lowercase() == name)
+    }
+
+    /// The names of all topics but one.
+    pub(super) fn other_names(&self, except: &TopicId) -> impl Iterator<Item = &str> {
+        let others = self.0.values().filter(move |entry| entry.topic.id != *except);
+        others.map(|entry| entry.topic.name.as_str())
     }
 
     /// The rows of a topic list: newest activity first, of those that are over the last twenty.
@@ -197,9 +239,12 @@ impl Topics {
                     id: topic.id.clone(),
                     name: topic.name.clone(),
                     state,
+                    pinned: topic.pinned,
                     last_activity: topic.last_activity,
                     queued,
                     running,
+                    profile: topic.profile.clone(),
+                    branch: topic.branch.clone(),
                     read_until: None,
                 })
             })

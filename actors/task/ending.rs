@@ -99,11 +99,30 @@ pub(crate) fn close_turn(
             }
         }
     }
+    Closed { writes: finish(task, outcome, writes), follow_up, told }
+}
+
+fn finish(task: &mut Task, outcome: Outcome, writes: Writes) -> Writes {
     task.acked = true;
     task.lease = None;
     task.parked = None;
     task.outcome = Some(outcome);
-    Closed { writes: writes.put(&FinishedTask::of(task)), follow_up, told }
+    writes.put(&FinishedTask::of(task))
+}
+
+/// Ends a task that had ended before the store was put back to an earlier state. Whoever waited for it was told then; the lane
+/// that asked, which may have forgotten, finds it in its inbox.
+pub fn recovered(task: &mut Task, outcome: Outcome) -> Writes {
+    let event = task.reply_to.clone().map(|lane| {
+        // The place of the task is nobody else's.
+        let place = (LaneKey { lane, generation: task.asker }, task.arrival);
+        (place, results::event(task, &outcome))
+    });
+    let mut writes = Writes::new();
+    if let Some((place, event)) = &event {
+        writes = writes.put_at(place, event);
+    }
+    finish(task, outcome, writes)
 }
 
 /// The ack of a message: the model's first words, or a fixed sentence.

@@ -89,6 +89,7 @@ impl Session {
             team: self.cx.name.clone(),
             turn: self.leased.turn.clone(),
             step: self.turn.step,
+            task: Some((&self.leased.task).into()),
             system,
             tools,
             earlier: Arc::default(),

@@ -42,17 +42,22 @@ impl Session {
     /// Decides what a message does that waits behind the turn.
     pub(super) fn place(&mut self, task: Task, ctx: &mut Context<Team>) {
         let behind = self.caller.audience();
-        let mode = if task.may_steer(&behind) && self.reads_messages() {
-            self.brief.queue_mode
-        } else {
+        let mode = if !task.may_steer(&behind) || !self.reads_messages() {
             QueueMode::Queue
+        } else if task.options.steers {
+            QueueMode::Steer
+        } else {
+            self.brief.queue_mode
         };
         let queue = &self.cx.queue;
         match mode {
             QueueMode::Queue => {
                 queue.do_send(Placed { task: task.id, placement: Placement::NextTurn });
             }
-            QueueMode::Steer => queue.do_send(queue::Join { lane: task.lane, behind }),
+            QueueMode::Steer => {
+                let alone = task.options.steers;
+                queue.do_send(queue::Join { lane: task.lane, behind, alone });
+            }
             QueueMode::Interrupt => {
                 queue.do_send(Placed { task: task.id, placement: Placement::Started });
                 self.stop(Stop::Interrupted, ctx);

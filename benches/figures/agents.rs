@@ -41,6 +41,8 @@ use crate::{
 
 /// Pairs of turns, one of each kind; the first is not counted.
 const TURNS: usize = 20;
+/// No turn takes longer.
+const TURN_TIMEOUT: Duration = Duration::from_secs(120);
 const KEY: &str = "bench-model-key";
 
 /// The last request of an agent.
@@ -118,7 +120,8 @@ fn milliseconds(took: Duration) -> f64 {
 async fn turn(url: &str, token: &str) -> f64 {
     let mut talk = Talk::connect(url, token).await;
     let begin = Instant::now();
-    talk.ask("hello").await;
+    // A turn that fails has another end.
+    tokio::time::timeout(TURN_TIMEOUT, talk.ask("hello")).await.expect("an answer in time");
     milliseconds(begin.elapsed())
 }
 
@@ -187,13 +190,19 @@ async fn run(program: &dyn Program, given: &Given, binary: &Path, model: &str) -
     let listener = tokio::net::UnixListener::bind(&socket).expect("a socket");
     let (calls, _made) = mpsc::unbounded_channel();
     let tools = Arc::new(given.tools.iter().cloned().collect());
-    let bridge = tokio::spawn(Bridge { token: KEY.into(), tools, calls }.serve(listener));
+    let bridge =
+        tokio::spawn(Bridge { token: KEY.into(), tools, calls, files: None }.serve(listener));
+
+    // Its interpreter may be beside it alone.
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let path =
+        binary.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&folders));
 
     let begin = Instant::now();
     let mut child = Command::new(binary)
         .args(&launch.args)
         .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("PATH", std::env::join_paths(path).expect("folders"))
         .env("HOME", &order.home)
         .env("TMPDIR", place("tmp"))
         .envs(&launch.env)
@@ -217,7 +226,7 @@ async fn run(program: &dyn Program, given: &Given, binary: &Path, model: &str) -
                 }
                 Act::CloseInput => input = None,
                 Act::Ready => {
-                    let prompt = wake::prompt([], &[Message::User("hello".to_owned())]);
+                    let prompt = wake::prompt(None, [], &[Message::User("hello".to_owned())]);
                     acts.extend(dialogue.tell(&prompt));
                 }
                 Act::Done(result) => {

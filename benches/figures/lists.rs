@@ -155,7 +155,11 @@ fn topic(number: usize, ids: &Ids) -> Writes {
         created_at: now,
         last_activity: now,
         closed: true,
+        pinned: false,
+        untitled: false,
         thinking: None,
+        profile: None,
+        branch: None,
         recent: Default::default(),
     };
     Writes::new().put_at(&topic.key(&format!("ws:{}", number % 100).into()), &topic)

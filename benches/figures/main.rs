@@ -19,6 +19,7 @@ mod latency;
 mod lists;
 mod overhead;
 mod page;
+mod plugins;
 mod process;
 mod queue;
 #[path = "../../tests/it/racer.rs"]
@@ -60,7 +61,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 16] = [
+    let sections: [(&str, Section); 17] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -70,6 +71,7 @@ fn main() {
         ("agents", agents::measure),
         ("start", start::measure),
         ("scripts", scripts::measure),
+        ("plugins", plugins::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
         ("history", history::measure),

@@ -9,6 +9,15 @@ pub const LIST_CHANNELS: Endpoint<Rows<Channel>> =
     get("/api/v1/channels", Read, "Lists the ways in and out, and how they stand.")
         .sorted(&["type"]);
 
+pub const TRY_DISCORD: Endpoint<Data<DiscordTried>, Empty, Empty, DiscordTrial> = post(
+    "/api/v1/channels/discord/try",
+    Admin,
+    "Asks Discord whose token this is. Nothing is stored.",
+)
+.description("What Discord refuses is told in the answer. Needs every scope, and all teams.")
+.secret()
+.example(r#"{"token": "a-token-of-nobody"}"#);
+
 pub const RECONNECT_CHANNEL: Endpoint<Data<Reconnected>, ByType> = post(
     "/api/v1/channels/{type}/reconnect",
     Operate,
@@ -28,11 +37,28 @@ pub struct ByType {
 pub struct Channel {
     #[serde(rename = "type")]
     pub kind: String,
-    /// `on` or `off`; of Discord `connecting`, `connected`, `retrying` or `failed`.
+    /// `on` or `off`; of Discord and of plugins `connecting`, `connected`, `retrying` or `failed`.
     pub state: String,
-    /// Clients that are connected now; of Discord 1 if the bot is.
+    /// Clients that are connected now; of Discord 1 if the bot is, of a plugin how many teams it runs for.
     pub connected: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DiscordTrial {
+    /// Of a bot.
+    pub token: String,
+}
+
+/// What came of asking Discord for a bot.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DiscordTried {
+    /// Its name; null if Discord does not know it.
+    pub bot: Option<String>,
+    /// Where it is invited to a server.
+    pub invite: Option<String>,
+    /// Why it is not known.
     pub error: Option<String>,
 }
 

@@ -23,32 +23,36 @@ pub const RELOAD_CONFIG: Endpoint<Data<SettingsReloaded>> =
         .description("If one of them is wrong, all stays as it was.")
         .refuses(&[422]);
 
-pub const SHOW_PROVIDERS: Endpoint<Data<ProvidersFile>> =
-    get("/api/v1/config/providers", Admin, "Shows the file of the models.")
-        .description("One that is not there is empty.")
-        .scrubbed();
-
-pub const REPLACE_PROVIDERS: Endpoint<Data<ProvidersFile>, Empty, Empty, TeamConfigText> = put(
-    "/api/v1/config/providers",
+pub const SHOW_SETTINGS_FILE: Endpoint<Data<EditableFile>, ByFile> = get(
+    "/api/v1/config/{file}",
     Admin,
-    "Replaces the file of the models, if the new one is valid, and reads it.",
+    "Shows a settings file: `config`, `providers` or `channels`.",
+)
+.description("One that is not there is empty.")
+.scrubbed();
+
+pub const REPLACE_SETTINGS_FILE: Endpoint<Data<EditableFile>, ByFile, Empty, FileContent> = put(
+    "/api/v1/config/{file}",
+    Admin,
+    "Replaces a settings file, if the new one is valid, and reads it.",
 )
 .description(
-    "Needs every scope, and all teams: it says where keys go. It adds no `${env:NAME}` and no `${file:PATH}`.",
+    "Needs every scope, and all teams: it says where keys go. It adds no `${env:NAME}` and no `${file:PATH}`. \
+     What counts only after a restart is told in the inbox.",
 )
-.refuses(&[422])
-.example(r#"{"content": "profiles:\n  default: {provider: offline}\n"}"#)
+.refuses(&[409, 422])
+.example(r#"{"content": "{}\n"}"#)
 .scrubbed();
 
 pub const SHOW_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName> =
     get("/api/v1/teams/{name}/config", Read, "Shows the file of a team.").scrubbed();
 
-pub const REPLACE_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName, Empty, TeamConfigText> = put(
+pub const REPLACE_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName, Empty, FileContent> = put(
     "/api/v1/teams/{name}/config",
     Admin,
     "Replaces the file of a team, if the new one is valid.",
 )
-.refuses(&[422])
+.refuses(&[409, 422])
 .example(r#"{"content": "description: Invoices\n"}"#)
 .scrubbed();
 
@@ -81,9 +85,14 @@ pub struct SettingsReloaded {
     pub problems: Vec<Problem>,
 }
 
-/// The file of the models as answers show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByFile {
+    pub file: String,
+}
+
+/// A file that operators edit, as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ProvidersFile {
+pub struct EditableFile {
     pub content: String,
     /// Names this text.
     pub revision: String,
@@ -96,16 +105,16 @@ pub struct ProvidersFile {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TeamConfig {
     pub team: String,
-    pub content: String,
-    /// Names this text.
-    pub revision: String,
-    /// Values in it are not shown: marks stand in their place, and it cannot be written back so.
-    pub scrubbed: bool,
-    pub problems: Vec<Problem>,
+    #[serde(flatten)]
+    pub file: EditableFile,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TeamConfigText {
-    /// The whole file, in YAML.
+pub struct FileContent {
+    /// The whole file.
     pub content: String,
+    /// The revision that was edited: if the file is another by now, nothing is written. Empty stands for a file that
+    /// is not there. Absent: whatever is there is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::settings::config::Sdk;
 
 pub const SHOW_FINDINGS: Endpoint<Data<Findings>> =
     get("/api/v1/doctor", Read, "Says what could be wrong with the installation.").scrubbed();
@@ -35,6 +36,52 @@ pub struct Examination {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     pub checks: Vec<Finding>,
+    /// The command-line agents.
+    #[serde(default)]
+    pub engines: Vec<EngineStatus>,
+}
+
+/// A command-line agent, as it is installed and used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineStatus {
+    pub sdk: Sdk,
+    /// Its program. None if it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary: Option<String>,
+    /// None if it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The teams that it works for.
+    pub teams: Vec<EngineTeam>,
+}
+
+/// How the agent of a team reaches its model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineTeam {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// None if the profile is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<KeyState>,
+    /// Why it reaches none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+words! {
+    /// Whether a profile has the key of its provider.
+    pub enum KeyState {
+        Present = "present",
+        Missing = "missing",
+        /// The demo has none.
+        Unneeded = "unneeded",
+    }
 }
 
 words! {

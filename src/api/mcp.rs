@@ -12,6 +12,17 @@ pub const LIST_SERVERS: Endpoint<Rows<McpServerRow>, Empty, McpServerFilter> =
         .sorted(&["team", "server", "state"])
         .scrubbed();
 
+pub const TRY_SERVER: Endpoint<Data<McpServerRow>, Empty, Empty, McpTrial> = post(
+    "/api/v1/mcp/try",
+    Admin,
+    "Starts or connects an MCP server of a team file that is not written yet, asks what it offers, and ends it.",
+)
+.description("What goes wrong is told in `last_error`. Needs every scope, and all teams.")
+.refuses(&[404, 422])
+.secret()
+.example(r#"{"team": "main", "server": "files", "content": "mcp_servers: {files: {command: true}}\n"}"#)
+.scrubbed();
+
 pub const RESTART_SERVER: Endpoint<Data<McpServerRow>, ByServer> = post(
     "/api/v1/mcp/{team}/{server}/restart",
     Operate,
@@ -24,6 +35,15 @@ pub const RESTART_SERVER: Endpoint<Data<McpServerRow>, ByServer> = post(
 pub struct ByServer {
     pub team: String,
     pub server: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct McpTrial {
+    pub team: String,
+    /// Its name in the file.
+    pub server: String,
+    /// The file of the team as it would be.
+    pub content: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]

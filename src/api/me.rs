@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     file::FileRef,
-    frame::{Notification, NotificationKind, TopicState},
+    frame::{BranchPoint, Notification, NotificationKind, TopicState},
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TaskState,
     usage::Usage,
@@ -20,7 +20,7 @@ pub const LIST_OWN_CHANNELS: Endpoint<Rows<OwnChannel>, Empty, OwnChannelFilter>
         )
         .sorted(&["-last_activity"]);
 
-pub const LIST_OWN_MESSAGES: Endpoint<Rows<ConversationItem>, ById> = get(
+pub const LIST_OWN_MESSAGES: Endpoint<Rows<ConversationItem>, ById, SaidFilter> = get(
     "/api/v1/me/topics/{id}/messages",
     Chat,
     "Lists what was said in a topic of the caller, the newest first.",
@@ -28,7 +28,8 @@ pub const LIST_OWN_MESSAGES: Endpoint<Rows<ConversationItem>, ById> = get(
 .description(
     "Messages with what came of each, and what teams told on their own. Arguments and results \
      of tools are cut to 500 characters, as in frames; for whoever has the scope `read`, to \
-     20,000, and `thinking` is shown.",
+     20,000, and `thinking` is shown. A topic with a `branch` begins with what was said in that \
+     topic before its moment.",
 )
 .sorted(&["-at"])
 .scrubbed();
@@ -46,6 +47,13 @@ pub const LIST_OWN_NOTIFICATIONS: Endpoint<Rows<ConversationItem>, ById> = get(
 pub struct OwnChannelFilter {
     /// Only the one that all connections share which resume with `home`; or all others.
     pub home: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SaidFilter {
+    /// Only what was said before this moment, in milliseconds since 1970.
+    pub before: Option<u64>,
 }
 
 /// A channel as its owner sees it.
@@ -71,11 +79,19 @@ pub struct OwnTopic {
     pub id: TopicId,
     pub name: String,
     pub state: TopicState,
+    /// It stands before the others.
+    pub pinned: bool,
     pub last_activity: String,
     /// Messages that wait in it.
     pub queued: u64,
     /// A turn runs in it.
     pub running: bool,
+    /// The profile whose model answers in it, if not the team's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Where it left another topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<BranchPoint>,
     /// Answers and notifications since it was last read.
     pub unread: usize,
 }

@@ -42,6 +42,16 @@ pub struct NewMessage {
     pub topic_id: Option<String>,
     /// The name of a topic, instead of its id.
     pub topic: Option<String>,
+    /// The name in `topic` is only the first words: a model may give a topic that is made a title.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untitled: bool,
+    /// The profile whose model answers in a topic that is made, if not the team's. It goes with `untitled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// A message, by its id, that this one stands for: it is said in a new topic, which begins with what was said before
+    /// that one. The other topic stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
     /// Where it is said: a channel that the caller opened. Without one it is the caller's own.
     #[schemars(length(min = 1, max = 128))]
     pub channel_id: Option<String>,

@@ -1,10 +1,18 @@
-//! Models: an API is tried out before a profile for it is written.
+//! Models: those of the APIs that profiles name, and an API that is tried out before a profile for it is written.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::settings::providers::Provider;
+
+pub const LIST_MODELS: Endpoint<Rows<ModelRow>> =
+    get("/api/v1/models", Operate, "Lists the profiles, and the models that the API of each has.")
+        .description(
+            "Each API is asked with its key; what it refuses is told in the row. Needs all teams.",
+        )
+        .sorted(&["profile", "provider"])
+        .scrubbed();
 
 pub const TRY_MODEL: Endpoint<Data<ModelTried>, Empty, Empty, ModelTrial> = post(
     "/api/v1/models/try",
@@ -15,6 +23,21 @@ pub const TRY_MODEL: Endpoint<Data<ModelTried>, Empty, Empty, ModelTrial> = post
 .refuses(&[422])
 .secret()
 .example(r#"{"provider": "offline"}"#);
+
+/// A profile, and what its API offers.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelRow {
+    /// The name of the profile.
+    pub profile: String,
+    /// The API it speaks.
+    pub provider: Provider,
+    /// The model that it uses.
+    pub model: String,
+    /// Those that the API lists.
+    pub models: Vec<String>,
+    /// Why it lists none.
+    pub unlisted: Option<String>,
+}
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ModelTrial {
@@ -41,4 +64,6 @@ pub struct ModelTried {
     pub error: Option<String>,
     /// Those that the API lists.
     pub models: Vec<String>,
+    /// Why it lists none.
+    pub unlisted: Option<String>,
 }

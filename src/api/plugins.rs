@@ -1,7 +1,7 @@
 //! Plugins: which packages there are, what each asks for, and putting one there or taking it away.
 
 use clap::Args;
-use hivewright_actors::words;
+use hivewright_actors::{ids::ApprovalId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,15 +32,15 @@ pub const CHECK_PLUGIN: Endpoint<Data<PluginPreview>, Empty, PluginArchive> = po
 .refuses(&[408, 409, 413, 422])
 .streamed();
 
-pub const INSTALL_PLUGIN: Endpoint<Created<PluginRow>, Empty, PluginArchive> = post(
+pub const INSTALL_PLUGIN: Endpoint<Requested<PluginRow>, Empty, PluginArchive> = post(
     "/api/v1/plugins",
     Admin,
     "Installs a plugin, or puts another version in its place. No team has it before it is enabled there.",
 )
 .description(
     "The body is a `.tar.gz` or `.zip` of at most 50 MiB; it is empty if `url` and `sha256` say \
-     where to fetch it. Nothing of it is run. A version that asks for more than was agreed to is \
-     refused with 409 `asks_for_more`, unless `digest` names it.",
+     where to fetch it. Nothing of it is run. A version that asks for more than was agreed to \
+     waits for an approval (202, `update`), unless `digest` names it.",
 )
 .refuses(&[408, 409, 413, 422])
 .streamed();
@@ -139,9 +139,22 @@ pub struct PluginRow {
     pub capabilities: Option<Capabilities>,
     /// The same in words, a line each.
     pub asks: Vec<String>,
+    /// Another version that waits for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<PluginUpdate>,
     /// JSON Schema of what teams can set; only where one plugin is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_schema: Option<Value>,
+}
+
+/// A version that asks for more than was agreed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PluginUpdate {
+    pub version: String,
+    pub digest: String,
+    /// What is to be decided on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
 }
 
 /// What is wrong with a plugin.

@@ -25,7 +25,7 @@ pub const ADD_RULE: Endpoint<Created<RuleRow>, Empty, Empty, NewRule> =
     post("/api/v1/policies", Admin, "Adds a rule.")
         .refuses(&[409])
         .recorded()
-        .example(r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#);
+        .example(r#"{"resource": "tool:bash", "effect": "require_approval", "team": "main"}"#);
 
 pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = post(
     "/api/v1/policies/explain",

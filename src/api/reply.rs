@@ -47,6 +47,12 @@ pub struct Saved<T> {
     pub is_new: bool,
 }
 
+/// A thing that was just made, or that will be once a person has agreed to it.
+pub struct Requested<T> {
+    pub data: T,
+    pub is_made: bool,
+}
+
 /// What came of something that is done, or what is known of one that goes on after the answer.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -126,6 +132,7 @@ enveloped! {
     Accepted: 202;
     Progress: 200, 202;
     Saved: 200, 201;
+    Requested: 201, 202;
 }
 
 impl<D: JsonSchema + 'static, G: JsonSchema + 'static> Reply for Settled<D, G> {

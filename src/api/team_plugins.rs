@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::plugins::instance::setup::state::SetupState;
 
 pub const LIST_TEAM_PLUGINS: Endpoint<Rows<TeamPluginRow>, ByName> = get(
     "/api/v1/teams/{name}/plugins",
@@ -38,6 +39,49 @@ pub const RESTART_TEAM_PLUGIN: Endpoint<Data<TeamPluginRow>, ByTeamPlugin> = pos
 .refuses(&[404, 409])
 .scrubbed();
 
+pub const BEGIN_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin> = post(
+    "/api/v1/teams/{team}/plugins/{key}/setup/begin",
+    Operate,
+    "Begins the setup of a plugin's channel; one that runs already ends.",
+)
+.description(
+    "A setup that nobody goes on with for ten minutes ends. Once it is `done`, the settings are written, its secrets are \
+     in the vault of the team, and the plugin is switched on.",
+)
+.refuses(&[404, 409])
+.secret()
+.scrubbed();
+
+pub const POLL_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin, Empty, SetupSession> = post(
+    "/api/v1/teams/{team}/plugins/{key}/setup/poll",
+    Operate,
+    "Asks how the setup of a plugin's channel stands.",
+)
+.refuses(&[404, 409])
+.secret()
+.example(r#"{"session": "setup-0123456789abcdef"}"#)
+.scrubbed();
+
+pub const SUBMIT_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin, Empty, SetupValues> = post(
+    "/api/v1/teams/{team}/plugins/{key}/setup/submit",
+    Operate,
+    "Fills in what the setup of a plugin's channel waits for.",
+)
+.refuses(&[404, 409, 422])
+.example(r#"{"session": "setup-0123456789abcdef", "values": {"secret": "…"}}"#)
+.secret()
+.scrubbed();
+
+pub const CANCEL_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin, Empty, SetupSession> = post(
+    "/api/v1/teams/{team}/plugins/{key}/setup/cancel",
+    Operate,
+    "Ends the setup of a plugin's channel; nothing changes.",
+)
+.refuses(&[404])
+.secret()
+.example(r#"{"session": "setup-0123456789abcdef"}"#)
+.scrubbed();
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByTeamPlugin {
     pub team: String,
@@ -66,6 +110,33 @@ pub struct TeamPluginRow {
     pub tools: Vec<String>,
     /// Tools whose results are believed, as patterns.
     pub trusted_output: Vec<String>,
+    /// Its channel can be set up step by step.
+    pub has_setup: bool,
+    /// The setup that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<PluginSetup>,
+    /// Where the network of its channel calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
+}
+
+/// A setup of a plugin's channel, and where it stands.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PluginSetup {
+    pub session: String,
+    pub state: SetupState,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SetupSession {
+    pub session: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SetupValues {
+    pub session: String,
+    /// By the keys of the fields.
+    pub values: Map<String, Value>,
 }
 
 /// What is to change. What is left out stays.

@@ -11,11 +11,12 @@ use hivewright_actors::{
         shutdown::Removed,
     },
     task::{Code, Kind, TaskState, WaitReason},
+    words,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*};
 use crate::settings::{config::Sdk, team::LONGEST_DESCRIPTION};
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
@@ -36,6 +37,13 @@ pub const CREATE_TEAM: Endpoint<Created<MadeTeam>, Empty, Empty, TeamOrder> = po
 .example(
     r#"{"name": "billing", "description": "Invoices and payments", "scope_accepts": ["invoices"]}"#,
 );
+
+pub const LIST_TEMPLATES: Endpoint<Rows<TeamTemplate>> = get(
+    "/api/v1/team-templates",
+    Read,
+    "Lists templates: what teams of common kinds are for, may use and should know.",
+)
+.sorted(&["name"]);
 
 pub const SHOW_ORG: Endpoint<Data<TeamNode>> =
     get("/api/v1/org", Read, "Shows all teams as a tree, the main team first.");
@@ -87,7 +95,7 @@ pub const SHUT_DOWN_TEAM: Endpoint<Settled<Removed, TeamEnding>, ByName, TeamShu
 #[serde(default)]
 pub struct TeamFilter {
     /// Only in this state.
-    #[arg(long, value_parser = words::<TeamState>())]
+    #[arg(long, value_parser = flags::words::<TeamState>())]
     pub state: Option<TeamState>,
     /// Only those right below this team.
     #[arg(long, value_name = "TEAM")]
@@ -241,7 +249,7 @@ pub struct NewTeam {
     #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: String,
     /// Words for what it takes on.
-    #[arg(long = "scope", required = true, value_name = "WORDS")]
+    #[arg(long = "scope", required_unless_present = "template", value_name = "WORDS")]
     pub scope_accepts: Vec<String>,
     /// A file with what it should know from the start.
     #[arg(long = "init-context", value_name = "FILE")]
@@ -259,6 +267,27 @@ pub struct NewTeam {
     /// What it may spend.
     #[arg(skip)]
     pub budgets: Option<Caps>,
+}
+
+words! {
+    /// A kind of team that is common.
+    #[schemars(rename = "TeamTemplateName")]
+    pub enum Template {
+        Coder = "coder",
+        Researcher = "researcher",
+        Reviewer = "reviewer",
+        Scheduler = "scheduler",
+    }
+}
+
+/// What a team of a common kind is for, may use and should know from the start.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TeamTemplate {
+    pub name: Template,
+    pub description: String,
+    pub scope_accepts: Vec<String>,
+    pub allowed_tools: Vec<String>,
+    pub init_context: String,
 }
 
 /// A team that is wanted, with the secrets it is given. They go into its vault and nowhere else.

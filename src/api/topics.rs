@@ -29,10 +29,13 @@ pub const SHOW_RUNNING_TURN: Endpoint<Data<Option<RunningTurn>>, ById> = get(
 )
 .scrubbed();
 
-pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> =
-    patch("/api/v1/topics/{id}", Operate, "Renames a topic, closes it, or opens it again.")
-        .refuses(&[409])
-        .example(r#"{"name": "billing", "state": "done"}"#);
+pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = patch(
+    "/api/v1/topics/{id}",
+    Operate,
+    "Renames a topic, pins it, chooses its model, closes it, or opens it again.",
+)
+.refuses(&[409])
+.example(r#"{"name": "billing", "state": "done"}"#);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -58,12 +61,17 @@ pub struct TopicRow {
     pub channel_type: String,
     pub name: String,
     pub state: TopicState,
+    /// It stands before the others.
+    pub pinned: bool,
     pub created_at: Option<String>,
     pub last_activity: Option<String>,
     /// Messages that wait in it.
     pub queued: usize,
     /// A turn runs in it.
     pub running: bool,
+    /// The profile whose model answers in it, if not the team's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     pub session_id: String,
 }
 
@@ -76,11 +84,15 @@ words! {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TopicChange {
     pub name: Option<String>,
-    /// `done` closes it, `active` opens it again.
+    /// `done` closes it with what runs in it, which is to archive it; `active` opens it again.
     pub state: Option<WantedState>,
+    /// Whether it stands before the others. Closing it ends that.
+    pub pinned: Option<bool>,
+    /// The profile whose model answers from the next message on; an empty one is the team's.
+    pub profile: Option<String>,
 }
 
 /// A turn under way.

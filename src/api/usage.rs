@@ -31,6 +31,8 @@ words! {
         Model = "model",
         Day = "day",
         Task = "task",
+        /// What calls were for: turns, or questions about topics and their titles.
+        Purpose = "purpose",
     }
 }
 
@@ -52,7 +54,7 @@ pub struct UsageFilter {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Usage")]
 pub struct UsageRow {
-    /// The name of a team, a profile, a model or a task, or a day.
+    /// The name of a team, a profile, a model or a task, a day, or `turns`, `topics`, `titles`.
     pub key: String,
     #[serde(flatten)]
     pub tally: Tally,

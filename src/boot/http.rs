@@ -27,11 +27,12 @@ use super::{
     turns::Services,
 };
 use crate::{
-    api::jobs::JobProgress,
+    api::{jobs::JobProgress, profiles::ProfileRow},
     channels::{
         discord::{Discord, standing::Standing},
         websocket::Door,
     },
+    engines::installed::Installations,
     http::{
         self,
         access::Access,
@@ -42,7 +43,7 @@ use crate::{
         webhooks::Callers,
     },
     sandbox::{egress::Guard, quota},
-    settings::{channels::WebSocket, home::Home, load},
+    settings::{channels::WebSocket, home::Home, load, providers::Profile},
     storage::{self, backup::BackupName},
     system::WallClock,
     vault::scrubbers::Scrubbers,
@@ -113,6 +114,7 @@ impl Served {
                 reload: reload.order(),
             },
             file_store: context.files.clone(),
+            installations: Installations::default(),
             days: Arc::new(context.local.clone()),
             backups: Arc::new(Archive(context.clone())),
             started: Instant::now(),
@@ -176,6 +178,18 @@ impl http::Service for Facts {
 
     fn providers_fault(&self) -> Option<String> {
         Some(self.context.live.held()?.providers.err()?.to_string())
+    }
+
+    fn profiles(&self) -> Vec<ProfileRow> {
+        let held = self.context.live.held();
+        let providers = held.and_then(|held| held.providers.ok());
+        let profiles = providers.iter().flat_map(|providers| providers.profiles.values());
+        let row = |profile: &Profile| ProfileRow {
+            name: profile.name.clone(),
+            provider: profile.provider,
+            model: profile.model.clone(),
+        };
+        profiles.map(row).collect()
     }
 
     fn topics_idle_after(&self) -> Duration {

@@ -35,6 +35,7 @@ use hivewright_actors::{
     store::records::Writes,
     supervisor,
 };
+use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -49,7 +50,7 @@ use crate::{
     },
     logging::keeper,
     mcp::Servers,
-    plugins::{host::process::Hosts, instance::Instances, listening},
+    plugins::{host::process::Hosts, instance::Instances, listening, updates},
     settings::{
         channels::{Channels, TopicModel},
         config,
@@ -93,6 +94,8 @@ use starting::{AddressFile, Starting};
 use storage::{Context, Opened};
 use turns::Services;
 
+/// Tells a service to stop and start again in its place.
+pub const RESTART: Signal = Signal::USR1;
 /// How long running turns have to reach their next commit point.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Threads for blocking work of the teams on one arbiter: files, searches.
@@ -138,6 +141,7 @@ pub struct Service {
     plugins: Instances,
     _settling: AbortOnDropHandle<()>,
     _listening: AbortOnDropHandle<()>,
+    _updates: AbortOnDropHandle<()>,
     hosts: Hosts,
     _tidying: AbortOnDropHandle<()>,
     _lock: Lock,
@@ -187,6 +191,8 @@ impl Service {
         let plugins = services.plugins.clone();
         let settling = actix::spawn(plugins::settle(plugins.clone(), &context, &spine));
         let listening = actix::spawn(listening::listen(spine.live.clone(), plugins.clone()));
+        let (depot, store) = (services.depot.clone(), spine.store.clone());
+        let updates = actix::spawn(updates::follow(depot, store, spine.live.clone()));
         let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -225,6 +231,7 @@ impl Service {
             plugins,
             _settling: AbortOnDropHandle::new(settling),
             _listening: AbortOnDropHandle::new(listening),
+            _updates: AbortOnDropHandle::new(updates),
             hosts,
             _tidying: AbortOnDropHandle::new(tidying),
             _lock: opened.lock,
@@ -237,12 +244,14 @@ impl Service {
     }
 
     /// Serves until the first signal, then stops; a second one ends the process at once, which is as
-    /// safe as a crash.
-    pub async fn until_told_to_stop(self) {
-        let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-        let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+    /// safe as a crash. Returns whether it is to start again.
+    pub async fn until_told_to_stop(self) -> bool {
+        let hear = |kind: Signal| signal(SignalKind::from_raw(kind.as_raw()));
+        let signals = (hear(Signal::TERM), hear(Signal::INT), hear(RESTART));
+        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut restart)) = signals else {
             tracing::error!("signals cannot be heard; stopping");
-            return self.stop().await;
+            self.stop().await;
+            return false;
         };
         let mut told = async move || {
             tokio::select! {
@@ -250,8 +259,18 @@ impl Service {
                 _ = interrupt.recv() => "SIGINT",
             }
         };
-        let signal = told().await;
-        tracing::info!(signal, "stopping: running turns go on to their next commit point");
+        let restarts = tokio::select! {
+            signal = told() => {
+                tracing::info!(signal, "stopping: running turns go on to their next commit point");
+                systemd::stopping();
+                false
+            }
+            _ = restart.recv() => {
+                tracing::info!("restarting: running turns go on to their next commit point");
+                systemd::restarting();
+                true
+            }
+        };
         tokio::select! {
             () = self.stop() => {}
             signal = told() => {
@@ -260,6 +279,7 @@ impl Service {
             }
         }
         tracing::info!("stopped");
+        restarts
     }
 
     /// Stops without losing anything: turns go on to their next commit point, tasks go back to the
@@ -267,7 +287,6 @@ impl Service {
     pub async fn stop(self) {
         self.draining.store(true, Ordering::SeqCst);
         self.discord.drain();
-        systemd::stopping();
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
         self.spine.scheduler.do_send(scheduler::alarm::Drain);
@@ -366,6 +385,11 @@ fn regular_backups(context: &Context) -> RegularBackups {
     })
 }
 
+/// Whose the channels of chat networks are.
+fn operator() -> Owner {
+    Owner { principal: OPERATOR.into(), grant: OPERATOR.into(), since: Timestamp::default() }
+}
+
 /// A bot on Discord, if there is a token. Its channels are the operator's.
 fn start_discord(context: &Context, spine: &Spine) -> Discord {
     let parts = discord::Parts {
@@ -374,11 +398,7 @@ fn start_discord(context: &Context, spine: &Spine) -> Discord {
         store: spine.store.clone(),
         vault: context.vault.clone(),
         log: context.secrets.clone(),
-        owner: Owner {
-            principal: OPERATOR.into(),
-            grant: OPERATOR.into(),
-            since: Timestamp::default(),
-        },
+        owner: operator(),
         live: spine.live.clone(),
         files: context.files.clone(),
     };
@@ -440,6 +460,7 @@ fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
             idle_after: channels.topics.idle_after,
         },
         ask_model: channels.topics.model == TopicModel::Ambiguous,
+        titles: channels.topics.titles,
         rate: Rate {
             per_minute: channels.limits.rate.ws.per_minute,
             burst: channels.limits.rate.ws.burst,

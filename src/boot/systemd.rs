@@ -21,6 +21,14 @@ pub(super) fn stopping() {
     tell("STOPPING=1\n");
 }
 
+/// It is about to stop, and starts again in the same process. The moment is what tells this from a
+/// reload before.
+pub(super) fn restarting() {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\n"));
+}
+
 fn tell(state: &str) {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else {
         return;

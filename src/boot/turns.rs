@@ -21,13 +21,13 @@ use hivewright_actors::{
 use super::{
     Options,
     error::{ServiceError, machine},
-    plugin_packages,
+    operator, plugin_packages, public_url,
     storage::Context,
     vault,
 };
 use crate::{
     briefing::{Sources, Turns, topics::Till},
-    browser::{Browsers, program::Installed},
+    browser::{Browsers, Limits, program::Installed},
     engines::Engines,
     mcp::Servers,
     memory::Memory,
@@ -35,7 +35,7 @@ use crate::{
         catalogue::Catalogue,
         depot::Depot,
         host::process::Hosts,
-        instance::{Grounds, Instances},
+        instance::{Grounds, Instances, channel::ChannelGrounds},
     },
     policy::Policies,
     prompt::compose::Prompts,
@@ -120,8 +120,7 @@ impl Services {
         let toolbox = tools::send_file::add(options.toolbox, &context.files);
         let toolbox = self::toolbox(toolbox, spine, &memory, &office, &desk);
         let toolbox = tools::web::add(toolbox, &web);
-        let browsers = Installed::find()
-            .map(|program| Browsers::new(program, context.sandbox.clone(), web.guard.clone()));
+        let browsers = Installed::find().map(|program| browsers(program, context, &web));
         let toolbox = match &browsers {
             Some(browsers) => tools::browser::add(toolbox, browsers, &context.files),
             None => toolbox,
@@ -163,6 +162,8 @@ impl Services {
                 ledger: ledger.clone(),
                 days: Arc::new(context.local.clone()),
                 meter: context.metrics.clone(),
+                store: store.clone(),
+                noting: Arc::default(),
             },
             last_caps: last_caps.clone(),
             files: context.files.clone(),
@@ -245,6 +246,10 @@ impl Services {
     }
 }
 
+fn browsers(program: Installed, context: &Context, web: &Web) -> Browsers {
+    Browsers::new(program, context.sandbox.clone(), web.guard.clone(), Limits::default())
+}
+
 /// The plugins of all teams.
 fn plugins(
     context: &Context,
@@ -262,6 +267,14 @@ fn plugins(
         store: context.store.clone(),
         ids: context.ids.clone(),
         live: spine.live.clone(),
+        channels: ChannelGrounds {
+            router: spine.router.clone(),
+            channel: spine.channel.clone(),
+            queue: spine.queue.clone(),
+            files: context.files.clone(),
+            owner: operator(),
+            public_url: public_url(&context.config.server, context.address),
+        },
     };
     Instances::open(&*context.storage, grounds)
 }

@@ -84,6 +84,8 @@ pub(super) struct Part {
     pub(super) cast: Cast,
     /// The role in which it looks back at itself.
     cycle: Option<Cycle>,
+    /// The profile that its topic chose.
+    profile: Option<String>,
     workspace: Arc<Workspace>,
     /// What servers and plugins of the team offered when its tools were chosen.
     offers: Gathered,
@@ -128,14 +130,14 @@ impl Inner {
         let known = parts.iter().find(|part| {
             part.cast.role == role
                 && part.cycle == options.cycle
+                && part.profile == options.profile
                 && part.offers == offers
                 && part.loaded == loaded
         });
         if let Some(part) = known {
             return Ok(part.clone());
         }
-        let part =
-            Arc::new(self.make_part(name, kit, library, role, options.cycle, (offers, loaded))?);
+        let part = Arc::new(self.make_part(name, kit, library, role, options, (offers, loaded))?);
         if parts.len() >= ROLES {
             parts.clear();
         }
@@ -149,9 +151,10 @@ impl Inner {
         kit: &Kit,
         library: Arc<Library>,
         role: Role,
-        cycle: Option<Cycle>,
+        options: &Options,
         (offers, loaded): (Gathered, LoadedTools),
     ) -> Result<Part, BriefError> {
+        let cycle = options.cycle;
         let file = self.home.team_file(name.as_str());
         let own = role.subagent.as_deref();
         let wrong = |own_field: bool, field: &str, reason: String| {
@@ -161,13 +164,19 @@ impl Inner {
             };
             config_error(format!("{file}: {field}: {reason}"))
         };
+        // What the person chose for the topic goes before what the team has, and not before a subagent's own.
+        let profile = options.profile.as_deref();
         let (own_model, model) = match own.and_then(|subagent| subagent.model.as_deref()) {
             Some(model) => (true, Some(model)),
-            None => (false, kit.team.model.as_deref()),
+            None => (false, kit.team.model.as_deref().filter(|_| profile.is_none())),
         };
+        let profile = profile.unwrap_or(&kit.team.provider_profile);
         let field = if own_model { "model" } else { "provider_profile" };
-        let unknown = |error: &dyn Display| wrong(own_model, field, error.to_string());
-        let chosen = kit.models.providers.choose(&kit.team.provider_profile, model);
+        let unknown = |error: &dyn Display| match options.profile {
+            Some(_) if !own_model => config_error(format!("the model of this topic: {error}")),
+            _ => wrong(own_model, field, error.to_string()),
+        };
+        let chosen = kit.models.providers.choose(profile, model);
         let chosen = chosen.map_err(|error| unknown(&error))?;
         let native = kit.models.engine(&self.engines, &chosen).map_err(|error| unknown(&error))?;
         let sdk = kit.team.sdk;
@@ -202,8 +211,8 @@ impl Inner {
         let skills = kit.models.providers.skill_repository.as_deref();
         let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
         made.extend(skills.map(|skills| Made::new(SearchSkillRepository::ABOUT.name, skills)));
-        made.extend(mcp::tools(&self.servers, &offers.servers));
-        made.extend(plugin::tools(&offers.plugins.tools));
+        made.extend(mcp::tools(&self.servers, &self.files, &offers.servers));
+        made.extend(plugin::tools(&offers.plugins.tools, &self.files));
         made.extend(manage::made(&self.plugin_tools, &kit.team.egress));
         let own = loaded.tools.iter();
         made.extend(own.map(|tool| run::made(&self.plugin_tools, &self.web, name, tool)));
@@ -235,6 +244,7 @@ impl Inner {
             tools,
             cast,
             cycle,
+            profile: options.profile.clone(),
             workspace,
             label,
             offers,

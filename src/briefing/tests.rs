@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     briefing::{Assignment, Brief, BriefError, Briefing, Handed},
     budget::{Caps, Days, Ledger, Spent},
-    classifier::Classifier,
+    classifier::{Classifier, Purpose},
     clock::{Clock, Timestamp},
     doubles::disk::MemoryStorage,
     ids::{Ids, TeamKey},
@@ -142,7 +142,7 @@ fn place() -> Place {
     let make: Box<dyn Fn(LastCaps) -> Turns> = {
         let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
         let (ledger, sessions) = (ledger.clone(), sessions.clone());
-        let plugin_store = store.clone();
+        let (plugin_store, plugin_files) = (store.clone(), files.clone());
         let sandbox = Arc::new(sandbox);
         let plugin_tools = PluginTools::open(
             &*bench.disk,
@@ -166,7 +166,7 @@ fn place() -> Place {
                 prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
                 servers: Servers::unused(),
-                plugins: Instances::unused(&home, &plugin_store, &Vault::absent()),
+                plugins: Instances::unused(&home, &plugin_store, &Vault::absent(), &plugin_files),
                 plugin_tools: plugin_tools.clone(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
@@ -177,6 +177,8 @@ fn place() -> Place {
                     ledger: ledger.clone(),
                     days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
                     meter: Arc::new(Unmetered),
+                    store: plugin_store.clone(),
+                    noting: Arc::default(),
                 },
                 last_caps,
                 files: files.clone(),
@@ -714,15 +716,17 @@ async fn sorting_a_message_is_paid_by_the_main_team() {
     fs::write(main.join("config.yaml"), "allowed_tools: []\n").unwrap();
     let day = ZoneDays(jiff::tz::TimeZone::UTC).day_of(crate::system::WallClock.now());
 
-    let answer = place.turns.ask("#reply yes".to_owned()).await;
+    let answer = place.turns.ask(Purpose::Topics, "#reply yes".to_owned()).await;
 
     assert_eq!(answer.as_deref(), Some("yes"));
+    // The demo gives no titles.
+    assert_eq!(place.turns.ask(Purpose::Titles, "#reply yes".to_owned()).await, None);
     let spent = place.ledger.drawn(&"main".into(), day);
     assert_ne!(spent, Spent::default());
 
     // What does not fit is not asked: a rule decides.
     fs::write(main.join("config.yaml"), "allowed_tools: []\nbudgets: {tokens_per_day: 10}\n")
         .unwrap();
-    assert_eq!(place.turns.ask("#reply yes".to_owned()).await, None);
+    assert_eq!(place.turns.ask(Purpose::Topics, "#reply yes".to_owned()).await, None);
     assert_eq!(place.ledger.drawn(&"main".into(), day), spent);
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -35,6 +35,8 @@ struct Inner {
     orders: mpsc::UnboundedSender<Vec<u8>>,
     pending: Mutex<Option<Pending>>,
     next: AtomicU64,
+    /// The browser held more bytes on the disk than these.
+    excess: OnceLock<u64>,
 }
 
 /// Who waits for an answer, by the number of the command.
@@ -76,8 +78,12 @@ impl Link {
         let (from, to) = streams.into_split();
         let (orders, written) = mpsc::unbounded_channel();
         let (happened, events) = mpsc::unbounded_channel();
-        let inner =
-            Inner { orders, pending: Mutex::new(Some(HashMap::new())), next: AtomicU64::new(1) };
+        let inner = Inner {
+            orders,
+            pending: Mutex::new(Some(HashMap::new())),
+            next: AtomicU64::new(1),
+            excess: OnceLock::new(),
+        };
         let link = Self(Arc::new(inner));
         let heard = link.clone();
         let running = async move {
@@ -95,6 +101,17 @@ impl Link {
         self.pending().take();
     }
 
+    /// The browser is ended since it holds more bytes on the disk than these.
+    pub(super) fn exceeded(&self, disk: u64) {
+        tracing::warn!(disk, "a browser holds too much on the disk, and is ended");
+        // The first reason counts.
+        let _ = self.0.excess.set(disk);
+    }
+
+    pub(super) fn why_closed(&self) -> BrowserError {
+        self.0.excess.get().map_or(BrowserError::Ended, |disk| BrowserError::Disk(*disk))
+    }
+
     fn pending(&self) -> MutexGuard<'_, Option<Pending>> {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,10 +127,10 @@ impl Link {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         match &mut *self.pending() {
             Some(pending) => drop(pending.insert(id, answer)),
-            None => return Err(BrowserError::Ended),
+            None => return Err(self.why_closed()),
         }
         self.send(id, session, method, params);
-        answered.await.unwrap_or(Err(BrowserError::Ended))
+        answered.await.unwrap_or_else(|_| Err(self.why_closed()))
     }
 
     /// The same for one whose answer nobody waits for.

@@ -20,6 +20,7 @@ use hivewright_actors::{
     ids::{TeamKey, TeamName},
     org::belongings::Belongings,
     store::records::Writes,
+    text::Size,
 };
 use reqwest::Url;
 use tokio::{
@@ -46,29 +47,54 @@ use gate::Terms;
 use program::Installed;
 use session::Session;
 
-/// Browsers at once.
-const MOST: usize = 4;
-/// How long a team waits for a place.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A browser that nobody calls is let go after this.
-const IDLE: Duration = Duration::from_secs(5 * 60);
 /// How long a page whose last call was given up has to say that it lives.
 const DOUBT: Duration = Duration::from_secs(2);
 /// How long all browsers have to end with the service.
 const END: Duration = Duration::from_secs(5);
 
+/// How many browsers there are, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Browsers at once.
+    pub most: usize,
+    /// How long a team waits for a place.
+    pub place_timeout: Duration,
+    /// A browser that nobody calls is let go after this.
+    pub idle: Duration,
+    /// Bytes that one may hold on the disk.
+    pub disk: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            most: 4,
+            place_timeout: Duration::from_secs(30),
+            idle: Duration::from_secs(5 * 60),
+            disk: 1 << 30,
+        }
+    }
+}
+
 /// Why a browser did not do it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrowserError {
-    #[error("{MOST} teams use browsers now; try again later")]
-    Busy,
+    #[error("{0} teams use browsers now; try again later")]
+    Busy(usize),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error("the browser cannot be started: {0}")]
     Unstarted(String),
     #[error("the browser ended; navigate to start another")]
     Ended,
+    #[error(
+        "the browser ended: its pages stored more than {} on the disk; navigate to start another",
+        Size(*.0)
+    )]
+    Disk(u64),
+    #[error("the page closed while it was used; take a snapshot to see what is open now")]
+    Closed,
     #[error("no page is open; navigate first")]
     NoPage,
     #[error("there is no element `{0}` now; take a new snapshot")]
@@ -94,6 +120,7 @@ struct Inner {
     program: Installed,
     sandbox: Arc<Sandbox>,
     guard: Guard,
+    limits: Limits,
     places: Arc<Semaphore>,
     teams: Mutex<HashMap<TeamName, Arc<Slot>>>,
     thread: OnceLock<Option<Thread>>,
@@ -141,12 +168,13 @@ impl Drop for InUse {
 }
 
 impl Browsers {
-    pub fn new(program: Installed, sandbox: Arc<Sandbox>, guard: Guard) -> Self {
+    pub fn new(program: Installed, sandbox: Arc<Sandbox>, guard: Guard, limits: Limits) -> Self {
         Self(Arc::new(Inner {
             program,
             sandbox,
             guard,
-            places: Arc::new(Semaphore::new(MOST)),
+            limits,
+            places: Arc::new(Semaphore::new(limits.most)),
             teams: Mutex::default(),
             thread: OnceLock::new(),
         }))
@@ -193,8 +221,8 @@ impl Browsers {
             return Err(BrowserError::NoPage);
         }
         if !is_alive(&mut slot).await {
-            *slot = None;
-            return Err(BrowserError::Ended);
+            let ended = slot.take().map(|open| open.session.why_ended());
+            return Err(ended.unwrap_or(BrowserError::Ended));
         }
         self.use_open(slot, terms)
     }
@@ -236,11 +264,12 @@ impl Browsers {
 impl Inner {
     async fn start(&self, slot: Arc<Slot>, terms: Terms) -> Result<Open, BrowserError> {
         let places = Arc::clone(&self.places);
-        let place = tokio::time::timeout(PLACE_TIMEOUT, places.acquire_owned()).await;
-        let place = place.ok().and_then(Result::ok).ok_or(BrowserError::Busy)?;
+        let Limits { most, place_timeout, idle, disk } = self.limits;
+        let place = tokio::time::timeout(place_timeout, places.acquire_owned()).await;
+        let place = place.ok().and_then(Result::ok).ok_or(BrowserError::Busy(most))?;
         let guard = self.guard.clone();
-        let session = Session::start(&self.program, &self.sandbox, guard, terms).await?;
-        let watch = tokio::spawn(watch(slot, session.gone()));
+        let session = Session::start(&self.program, &self.sandbox, guard, terms, disk).await?;
+        let watch = tokio::spawn(watch(slot, session.gone(), idle));
         Ok(Open {
             session: Arc::new(session),
             is_doubted: false,
@@ -268,8 +297,8 @@ async fn is_alive(slot: &mut Option<Open>) -> bool {
 }
 
 /// Lets a browser go that has ended, or that nobody calls.
-async fn watch(slot: Arc<Slot>, gone: CancellationToken) {
-    let mut due = Instant::now() + IDLE;
+async fn watch(slot: Arc<Slot>, gone: CancellationToken, idle: Duration) {
+    let mut due = Instant::now() + idle;
     loop {
         let has_ended = tokio::select! {
             () = tokio::time::sleep_until(due) => false,
@@ -278,7 +307,7 @@ async fn watch(slot: Arc<Slot>, gone: CancellationToken) {
         // A call that uses it comes first, and hears itself that it ended.
         let mut slot = slot.lock().await;
         let Some(open) = &*slot else { return };
-        due = open.used + IDLE;
+        due = open.used + idle;
         if has_ended || due <= Instant::now() {
             tracing::debug!(has_ended, "a browser is let go");
             let open = slot.take();
@@ -290,8 +319,20 @@ async fn watch(slot: Arc<Slot>, gone: CancellationToken) {
     }
 }
 
-/// A team that is shut down leaves no browser.
+/// A team that is shut down or paused leaves no browser.
 impl Belongings for Browsers {
+    /// A call that uses it comes first. Who is not stopped now is not waited for.
+    fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
+        let (browsers, team) = (self.clone(), team.clone());
+        Box::pin(async move {
+            let closing = tokio::spawn(async move { browsers.close(&team).await });
+            if now {
+                // What has not ended by then ends without anybody waiting for it.
+                let _ = tokio::time::timeout(END, closing).await;
+            }
+        })
+    }
+
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (browsers, team) = (self.clone(), team.name.clone());
         Box::pin(async move {

@@ -22,13 +22,14 @@ const PROCESSES: u64 = 1_024;
 const START: &str = r#"exec 3<&0 4>&1 </dev/null >/dev/null; exec "$0" "$@""#;
 
 /// How it is started. It has no network but through a context with a proxy: what it wants itself leads nowhere.
-const ARGUMENTS: [&str; 38] = [
+const ARGUMENTS: [&str; 39] = [
     "--headless=new",
     "--remote-debugging-pipe",
     "--no-startup-window",
     // Its own sandbox needs namespaces of its own, which ours gives nobody. All of it is in ours.
     "--no-sandbox",
     "--user-data-dir=/tmp/profile",
+    "--disk-cache-size=104857600",
     "--proxy-server=http://127.0.0.1:1",
     "--proxy-bypass-list=<-loopback>",
     "--disable-quic",
@@ -62,9 +63,11 @@ const ARGUMENTS: [&str; 38] = [
     "--disable-search-engine-choice-screen",
     "--disable-sync",
     // Frames of other sites are in the process of their page, where they are seen and acted on as part of it. An address
-    // is taken as it is given. Who goes back loads again.
+    // is taken as it is given. Who goes back loads again. What pops up for addresses that are typed is a process with pages
+    // of its own, which takes more time and memory than the page.
     "--disable-features=IsolateOrigins,site-per-process,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,\
-     BackForwardCache,Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,InterestFeedContentSuggestions",
+     BackForwardCache,Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,InterestFeedContentSuggestions,\
+     WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 ];
 
 /// A browser that is installed.

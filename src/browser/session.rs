@@ -9,6 +9,7 @@ use tokio::{
     net::TcpListener,
     process::ChildStderr,
     sync::{mpsc, watch},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -40,10 +41,14 @@ const NEW_WINDOW: Duration = Duration::from_secs(2);
 const LOAD_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long a way through the history may take to begin.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a browser says of a page that is between two documents, how often it is asked again, and after which pause.
+/// What a browser says of a page that is between two documents: from when the next one is ready to be shown until its process
+/// shows it, which takes a while on a busy machine.
 const NO_DOCUMENT: &str = "Not attached to an active page";
-const BETWEEN: usize = 20;
+/// How long such a page is asked again, and after which pause.
+const BETWEEN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
+/// What it says of a page that is not there any more.
+const NO_PAGE: &str = "Session with given id not found";
 /// A page that does not answer for so long is left alone.
 const STUCK: Duration = Duration::from_secs(5);
 const LONGEST_TITLE: usize = 200;
@@ -75,6 +80,8 @@ struct Body {
     life: Life,
     errors: ChildStderr,
     relay: TcpListener,
+    /// Bytes that it may hold on the disk.
+    disk: u64,
 }
 
 impl Drop for Session {
@@ -89,6 +96,7 @@ impl Session {
         sandbox: &Sandbox,
         guard: Guard,
         terms: Terms,
+        disk: u64,
     ) -> Result<Self, BrowserError> {
         let Agent { streams, errors, relay, life, .. } = program.start(sandbox).await?;
         let (link, connection, events) = Link::over(streams);
@@ -103,7 +111,7 @@ impl Session {
             over: CancellationToken::new(),
         };
         session.gate.set(terms);
-        let body = Body { life, errors, relay };
+        let body = Body { life, errors, relay, disk };
         tokio::spawn(session.run(body, guard, connection, events, end));
         let prepared = tokio::time::timeout(START_TIMEOUT, session.prepare()).await;
         session.context = prepared.map_err(|_| unstarted("it does not answer"))?.map_err(
@@ -118,7 +126,7 @@ impl Session {
     /// Runs the browser until it ends, or is to end.
     fn run(
         &self,
-        Body { life, errors, relay }: Body,
+        Body { life, errors, relay, disk }: Body,
         guard: Guard,
         connection: BoxFuture<'static, ()>,
         events: mpsc::UnboundedReceiver<Event>,
@@ -134,6 +142,7 @@ impl Session {
                 () = following => {}
                 () = proxy::serve(relay, guard, gate) => {}
                 () = drained(errors) => {}
+                () = life.holds_more_than(disk) => link.exceeded(disk),
                 () = end.cancelled() => {}
             }
             link.close();
@@ -164,8 +173,12 @@ impl Session {
         self.gate.set(terms);
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.gone.is_cancelled()
+    }
+
+    pub(super) fn why_ended(&self) -> BrowserError {
+        self.link.why_closed()
     }
 
     pub(super) fn gone(&self) -> CancellationToken {
@@ -200,15 +213,33 @@ impl Session {
 
     /// Says a command to a page. One that is between two documents does nothing, and is told again.
     async fn on(&self, page: &Page, method: &str, params: Value) -> Result<Value, BrowserError> {
-        for _ in 0..BETWEEN {
-            match self.link.call(Some(&page.session), method, params.clone()).await {
-                Err(BrowserError::Refused(words)) if words.contains(NO_DOCUMENT) => {
+        let due = Instant::now() + BETWEEN;
+        loop {
+            match self.say(page, method, params.clone()).await {
+                Err(BrowserError::Refused(words))
+                    if words.contains(NO_DOCUMENT) && Instant::now() < due =>
+                {
                     tokio::time::sleep(PAUSE).await;
                 }
                 done => return done,
             }
         }
-        self.link.call(Some(&page.session), method, params).await
+    }
+
+    /// Says a command to a page as it is now. One that closes meanwhile answers nothing any more.
+    async fn say(&self, page: &Page, method: &str, params: Value) -> Result<Value, BrowserError> {
+        let mut pages = self.pages.subscribe();
+        let closed = pages.wait_for(|pages| pages.of(&page.session).is_none());
+        tokio::select! {
+            biased;
+            answer = self.link.call(Some(&page.session), method, params) => match answer {
+                Err(BrowserError::Refused(words)) if words.contains(NO_PAGE) => {
+                    Err(BrowserError::Closed)
+                }
+                answer => answer,
+            },
+            _ = closed => Err(BrowserError::Closed),
+        }
     }
 
     /// Waits until something is so; false if it is not within this time.
@@ -329,20 +360,28 @@ impl Session {
     /// Where the current page is, and what happened beside.
     async fn told(&self, is_loaded: bool) -> Result<String, BrowserError> {
         let mut lines = Vec::new();
-        match self.current() {
-            Ok(page) => {
-                let (entries, now) = self.history(&page).await?;
-                let text = |name: &str| entries.get(now).and_then(|entry| entry[name].as_str());
-                let (title, url) = (text("title").unwrap_or_default(), text("url"));
-                let url = url.unwrap_or_default();
-                self.keep_out(&page, url).await?;
-                lines.push(format!("page: {}", quote(title, LONGEST_TITLE)));
-                lines.push(format!("address: {}", quote(url, LONGEST_URL)));
-                if !is_loaded {
-                    lines.push("it is still loading".to_owned());
+        while let Ok(page) = self.current() {
+            let (entries, now) = match self.history(&page).await {
+                // The one before it is current now.
+                Err(BrowserError::Closed) => {
+                    self.pages.send_modify(|pages| pages.forget(&page.session));
+                    continue;
                 }
+                history => history?,
+            };
+            let text = |name: &str| entries.get(now).and_then(|entry| entry[name].as_str());
+            let (title, url) = (text("title").unwrap_or_default(), text("url"));
+            let url = url.unwrap_or_default();
+            self.keep_out(&page, url).await?;
+            lines.push(format!("page: {}", quote(title, LONGEST_TITLE)));
+            lines.push(format!("address: {}", quote(url, LONGEST_URL)));
+            if !is_loaded {
+                lines.push("it is still loading".to_owned());
             }
-            Err(_) => lines.push("no page is open now".to_owned()),
+            break;
+        }
+        if lines.is_empty() {
+            lines.push("no page is open now".to_owned());
         }
         lines.extend(self.take_notes());
         lines.extend(self.gate.take_failures().lines());

@@ -85,7 +85,7 @@ impl<R: Columns + DeserializeOwned> Answer<Vec<R>> {
     pub(super) fn table(&self, screen: Screen) -> Result<(), Failure> {
         self.show(screen, |rows| table::rows(&rows))?;
         if !screen.json && self.document["next_cursor"].is_string() {
-            screen.remark("· there is more: `--limit all` lists all, and filters list less");
+            screen.remark("· there is more: `--all` lists all, and filters list less");
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ use super::{
     prompt::confirm,
     screen::{Screen, printable},
     service::{MOST_ROWS, Service},
-    table::{self, columns, date},
+    table::{self, columns, date, exact},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     approvals::{
@@ -37,7 +38,7 @@ pub(super) enum Action {
     #[command(after_help = "Examples:\n  \
         hivewright approvals list --json\n  \
         hivewright approvals list --status denied --team web-shop")]
-    List(Listing<ApprovalFilter>),
+    List(Watched<Listing<ApprovalFilter>>),
     /// Show what waits, and what comes to wait, until Ctrl-C
     #[command(after_help = "Examples:\n  \
         hivewright approvals watch\n  \
@@ -92,7 +93,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(list) => service.list(&LIST_APPROVALS, &list).await?.table(screen),
+        Action::List(Watched { list, watch }) => {
+            show_rows(watch, context, async |service| service.list(&LIST_APPROVALS, &list).await)
+                .await
+        }
         Action::Watch(filter) => until_stopped(watch(&filter, context)).await,
         Action::Show { id } => look(&service, id).await?.show(screen, |row| shown(&row)),
         Action::Approve { id, uses, note, confirm: typed } => {
@@ -161,7 +165,8 @@ async fn watch(filter: &ApprovalFilter, context: &Context) -> Result<(), Failure
 fn watched(row: &ApprovalRow) -> String {
     let tool = row.tool.clone().unwrap_or_else(|| row.kind.to_string());
     let why = row.summary.lines().next().unwrap_or_default();
-    printable(&format!("{}  {}  {}  {tool}  {why}", date(&row.created_at), row.short_id, row.team))
+    let at = row.created_at.as_deref().map(exact).unwrap_or_default();
+    printable(&format!("{}  {}  {}  {tool}  {why}", at, row.short_id, row.team))
 }
 
 async fn look(service: &Service, id: String) -> Result<Answer<ApprovalRow>, Failure> {

@@ -6,8 +6,8 @@ use super::{
     Context,
     answer::Listing,
     failure::Failure,
-    service::Service,
     table::{columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::audit::{AuditFilter, AuditRow, LIST_AUDIT};
 
@@ -19,11 +19,12 @@ use crate::api::audit::{AuditFilter, AuditRow, LIST_AUDIT};
     hivewright audit --team ops --tool bash --decision deny")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    list: Listing<AuditFilter>,
+    list: Watched<Listing<AuditFilter>>,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    Service::find(context)?.list(&LIST_AUDIT, &arguments.list).await?.table(context.screen)
+    let Watched { list, watch } = arguments.list;
+    show_rows(watch, context, async |service| service.list(&LIST_AUDIT, &list).await).await
 }
 
 columns!(AuditRow {

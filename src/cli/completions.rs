@@ -1,17 +1,23 @@
-//! `hivewright completions`: what a shell needs to complete commands and flags.
+//! `hivewright completions`: what a shell needs to complete commands, flags and names.
 
-use clap::{
-    Args, CommandFactory,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
-use clap_complete::Shell;
+use clap::Args;
+use hivewright_actors::words;
 
-use super::{Cli, Context, failure::Failure};
+use super::{Context, failure::Failure};
+use crate::api::flags;
 
-/// Shells that are completed for.
-const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+words! {
+    /// Shells that are completed for.
+    pub(super) enum Shell {
+        Bash = "bash",
+        Zsh = "zsh",
+        Fish = "fish",
+    }
+}
 
 /// Print completions for a shell
+///
+/// They know teams, tasks and what else has a name, as long as the service runs.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright completions bash > ~/.local/share/bash-completion/completions/hivewright\n  \
@@ -19,63 +25,42 @@ const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
     hivewright completions fish > ~/.config/fish/completions/hivewright.fish")]
 pub(super) struct Arguments {
     /// The shell
-    #[arg(value_parser = PossibleValuesParser::new(SHELLS).try_map(|name| name.parse::<Shell>()))]
+    #[arg(value_parser = flags::words::<Shell>())]
     pub(super) shell: Shell,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    context.screen.write(&script(arguments.shell));
+    context.screen.write(match arguments.shell {
+        Shell::Bash => BASH,
+        Shell::Zsh => ZSH,
+        Shell::Fish => FISH,
+    });
     Ok(())
 }
 
-fn script(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "hivewright", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+// Where nothing is found, files are completed.
+const BASH: &str = r#"_hivewright() {
+    local IFS=$'\n'
+    COMPREPLY=($("$1" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
 }
+complete -o default -F _hivewright hivewright
+"#;
 
-#[cfg(test)]
-mod tests {
-
-    use std::{
-        io::Write,
-        process::{Command, Stdio},
-    };
-
-    use super::*;
-
-    /// OP-82: bash itself completes with what we print.
-    #[test]
-    fn bash_completes_commands_and_flags() {
-        let mut bash = Command::new("bash")
-            .args(["--norc", "--noprofile"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let asked = "\nCOMP_WORDS=(hivewright teams sh); COMP_CWORD=2; _hivewright hivewright sh teams\n\
-            printf '%s\\n' \"${COMPREPLY[@]}\"\n\
-            COMP_WORDS=(hivewright teams pause --n); COMP_CWORD=3; _hivewright hivewright --n pause\n\
-            printf '%s\\n' \"${COMPREPLY[@]}\"\n\
-            COMP_WORDS=(hivewright history t); COMP_CWORD=2; _hivewright hivewright t history\n\
-            printf '%s\\n' \"${COMPREPLY[@]}\"\n";
-        let mut input = bash.stdin.take().unwrap();
-        input.write_all(script(Shell::Bash).as_bytes()).unwrap();
-        input.write_all(asked.as_bytes()).unwrap();
-        drop(input);
-
-        let output = bash.wait_with_output().unwrap();
-        let words = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(
-            words.split_whitespace().collect::<Vec<_>>(),
-            ["show", "shutdown", "--now", "--no-color", "tail"]
-        );
-    }
-
-    /// OP-82
-    #[test]
-    fn each_shell_has_its_script() {
-        assert!(script(Shell::Zsh).starts_with("#compdef hivewright"));
-        assert!(script(Shell::Fish).contains("complete -c hivewright"));
-    }
+const ZSH: &str = r#"#compdef hivewright
+_hivewright() {
+    local -a found
+    local line
+    for line in "${(@f)$("${words[1]}" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+        [[ -n "$line" ]] && found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    done
+    if (( $#found )); then _describe hivewright found; else _files; fi
 }
+if [ "$funcstack[1]" = "_hivewright" ]; then _hivewright "$@"; else compdef _hivewright hivewright; fi
+"#;
+
+const FISH: &str = r#"function __hivewright_complete
+    set -l words (commandline -opc)
+    $words[1] complete -- $words[2..] (commandline -ct | string collect --allow-empty) 2>/dev/null
+end
+complete -c hivewright -a '(__hivewright_complete)'
+"#;

@@ -16,7 +16,7 @@ use crate::api::{
     endpoint::{ById, Empty},
     me::{
         ConversationBlock, ConversationItem, ConversationMessage, LIST_OWN_CHANNELS,
-        LIST_OWN_MESSAGES, OwnChannel, OwnChannelFilter, OwnTopic,
+        LIST_OWN_MESSAGES, OwnChannel, OwnChannelFilter, OwnTopic, SaidFilter,
     },
 };
 
@@ -42,6 +42,8 @@ pub(super) struct Earlier {
     pub(super) seq: u64,
     pub(super) topic: TopicId,
     pub(super) name: String,
+    /// Something can be said in it.
+    pub(super) is_open: bool,
     last_activity: String,
 }
 
@@ -55,8 +57,8 @@ impl Which {
     /// The conversation that is meant; none if a new one is to begin.
     pub(super) async fn find(&self, context: &Context) -> Result<Option<Earlier>, Failure> {
         let found = match &self.topic {
-            Some(id) => first(context, |earlier| earlier.topic.as_str() == id).await?,
-            None if self.newest => first(context, |_| true).await?,
+            Some(id) => first(context, |one| one.is_open && one.topic.as_str() == id).await?,
+            None if self.newest => first(context, |one| one.is_open).await?,
             None => return Ok(None),
         };
         found.map(Some).ok_or_else(|| {
@@ -72,7 +74,7 @@ impl Which {
 }
 
 /// The newest conversation that fits. Most people mean one of the first page.
-async fn first(
+pub(super) async fn first(
     context: &Context,
     fits: impl Fn(&Earlier) -> bool,
 ) -> Result<Option<Earlier>, Failure> {
@@ -93,6 +95,7 @@ async fn first(
 /// The newest conversations, each channel's together.
 pub(super) async fn newest(context: &Context) -> Result<Vec<Earlier>, Failure> {
     let mut found = page(&Service::find(context)?, None).await?.0;
+    found.retain(|earlier| earlier.is_open);
     found.sort_by(|one, other| other.last_activity.cmp(&one.last_activity));
     Ok(found)
 }
@@ -105,13 +108,9 @@ async fn page(
     let answer = service.page(&LIST_OWN_CHANNELS, &Empty {}, &filter, MOST_ROWS, cursor).await?;
     let next = answer.document["next_cursor"].as_str().map(str::to_owned);
     let of_channel = |OwnChannel { id, seq, topics, .. }: OwnChannel| {
-        let open = topics.into_iter().filter(|topic| topic.state != TopicState::Done);
-        open.map(move |OwnTopic { id: topic, name, last_activity, .. }| Earlier {
-            channel: id.clone(),
-            seq,
-            topic,
-            name,
-            last_activity,
+        topics.into_iter().map(move |OwnTopic { id: topic, name, last_activity, state, .. }| {
+            let is_open = state != TopicState::Done;
+            Earlier { channel: id.clone(), seq, topic, name, is_open, last_activity }
         })
     };
     Ok((answer.data()?.into_iter().flat_map(of_channel).collect(), next))
@@ -133,7 +132,8 @@ pub(super) async fn last_words(
 ) -> Result<Vec<(String, String)>, Failure> {
     let service = Service::find(context)?;
     let path = ById { id: earlier.topic.to_string() };
-    let answer = service.page(&LIST_OWN_MESSAGES, &path, &Empty {}, LOOKED_AT, None).await?;
+    let answer =
+        service.page(&LIST_OWN_MESSAGES, &path, &SaidFilter::default(), LOOKED_AT, None).await?;
     let said = answer.data()?.into_iter().filter_map(|item| match item {
         ConversationItem::Message(message) => Some(exchange(message)),
         ConversationItem::Notification(_) => None,

@@ -16,7 +16,7 @@ use super::{
     link::{Patience, SILENCE, patiently},
     screen::printable,
     service::Service,
-    table::{beginning, moment},
+    table::{beginning, exact},
 };
 use crate::{
     api::{
@@ -77,7 +77,7 @@ fn line(kind: &str, mut data: Value) -> String {
         taken(number);
     }
     let rest = beginning(&data.to_string(), SHOWN);
-    printable(&format!("{}  {kind:<16}  {team:<12}  {rest}", moment(&at)))
+    printable(&format!("{}  {kind:<16}  {team:<12}  {rest}", exact(&at)))
 }
 
 /// The next thing that a follower learns.

@@ -8,6 +8,7 @@ use super::{
     failure::Failure,
     service::Service,
     table::{columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -18,7 +19,7 @@ use crate::api::{
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright inbox\n  \
-    hivewright inbox list --all\n  \
+    hivewright inbox list --read\n  \
     hivewright inbox read n-61c8864680b583eb")]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -33,9 +34,9 @@ pub(super) enum Action {
     List {
         /// Also those that were read
         #[arg(long)]
-        all: bool,
+        read: bool,
         #[command(flatten)]
-        list: Listing<NoticeFilter>,
+        list: Watched<Listing<NoticeFilter>>,
     },
     /// Mark a notice as read, or all of them
     #[command(after_help = "Examples:\n  \
@@ -54,11 +55,12 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let usual = || Action::List { all: false, list: Listing::default() };
+    let usual = || Action::List { read: false, list: Watched::default() };
     match arguments.action.unwrap_or_else(usual) {
-        Action::List { all, mut list } => {
-            list.filter.unread = !all;
-            service.list(&LIST_NOTICES, &list).await?.table(screen)
+        Action::List { read, list: Watched { mut list, watch } } => {
+            list.filter.unread = !read;
+            show_rows(watch, context, async |service| service.list(&LIST_NOTICES, &list).await)
+                .await
         }
         Action::Read { id, all: _ } => {
             let what = match id {

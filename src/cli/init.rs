@@ -1,17 +1,25 @@
 //! `hivewright init`: the first files of a home.
 
+use std::io::{self, IsTerminal};
+
 use clap::Args;
 use serde_json::json;
 
 use super::{Context, failure::Failure};
 use crate::{
     api::flags,
-    settings::{providers::Provider, scaffold},
+    settings::{
+        providers::Provider,
+        scaffold::{self, ModelSettings},
+    },
 };
 
 mod discord;
+mod model;
 
 /// Write commented example settings; what is there stays as it is
+///
+/// At a terminal it asks which model answers, and has it answer once. With `--yes` it does not.
 #[derive(Debug, PartialEq, Args)]
 #[command(
     after_help = "Examples:\n  hivewright init --provider anthropic\n  hivewright init --discord"
@@ -33,10 +41,17 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     } else {
         None
     };
+    let asks = arguments.provider.is_none() && bot.is_none() && is_asked(context);
+    let chosen = if asks { Some(model::choose(context).await?) } else { None };
     let settings = bot.as_ref().map(|bot| &bot.settings);
-    let written = scaffold::init(home, arguments.provider, settings)?;
+    let named = arguments.provider.map(ModelSettings::from);
+    let model = chosen.as_ref().map(|chosen| &chosen.settings).or(named.as_ref());
+    let written = scaffold::init(home, model, settings)?;
     if let Some(bot) = &bot {
         bot.keep_token(context)?;
+    }
+    if let Some(chosen) = &chosen {
+        chosen.keep_key(context)?;
     }
     let shown: Vec<_> = written.iter().map(|path| path.display()).collect();
     if screen.json {
@@ -71,4 +86,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())
+}
+
+/// Somebody is there to say which model answers, and nobody has said it.
+fn is_asked(context: &Context) -> bool {
+    let screen = context.screen;
+    let is_there = io::stdin().is_terminal() && screen.live && !screen.json && !context.yes;
+    is_there && !context.home.providers_file().exists()
 }

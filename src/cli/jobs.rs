@@ -8,6 +8,7 @@ use super::{
     failure::Failure,
     service::Service,
     table::{self, columns, moment},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::ById,
@@ -22,7 +23,7 @@ use crate::api::{
 pub(super) enum Action {
     /// List the jobs of this process, newest first
     #[command(after_help = "Example:\n  hivewright jobs list --state running --json")]
-    List(Listing<JobFilter>),
+    List(Watched<Listing<JobFilter>>),
     /// Say how far a job is
     #[command(after_help = "Example:\n  hivewright jobs show job-1")]
     Show {
@@ -40,7 +41,9 @@ pub(super) enum Action {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
     match action {
-        Action::List(list) => service.list(&LIST_JOBS, &list).await?.table(screen),
+        Action::List(Watched { list, watch }) => {
+            show_rows(watch, context, async |service| service.list(&LIST_JOBS, &list).await).await
+        }
         Action::Show { id } => {
             let job = service.at(&SHOW_JOB, &ById { id }).await?;
             job.show(screen, |job| table::rows(&[job]))

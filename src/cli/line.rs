@@ -99,6 +99,10 @@ impl Line {
         Self { channel: Some(channel), last_seq: seq, is_earlier: true, ..Self::default() }
     }
 
+    pub(super) fn channel(&self) -> Option<&ChannelId> {
+        self.channel.as_ref()
+    }
+
     /// A connection is open. Returns what to send first.
     pub(super) fn opened(&mut self, fresh: Option<ChannelId>) -> Vec<Value> {
         self.from_start = false;

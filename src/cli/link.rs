@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hivewright_actors::ids::TopicId;
+use hivewright_actors::ids::{ChannelId, TopicId};
 use reqwest::{Upgraded, header};
 use serde_json::Value;
 use tokio::{
@@ -58,6 +58,8 @@ type Socket = WebSocketStream<Upgraded>;
 /// A chat connection. Dropping it ends it; what was said goes on.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// The channel that it began with; none if the service does not name it.
+    pub(super) channel: Option<ChannelId>,
     orders: mpsc::UnboundedSender<Order>,
     events: mpsc::UnboundedReceiver<Result<Event, Failure>>,
     task: AbortHandle,
@@ -81,9 +83,10 @@ impl Link {
         let socket = connect(context, &mut line).await?;
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (event_sender, events) = mpsc::unbounded_channel();
+        let channel = line.channel().cloned();
         let worker = Worker { context: context.clone(), line, orders, events: event_sender };
         let task = tokio::spawn(worker.run(socket)).abort_handle();
-        Ok(Self { orders: order_sender, events, task })
+        Ok(Self { channel, orders: order_sender, events, task })
     }
 
     /// Says something. It is said again after a break, unless it is known to have arrived.

@@ -16,7 +16,9 @@ mod audit;
 mod backup;
 mod blocking;
 mod changes;
+mod channel;
 mod chat;
+mod complete;
 mod completions;
 mod config;
 mod contexts;
@@ -39,6 +41,7 @@ mod logs;
 mod markdown;
 mod mcp;
 mod memory;
+mod models;
 mod notice;
 mod paper;
 mod plugin;
@@ -47,6 +50,7 @@ mod policy;
 mod progress;
 mod prompt;
 mod questions;
+mod restart;
 mod restore;
 mod screen;
 mod search;
@@ -54,6 +58,7 @@ mod send;
 mod serve;
 mod servers;
 mod service;
+mod setup;
 mod status;
 mod stopped;
 mod table;
@@ -68,6 +73,7 @@ mod trust;
 mod untrusted;
 mod usage;
 mod vault;
+mod watch;
 
 use contexts::Way;
 use failure::{Exit, Failure};
@@ -149,6 +155,7 @@ commands! {
     Init(init::Arguments),
     Doctor(doctor::Arguments),
     Status(status::Arguments),
+    Restart(restart::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
     #[command(subcommand)]
@@ -177,6 +184,8 @@ commands! {
     Policy(policy::Action),
     #[command(subcommand)]
     Plugin(plugin::Action),
+    #[command(subcommand)]
+    Channel(channel::Action),
     Inbox(inbox::Arguments),
     Changes(changes::Arguments),
     Tools(plugin_tools::Arguments),
@@ -184,6 +193,7 @@ commands! {
     History(history::Action),
     Search(search::Arguments),
     Usage(usage::Arguments),
+    Models(models::Arguments),
     Logs(logs::Arguments),
     Audit(audit::Arguments),
     Events(events::Arguments),
@@ -200,6 +210,7 @@ commands! {
     Acp(acp::Arguments),
     Mcp(mcp::Arguments),
     Completions(completions::Arguments),
+    Complete(complete::Arguments),
 }
 
 /// What every command works with.

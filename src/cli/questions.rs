@@ -11,6 +11,7 @@ use super::{
     screen::printable,
     service::Service,
     table::{self, columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -28,7 +29,7 @@ use crate::api::{
 pub(super) enum Action {
     /// List what waits for an answer, oldest first
     #[command(after_help = "Example:\n  hivewright questions list --json")]
-    List(QuestionFilter),
+    List(Watched<QuestionFilter>),
     /// Show one whole
     #[command(after_help = "Example:\n  hivewright questions show qst-61c8864680b583eb")]
     Show {
@@ -56,8 +57,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(filter) => {
-            service.all_rows(&LIST_QUESTIONS, &Empty {}, &filter).await?.table(screen)
+        Action::List(Watched { list, watch }) => {
+            let read =
+                async |service: &Service| service.all_rows(&LIST_QUESTIONS, &Empty {}, &list).await;
+            show_rows(watch, context, read).await
         }
         Action::Show { id } => {
             service.at(&SHOW_QUESTION, &ById { id }).await?.show(screen, |row| shown(&row))

@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::{
     Context,
-    blocking::interruptible,
-    failure::{Exit, Failure},
+    blocking::{blocking, interruptible},
+    failure::{Exit, Failure, chain},
     progress::Gauge,
+    stopped::Stopped,
 };
 use crate::{
     boot::backups::backup_home,
@@ -27,7 +28,12 @@ use crate::{
         restore::{Restored, look, restore, restore_newest},
     },
     system::WallClock,
-    transcript::files,
+    text::counted,
+    time,
+    transcript::{
+        files,
+        recovery::{self, Recovered},
+    },
     vault::{Vault, master::KeyFiles},
 };
 
@@ -45,7 +51,7 @@ pub(super) struct Arguments {
     /// Replace a store that holds something
     #[arg(long, conflicts_with = "newest")]
     pub(super) force: bool,
-    /// Set a store that cannot be used aside, and rebuild it from the newest good backup
+    /// Set a store that cannot be used aside, and rebuild it from the newest good backup and the transcripts
     #[arg(long, conflicts_with = "file")]
     pub(super) newest: bool,
 }
@@ -55,6 +61,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Some(file) => context.command(&format!("restore {} --force", file.display())),
         None => context.command("restore --newest"),
     };
+    let is_newest = arguments.newest;
     let cloned = context.clone();
     // Its safe points are where nothing is changed yet, or all is.
     let working = interruptible(move |stop| work(&arguments, &cloned, stop));
@@ -65,6 +72,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         }
         (restored, _) => restored?,
     };
+    let recovered = if is_newest { Some(recover(&restored, context).await?) } else { None };
     let screen = context.screen;
     if screen.json {
         return screen.document(&json!({"data": {
@@ -74,6 +82,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             "kept": restored.kept,
             "vault": key,
             "lost": restored.lost,
+            "recovered": recovered,
         }}));
     }
     screen.say(&format!(
@@ -93,8 +102,41 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.say(&line);
         }
     }
+    for line in recovered.iter().flat_map(tell_recovered) {
+        screen.say(&line);
+    }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())
+}
+
+/// Adds what the transcripts hold beyond the backup.
+async fn recover(restored: &Restored, context: &Context) -> Result<Recovered, Failure> {
+    let since = time::parse(&restored.manifest.created).unwrap_or_default();
+    let cloned = context.clone();
+    let recovering = blocking(move || {
+        let gauge = Gauge::new(cloned.screen, "restore");
+        let stopped = Stopped::open(&cloned, &|progress| gauge.storage(progress))?;
+        recovery::recover(&stopped.storage, &cloned.home.history(), since).map_err(|error| {
+            let message = "the backup was restored, but not what the transcripts hold beyond it";
+            Failure::system(message, chain(&error))
+        })
+    });
+    recovering.await
+}
+
+/// What was added from the transcripts, for a person.
+fn tell_recovered(recovered: &Recovered) -> Vec<String> {
+    let Recovered { turns, tasks, unread } = recovered;
+    let mut lines = Vec::new();
+    if *turns > 0 {
+        let (turns, tasks) = (counted(*turns, "turn"), counted(*tasks, "task"));
+        lines.push(format!(
+            "recovered from the transcripts: {turns}; {tasks} that ended in them will not be done again"
+        ));
+    }
+    let unread = unread.iter().map(|path| format!("  {} cannot be read", path.display()));
+    lines.extend(unread);
+    lines
 }
 
 /// What was not recovered, for a person.

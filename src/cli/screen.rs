@@ -48,6 +48,14 @@ pub(super) fn width() -> Option<usize> {
     WIDTH.get().copied().filter(|columns| *columns > 0)
 }
 
+/// Whether a person looks at the results as they come.
+static LIVE: OnceLock<bool> = OnceLock::new();
+
+/// Whether a person looks at the results as they come.
+pub(super) fn is_live() -> bool {
+    LIVE.get().copied().unwrap_or_default()
+}
+
 /// A colour with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -65,8 +73,9 @@ impl Screen {
     /// What the flags, the environment and the streams say.
     pub(super) fn new(json: bool, quiet: bool, no_colour: bool) -> Self {
         let live = io::stdout().is_terminal();
+        // Set once: a process has one screen.
+        let _known = LIVE.set(live);
         if live && let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
-            // Set once: a process has one screen.
             let _known = WIDTH.set(usize::from(size.ws_col));
         }
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

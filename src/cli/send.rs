@@ -28,7 +28,7 @@ use super::{
     link::{Event, Link},
     paper::Paper,
     service::Service,
-    transcript::{Print, Transcript, plain},
+    transcript::{Print, Transcript},
 };
 use crate::api::{
     files::NewFile,
@@ -166,6 +166,7 @@ async fn answer(
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
+    let is_live = screen.live && !screen.json;
     let (mut paper, mut transcript) = (Paper::new(screen, None), Transcript::default());
     let mut exchange = Exchange::new(&words);
     let mut delegated = Delegated::new(context);
@@ -213,8 +214,7 @@ async fn answer(
             Heard::Error(error) => error.task_id.iter().for_each(|task| delegated.below(task)),
             Heard::Accepted(_) | Heard::Forgotten(_) => {}
         }
-        let prints =
-            if screen.live && !screen.json { transcript.live(&heard) } else { plain(&heard) };
+        let prints = if is_live { transcript.live(&heard) } else { transcript.whole(&heard) };
         for print in prints {
             match print {
                 Print::Error(line) => failure = Some(Failure::failed(line)),

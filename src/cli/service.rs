@@ -18,7 +18,7 @@ use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
         files::{NewFile, UPLOAD_FILE},
-        flags::{Limit, RowLimit},
+        flags::Limit,
         monitoring::SHOW_READINESS,
         page,
         reply::Readable,
@@ -183,9 +183,9 @@ impl Service {
     where
         R: Readable<Content = Vec<T>>,
     {
-        match limit.limit {
-            RowLimit::First(number) => self.page(endpoint, path, filter, number, None).await,
-            RowLimit::All => self.all_rows(endpoint, path, filter).await,
+        match limit {
+            Limit { all: true, .. } => self.all_rows(endpoint, path, filter).await,
+            Limit { limit, .. } => self.page(endpoint, path, filter, *limit, None).await,
         }
     }
 

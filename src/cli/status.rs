@@ -1,26 +1,23 @@
 //! `hivewright status`: the service in one screen.
 
-use std::time::Duration;
-
 use clap::Args;
 use hivewright_actors::{live::event::Kind, room::Space};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
     answer::read,
-    events::{Follower, until_stopped},
     failure::Failure,
     screen::{Screen, Tone},
     service::Service,
     table,
+    watch::repeat,
 };
 use crate::{
     api::{
         channels::Channel,
+        doctor::{EngineStatus, KeyState, SHOW_FINDINGS},
         endpoint::Empty,
-        events::EventFilter,
         overview::{Overview, SHOW_OVERVIEW},
         snapshot::SHOW_SNAPSHOT,
     },
@@ -41,8 +38,6 @@ const KINDS: [Kind; 11] = [
     Kind::ConfigInvalid,
     Kind::Drain,
 ];
-/// What changes within this time is shown at once.
-const TOGETHER: Duration = Duration::from_millis(250);
 
 /// Show how the service is
 #[derive(Debug, PartialEq, Args)]
@@ -55,46 +50,27 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     if arguments.watch {
-        return until_stopped(watch(context)).await;
+        return watch(context).await;
     }
     let (service, screen) = (Service::find(context)?, context.screen);
-    let answer = service.at(&SHOW_OVERVIEW, &Empty {}).await?;
-    answer.show(screen, |overview| render(&overview, service.url().as_str(), screen))
+    let (overview, found) =
+        (service.at(&SHOW_OVERVIEW, &Empty {}), service.at(&SHOW_FINDINGS, &Empty {}));
+    let (mut answer, found) = tokio::try_join!(overview, found)?;
+    let engines = found.data()?.engines;
+    answer.document["data"]["engines"] = json!(engines);
+    answer.show(screen, |overview| render(&overview, &engines, service.url().as_str(), screen))
 }
 
 async fn watch(context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let mut follower = Follower::open(context, EventFilter::of(KINDS)).await?;
-    let mut before = None;
-    loop {
-        follower.next().await?;
-        let until = Instant::now() + TOGETHER;
-        while before.is_some()
-            && let Ok(step) = timeout_at(until, follower.next()).await
-        {
-            step?;
-        }
-        let answer = follower.read(async |service| service.get(SHOW_SNAPSHOT.path).await);
-        let overview = answer.await?["data"]["overview"].take();
-        if before.as_ref().is_some_and(|before| *before == timeless(&overview)) {
-            continue;
-        }
-        let first = before.replace(timeless(&overview)).is_none();
-        let line = if screen.json {
-            json!({ "data": overview }).to_string()
-        } else {
-            let clear = match (first, screen.live) {
-                (false, true) => "\x1b[H\x1b[J",
-                (false, false) => "\n",
-                (true, _) => "",
-            };
-            let text = render(&read(&overview)?, follower.service().url().as_str(), screen);
-            format!("{clear}{}", text.trim_end())
-        };
-        if !screen.follow(&line) {
-            return Ok(());
-        }
-    }
+    let overview = async |service: &Service| {
+        let overview = service.get(SHOW_SNAPSHOT.path).await?["data"]["overview"].take();
+        Ok::<_, Failure>(json!({ "data": overview }))
+    };
+    let draw = |document: &Value, service: &Service| {
+        Ok::<_, Failure>(render(&read(&document["data"])?, &[], service.url().as_str(), screen))
+    };
+    repeat(KINDS, context, overview, |document| timeless(&document["data"]), draw).await
 }
 
 /// Without what changes all the time.
@@ -108,7 +84,7 @@ fn timeless(overview: &Value) -> Value {
     overview
 }
 
-fn render(overview: &Overview, url: &str, screen: Screen) -> String {
+fn render(overview: &Overview, engines: &[EngineStatus], url: &str, screen: Screen) -> String {
     let (state, tone) =
         if overview.drain { ("stopping", Tone::Doubtful) } else { ("running", Tone::Good) };
     let (state, uptime) = (screen.paint(tone, state), span(overview.uptime_s));
@@ -121,6 +97,12 @@ fn render(overview: &Overview, url: &str, screen: Screen) -> String {
     if !overview.channels.is_empty() {
         let channels: Vec<_> = overview.channels.iter().map(channel).collect();
         rows.push(("channels", channels.join(", ")));
+    }
+    let engines =
+        engines.iter().filter(|engine| engine.binary.is_some() || !engine.teams.is_empty());
+    let engines: Vec<_> = engines.map(|one| engine(one, screen)).collect();
+    if !engines.is_empty() {
+        rows.push(("engines", engines.join(", ")));
     }
     if let Some(error) = &overview.settings_error {
         let fault = screen.paint(Tone::Bad, "fault");
@@ -156,6 +138,23 @@ fn channel(Channel { kind, state, connected, error }: &Channel) -> String {
         Some(error) => format!("{kind} {state} ({error})"),
         None => format!("{kind} {state} ({connected} connected)"),
     }
+}
+
+/// An agent with its version, and whether those who use it can.
+fn engine(engine: &EngineStatus, screen: Screen) -> String {
+    let EngineStatus { sdk, version, problem, teams, .. } = engine;
+    let bad = |text: &str| screen.paint(Tone::Bad, text);
+    let mut remarks: Vec<String> = problem.iter().map(|problem| bad(problem)).collect();
+    remarks.extend(teams.iter().map(|team| match (&team.problem, team.login) {
+        (Some(problem), _) => format!("`{}`: {}", team.name, bad(problem)),
+        (None, Some(KeyState::Present)) => format!("`{}`: key present", team.name),
+        (None, Some(KeyState::Missing)) => {
+            format!("`{}`: {}", team.name, screen.paint(Tone::Doubtful, "key missing"))
+        }
+        (None, Some(KeyState::Unneeded) | None) => format!("`{}`", team.name),
+    }));
+    let name = version.as_ref().map_or(sdk.to_string(), |version| format!("{sdk} {version}"));
+    if remarks.is_empty() { name } else { format!("{name} ({})", remarks.join("; ")) }
 }
 
 /// `total` first, then the rest by name.
@@ -196,10 +195,21 @@ mod tests {
         })
     }
 
-    /// OP-77
+    /// OP-77, EN-96
     #[test]
     fn the_overview_fits_on_one_screen() {
-        let text = render(&read(&overview()).unwrap(), "http://127.0.0.1:8080/", Screen::PLAIN);
+        let engines: Vec<EngineStatus> = read(&json!([
+            {"sdk": "claude", "binary": "/bin/claude", "version": "2.1.325", "teams": [
+                {"name": "main", "profile": "default", "model": "m", "login": "present"},
+                {"name": "ops", "profile": "other", "model": "m", "login": "missing"}]},
+            {"sdk": "codex", "binary": "/bin/codex", "version": "0.166.0", "teams": []},
+            {"sdk": "pi", "problem": "pi CLI not found", "teams": [{"name": "lab", "login": "unneeded"}]},
+            {"sdk": "acp", "problem": "no agent is named", "teams": []},
+        ]))
+        .unwrap();
+        let overview = read(&overview()).unwrap();
+
+        let text = render(&overview, &engines, "http://127.0.0.1:8080/", Screen::PLAIN);
 
         let expected = "\
 service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
@@ -207,6 +217,7 @@ teams            2 total, 1 active, 2 alive, 1 degraded, 0 paused
 tasks            1 queued, 2 running, 0 waiting
 triggers         3 total, 2 active, 1 disabled
 channels         ws on (3 connected), discord off (no token)
+engines          claude 2.1.325 (`main`: key present; `ops`: key missing), codex 0.166.0, pi (pi CLI not found; `lab`)
 settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
 waiting for you  1 approvals, 0 questions, 4 unread notices
 store            3.2 MiB
@@ -224,7 +235,7 @@ spent today      0.13 USD
         }
         overview["uptime_s"] = json!(59);
 
-        let text = render(&read(&overview).unwrap(), "http://h/", Screen::PLAIN);
+        let text = render(&read(&overview).unwrap(), &[], "http://h/", Screen::PLAIN);
 
         let names = text.lines().map(|line| line.split("  ").next().unwrap());
         let expected = ["service", "teams", "tasks", "triggers", "waiting for you", "store"];

@@ -123,19 +123,37 @@ pub(super) fn or_never(date: &Option<String>) -> String {
     date.as_deref().map_or("never".to_owned(), moment)
 }
 
-/// A date of an answer to the minute, where the person is.
+/// A date of an answer for somebody who looks at it now: how long ago, if it is not long. A file outlives that.
 pub(super) fn moment(date: &str) -> String {
+    let near = || near(date.parse().ok()?, Timestamp::now());
+    screen::is_live().then(near).flatten().unwrap_or_else(|| exact(date))
+}
+
+/// A date of an answer to the minute, where the person is.
+pub(super) fn exact(date: &str) -> String {
     static HERE: OnceLock<TimeZone> = OnceLock::new();
     // Tests run anywhere.
     let here = || if cfg!(test) { TimeZone::UTC } else { TimeZone::system() };
-    moment_in(date, HERE.get_or_init(here))
+    exact_in(date, HERE.get_or_init(here))
 }
 
-fn moment_in(date: &str, zone: &TimeZone) -> String {
+fn exact_in(date: &str, zone: &TimeZone) -> String {
     match date.parse::<Timestamp>() {
         Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string(),
         Err(_) => date.to_owned(),
     }
+}
+
+/// How long ago, or in how long, within a day.
+fn near(at: Timestamp, now: Timestamp) -> Option<String> {
+    let seconds = now.as_second() - at.as_second();
+    let span = match seconds.unsigned_abs() {
+        0..60 => "less than 1 min".to_owned(),
+        under @ ..3_600 => format!("{} min", under / 60),
+        under @ ..86_400 => format!("{} h", under / 3_600),
+        _ => return None,
+    };
+    Some(if seconds < 0 { format!("in {span}") } else { format!("{span} ago") })
 }
 
 #[cfg(test)]
@@ -182,8 +200,26 @@ mod tests {
     fn a_moment_is_shown_to_the_minute_where_the_person_is() {
         let there = TimeZone::get("Asia/Tokyo").unwrap();
 
-        assert_eq!(moment_in("2026-11-14T23:46:40.000Z", &there), "2026-11-15 08:46 JST");
+        assert_eq!(exact_in("2026-11-14T23:46:40.000Z", &there), "2026-11-15 08:46 JST");
         assert_eq!(moment("2026-11-14T23:46:40.000Z"), "2026-11-14 23:46 UTC");
         assert_eq!(moment("soon"), "soon");
+    }
+
+    /// OP-84
+    #[test]
+    fn what_is_near_is_told_from_now() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let at = |seconds: i64| near(Timestamp::from_second(1_000_000 + seconds).unwrap(), now);
+        let told = |seconds| at(seconds).unwrap_or_default();
+
+        assert_eq!(
+            [told(-59), told(-60), told(-3_599)],
+            ["less than 1 min ago", "1 min ago", "59 min ago"]
+        );
+        assert_eq!(
+            [told(-86_399), told(7_200), told(59)],
+            ["23 h ago", "in 2 h", "in less than 1 min"]
+        );
+        assert_eq!([at(-86_400), at(86_400)], [None, None]);
     }
 }

@@ -1,15 +1,15 @@
-//! `hivewright plugin enable|disable|restart|config`: plugins of one team.
+//! `hivewright plugin enable|disable|restart|setup|config`: plugins of one team.
 
 use std::{
     fs,
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::{Context, failure::Failure, service::Service};
+use super::{Context, failure::Failure, service::Service, setup};
 use crate::api::{
     endpoint::{ByName, Empty},
     team_plugins::{
@@ -32,6 +32,14 @@ pub(crate) enum Action {
     /// Start a plugin of a team anew, also one that was given up
     #[command(after_help = "Example:\n  hivewright plugin restart weather --team main")]
     Restart(Which),
+    /// Set up the channel of a plugin step by step, and switch it on
+    #[command(
+        after_help = "Nobody at a terminal is asked for what `--set` says. Secrets go to the vault of the team.\n\n\
+        Examples:\n  \
+        hivewright channel setup echo-channel --team main\n  \
+        hivewright channel setup echo-channel --team main --set secret=- < secret.txt"
+    )]
+    Setup(setup::Setup),
     /// Show or change what a plugin of a team is told
     #[command(
         after_help = "Secrets go to the vault of the team. `-` is what standard input says.\n\n\
@@ -63,6 +71,12 @@ pub(crate) struct Which {
     team: String,
 }
 
+impl Which {
+    pub(super) fn path(&self) -> ByTeamPlugin {
+        ByTeamPlugin { team: self.team.clone(), key: self.key.clone() }
+    }
+}
+
 /// One setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setting {
@@ -82,22 +96,22 @@ fn setting(text: &str) -> Result<Setting, String> {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let path = |which: &Which| ByTeamPlugin { team: which.team.clone(), key: which.key.clone() };
     match action {
+        Action::Setup(setup) => setup::run(setup, context).await,
         Action::Enable(which) => {
             let on = TeamPluginChange { enabled: Some(true), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &on).await?;
+            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &on).await?;
             row.tell(screen, |row| {
                 format!("on: {} for team {}; it is {}", row.key, which.team, row.status)
             })
         }
         Action::Disable(which) => {
             let off = TeamPluginChange { enabled: Some(false), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &off).await?;
+            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &off).await?;
             row.tell(screen, |row| format!("off: {} for team {}", row.key, which.team))
         }
         Action::Restart(which) => {
-            let row = service.at(&RESTART_TEAM_PLUGIN, &path(&which)).await?;
+            let row = service.at(&RESTART_TEAM_PLUGIN, &which.path()).await?;
             row.tell(screen, |row| format!("restarting: {} of team {}", row.key, which.team))
         }
         Action::Config { which, set, file } => {
@@ -116,7 +130,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 }
             };
             let change = TeamPluginChange { config: Some(config), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &path(&which), &Empty {}, &change).await?;
+            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &change).await?;
             row.tell(screen, |row| format!("set: {} of team {}", row.key, which.team))
         }
     }
@@ -133,11 +147,8 @@ async fn shown(service: &Service, which: &Which) -> Result<TeamPluginRow, Failur
 fn changed(config: Value, set: &[Setting]) -> Result<Map<String, Value>, Failure> {
     let mut config = config;
     for Setting { pointer, value } in set {
-        let value = if value == "-" {
-            read(&PathBuf::from("-"))?.trim_end().to_owned()
-        } else {
-            value.clone()
-        };
+        let value =
+            if value == "-" { read(Path::new("-"))?.trim_end().to_owned() } else { value.clone() };
         let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
         let mut place = &mut config;
         for part in pointer.split('/').skip(1) {
@@ -154,7 +165,7 @@ fn changed(config: Value, set: &[Setting]) -> Result<Map<String, Value>, Failure
     }
 }
 
-fn read(file: &PathBuf) -> Result<String, Failure> {
+pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let unreadable = |error| Failure::system(format!("`{}` cannot be read", file.display()), error);
     let mut text = String::new();
     if file.as_os_str() == "-" {
@@ -166,7 +177,7 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+pub(super) fn object(text: &str) -> Result<Map<String, Value>, Failure> {
     serde_json::from_str(text)
         .map_err(|error| Failure::usage(format!("expected a JSON object: {error}")))
 }

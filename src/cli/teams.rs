@@ -18,6 +18,7 @@ use super::{
     service::Service,
     table::{self, columns, date, joined},
     untrusted,
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ByName, Empty},
@@ -27,7 +28,7 @@ use crate::api::{
     teams::{
         BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, NewTeam, OneTeam, PAUSE_ALL,
         PAUSE_TEAM, RESUME_ALL, RESUME_TEAM, SHOW_ORG, SHOW_TEAM, SHUT_DOWN_TEAM, TeamChange,
-        TeamFilter, TeamNode, TeamOrder, TeamPause, TeamRow, TeamShutdown, TeamWork,
+        TeamFilter, TeamNode, TeamOrder, TeamPause, TeamRow, TeamShutdown, TeamWork, Template,
     },
 };
 
@@ -40,7 +41,7 @@ use crate::api::{
 pub(super) enum Action {
     /// List teams
     #[command(after_help = "Example:\n  hivewright teams list --state paused")]
-    List(TeamFilter),
+    List(Watched<TeamFilter>),
     /// Show all of one team
     #[command(after_help = "Example:\n  hivewright teams show research")]
     Show {
@@ -51,10 +52,16 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright teams tree")]
     Tree,
     /// Make a team; it sets itself up first
-    #[command(
-        after_help = "Example:\n  hivewright teams create research --scope web --description \"Finds things out\""
-    )]
-    Create(NewTeam),
+    #[command(after_help = "Examples:\n  \
+        hivewright teams create research --scope web --description \"Finds things out\"\n  \
+        hivewright teams create coders --template coder")]
+    Create {
+        /// A kind of team that is common: what is not said here is taken from it
+        #[arg(long, value_parser = words::<Template>())]
+        template: Option<Template>,
+        #[command(flatten)]
+        team: NewTeam,
+    },
     /// Let a team rest: tasks are accepted, none is started
     #[command(after_help = "Examples:\n  \
         hivewright teams pause research\n  \
@@ -145,8 +152,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(filter) => {
-            service.all_rows(&LIST_TEAMS, &Empty {}, &filter).await?.table(screen)
+        Action::List(Watched { list, watch }) => {
+            let read =
+                async |service: &Service| service.all_rows(&LIST_TEAMS, &Empty {}, &list).await;
+            show_rows(watch, context, read).await
         }
         Action::Show { name } => service.at(&SHOW_TEAM, &ByName { name }).await?.show(screen, one),
         Action::Tree => service.at(&SHOW_ORG, &Empty {}).await?.show(screen, |root| {
@@ -154,8 +163,16 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             draw(&root, "", "", &mut text);
             text
         }),
-        Action::Create(new) => {
-            let team = NewTeam { init_context: new.init_context.map(contents).transpose()?, ..new };
+        Action::Create { template, team } => {
+            let init_context = team.init_context.map(contents).transpose()?;
+            let team = NewTeam { init_context, ..team };
+            let team = match template {
+                Some(template) => {
+                    let read = template.read().map_err(|found| Failure::failed(found.to_string()));
+                    read?.complete(team)
+                }
+                None => team,
+            };
             let remark = format!("team {} is made and sets itself up", team.name);
             let order = TeamOrder { team, credentials: Default::default() };
             service.give(&CREATE_TEAM, &order).await?.tell(screen, |_| remark)

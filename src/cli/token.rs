@@ -3,7 +3,9 @@
 use clap::Subcommand;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
+    ids::MAIN,
     storage::Storage,
+    text::quoted,
 };
 use serde_json::json;
 
@@ -28,6 +30,7 @@ use crate::{
         },
     },
     http::auth::{error::AuthError, offline},
+    settings::{home::Home, load},
     storage,
     system::WallClock,
 };
@@ -92,6 +95,7 @@ async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
     let made = match Service::if_running(context)? {
         Some(service) => service.give(&CREATE_TOKEN, &new).await?,
         None => {
+            refuse_unknown(new.teams.iter().flatten(), &context.home)?;
             let make = |storage: &dyn Storage, now| offline::create(storage, new, now);
             let minted = on_store(context, make).await?;
             let token = Some(minted.text.expose().to_owned());
@@ -109,6 +113,19 @@ async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
         screen.remark("keep it safe: it is not shown again");
     }
     Ok(())
+}
+
+/// Refuses names of teams that there are not, as the service does.
+fn refuse_unknown<'a>(teams: impl Iterator<Item = &'a String>, home: &Home) -> Result<(), Failure> {
+    let mut known = load::team_names(home);
+    if !known.iter().any(|name| name == MAIN) {
+        known.push(MAIN.to_owned());
+    }
+    let mut unknown = teams.filter(|team| !known.contains(team));
+    unknown.next().map_or(Ok(()), |team| {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        Err(Failure::usage(format!("there is no team `{team}`; there are {}", quoted(&known))))
+    })
 }
 
 async fn list(context: &Context) -> Result<Answer<Vec<TokenRow>>, Failure> {

@@ -8,6 +8,7 @@ use super::{
     failure::Failure,
     service::Service,
     table::{self, columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -16,18 +17,18 @@ use crate::api::{
     },
 };
 
-/// See, rename, close and reopen conversations
+/// See, rename, pin, archive and reopen conversations
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright topics list\n  \
-    hivewright topics close t-4c756a07e8af79c2\n  \
+    hivewright topics archive t-4c756a07e8af79c2\n  \
     hivewright chat --topic t-4c756a07e8af79c2")]
 pub(super) enum Action {
     /// List conversations of all channels, newest first
     #[command(after_help = "Examples:\n  \
         hivewright topics list --state active\n  \
         hivewright topics list --words billing --json")]
-    List(Listing<TopicFilter>),
+    List(Watched<Listing<TopicFilter>>),
     /// Show one
     #[command(after_help = "Example:\n  hivewright topics show t-4c756a07e8af79c2")]
     Show {
@@ -42,13 +43,27 @@ pub(super) enum Action {
         /// The new name
         name: String,
     },
-    /// Close one: it takes no more messages, and what was said stays
-    #[command(after_help = "Example:\n  hivewright topics close t-4c756a07e8af79c2")]
-    Close {
+    /// Put one before the others in the lists of people
+    #[command(after_help = "Examples:\n  \
+        hivewright topics pin t-4c756a07e8af79c2\n  \
+        hivewright topics pin t-4c756a07e8af79c2 --off")]
+    Pin {
+        /// Its id
+        id: String,
+        /// Let it stand among the others again
+        #[arg(long)]
+        off: bool,
+    },
+    /// Archive one: what runs in it is stopped, it takes no more messages, and what was said stays
+    #[command(
+        visible_alias = "close",
+        after_help = "Example:\n  hivewright topics archive t-4c756a07e8af79c2"
+    )]
+    Archive {
         /// Its id
         id: String,
     },
-    /// Open one again that was closed
+    /// Open one again that was archived, or left for long
     #[command(after_help = "Example:\n  hivewright topics reopen t-4c756a07e8af79c2")]
     Reopen {
         /// Its id
@@ -59,16 +74,24 @@ pub(super) enum Action {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
     let (id, change) = match action {
-        Action::List(list) => return service.list(&LIST_TOPICS, &list).await?.table(screen),
+        Action::List(Watched { list, watch }) => {
+            let read = async |service: &Service| service.list(&LIST_TOPICS, &list).await;
+            return show_rows(watch, context, read).await;
+        }
         Action::Show { id } => {
             return service.at(&SHOW_TOPIC, &ById { id }).await?.show(screen, |row| one(&row));
         }
-        Action::Rename { id, name } => (id, TopicChange { name: Some(name), state: None }),
-        Action::Close { id } => (id, TopicChange { name: None, state: Some(WantedState::Done) }),
-        Action::Reopen { id } => (id, TopicChange { name: None, state: Some(WantedState::Active) }),
+        Action::Rename { id, name } => (id, TopicChange { name: Some(name), ..none() }),
+        Action::Pin { id, off } => (id, TopicChange { pinned: Some(!off), ..none() }),
+        Action::Archive { id } => (id, TopicChange { state: Some(WantedState::Done), ..none() }),
+        Action::Reopen { id } => (id, TopicChange { state: Some(WantedState::Active), ..none() }),
     };
     let changed = service.call(&CHANGE_TOPIC, &ById { id }, &Empty {}, &change).await?;
-    changed.tell(screen, |row| format!("{} \"{}\" is {}", row.id, row.name, row.state))
+    changed.tell(screen, |row| format!("{} \"{}\" is {}", row.id, row.name, state(&row)))
+}
+
+fn none() -> TopicChange {
+    TopicChange::default()
 }
 
 columns!(TopicRow {
@@ -80,12 +103,10 @@ columns!(TopicRow {
 });
 
 fn state(row: &TopicRow) -> String {
-    match (row.running, row.queued) {
-        (false, 0) => row.state.to_string(),
-        (false, queued) => format!("{}, {queued} waiting", row.state),
-        (true, 0) => "running".to_owned(),
-        (true, queued) => format!("running, {queued} waiting"),
-    }
+    let word = if row.running { "running" } else { row.state.as_str() };
+    let queued = (row.queued > 0).then(|| format!("{} waiting", row.queued));
+    let pinned = row.pinned.then(|| "pinned".to_owned());
+    [Some(word.to_owned()), queued, pinned].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn one(row: &TopicRow) -> String {
@@ -112,20 +133,20 @@ mod tests {
     /// OP-84
     #[test]
     fn topics_are_listed_with_what_goes_on_in_them() {
-        let row = |running: bool, queued: usize| {
+        let row = |running: bool, queued: usize, pinned: bool| {
             json!({
                 "id": "t-1", "channel_id": "ws:1", "channel_type": "cli", "name": "billing",
                 "state": "active", "created_at": null, "last_activity": "2026-11-14T23:46:40.000Z",
-                "queued": queued, "running": running, "session_id": "main:t-1",
+                "queued": queued, "running": running, "session_id": "main:t-1", "pinned": pinned,
             })
         };
         let rows: Vec<TopicRow> =
-            serde_json::from_value(json!([row(false, 0), row(true, 2)])).unwrap();
+            serde_json::from_value(json!([row(false, 0, true), row(true, 2, false)])).unwrap();
 
         assert_eq!(
             table::rows(&rows),
             "ID   STATE               CHANNEL  LAST                  NAME\n\
-             t-1  active              cli      2026-11-14 23:46 UTC  billing\n\
+             t-1  active, pinned      cli      2026-11-14 23:46 UTC  billing\n\
              t-1  running, 2 waiting  cli      2026-11-14 23:46 UTC  billing\n"
         );
         assert!(one(&rows[0]).contains("channel   ws:1 (cli)\n"));

@@ -30,6 +30,8 @@ pub(super) struct Transcript {
     step: String,
     /// Since the beginning.
     all: String,
+    /// The last note.
+    note: String,
 }
 
 impl Transcript {
@@ -49,11 +51,43 @@ impl Transcript {
                 if progress.reset {
                     self.all.clear();
                 }
-                vec![Print::EndLine, Print::Remark(remark(progress))]
+                vec![Print::EndLine, Print::Remark(self.remark(progress))]
             }
             Heard::Answer(response) => self.answer(response),
-            other => plain(other),
+            other => self.whole(other),
         }
+    }
+
+    /// Shows the next thing that was heard, with the answer in one piece at its end.
+    pub(super) fn whole(&mut self, heard: &Heard<'_>) -> Vec<Print> {
+        match heard {
+            Heard::Accepted("") => Vec::new(),
+            Heard::Accepted(words) => vec![Print::Remark((*words).to_owned())],
+            Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => Vec::new(),
+            Heard::Progress(progress) => vec![Print::Remark(self.remark(progress))],
+            Heard::Answer(response) => {
+                let mut prints = vec![Print::Text(response.content.clone()), Print::EndLine];
+                prints.extend(closing(response));
+                prints
+            }
+            Heard::Error(error) => vec![Print::EndLine, Print::Error(complaint(error))],
+            Heard::Forgotten(status) => vec![
+                Print::EndLine,
+                Print::Error(format!(
+                    "the message ended ({status}) while the connection was lost, and its answer is no longer kept for this client; it is in the history"
+                )),
+            ],
+        }
+    }
+
+    /// A line beside the answer. Each try of a failing call gives the same reason, which is told once.
+    fn remark(&mut self, progress: &Progress) -> String {
+        let line = remark(progress);
+        if progress.kind != ProgressKind::Note {
+            return line;
+        }
+        let before = std::mem::replace(&mut self.note, line.clone());
+        format!("· {}", news(&before, &line).trim_start_matches("· "))
     }
 
     /// All of the step so far, after a break: what is printed already is not printed again.
@@ -86,26 +120,11 @@ impl Transcript {
     }
 }
 
-/// Shows the next thing that was heard, with the answer in one piece at its end.
-pub(super) fn plain(heard: &Heard<'_>) -> Vec<Print> {
-    match heard {
-        Heard::Accepted("") => Vec::new(),
-        Heard::Accepted(words) => vec![Print::Remark((*words).to_owned())],
-        Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => Vec::new(),
-        Heard::Progress(progress) => vec![Print::Remark(remark(progress))],
-        Heard::Answer(response) => {
-            let mut prints = vec![Print::Text(response.content.clone()), Print::EndLine];
-            prints.extend(closing(response));
-            prints
-        }
-        Heard::Error(error) => vec![Print::EndLine, Print::Error(complaint(error))],
-        Heard::Forgotten(status) => vec![
-            Print::EndLine,
-            Print::Error(format!(
-                "the message ended ({status}) while the connection was lost, and its answer is no longer kept for this client; it is in the history"
-            )),
-        ],
-    }
+/// What a line says that the one before has not said, from its first new sentence on.
+fn news<'l>(before: &str, line: &'l str) -> &'l str {
+    let same = before.bytes().zip(line.bytes()).take_while(|(one, other)| one == other).count();
+    let end = line.get(..same).and_then(|same| same.rfind(". "));
+    end.map_or(line, |end| &line[end + 2..])
 }
 
 /// An error frame in one line.
@@ -258,6 +277,28 @@ mod tests {
         assert_eq!(prints, expected);
     }
 
+    /// OP-78: why a call failed is told once, however often it is tried.
+    #[test]
+    fn a_reason_that_is_the_same_is_not_repeated() {
+        let note = |text: &str| Progress::new(ProgressKind::Note, text);
+        let pieces = [
+            note("overloaded. Please wait. Trying again in 30 s."),
+            note("overloaded. Please wait. Trying again in 120 s."),
+            note("no route. Trying again in 300 s."),
+        ];
+
+        let prints = shown(&pieces, &response("Hello", "done"));
+
+        let remarks: Vec<_> =
+            prints.into_iter().filter(|print| matches!(print, Print::Remark(_))).collect();
+        let expected = [
+            "· overloaded. Please wait. Trying again in 30 s.",
+            "· Trying again in 120 s.",
+            "· no route. Trying again in 300 s.",
+        ];
+        assert_eq!(remarks, expected.map(said));
+    }
+
     #[test]
     fn in_a_pipe_the_answer_comes_in_one_piece() {
         let error = ErrorBody {
@@ -266,10 +307,11 @@ mod tests {
         };
         let answer = response("Hello", "done");
 
-        assert_eq!(plain(&Heard::Progress(&delta("Hel"))), []);
-        assert_eq!(plain(&Heard::Answer(&answer)), [text("Hello"), Print::EndLine]);
+        let mut transcript = Transcript::default();
+        assert_eq!(transcript.whole(&Heard::Progress(&delta("Hel"))), []);
+        assert_eq!(transcript.whole(&Heard::Answer(&answer)), [text("Hello"), Print::EndLine]);
         assert_eq!(
-            plain(&Heard::Error(&error)),
+            transcript.whole(&Heard::Error(&error)),
             [
                 Print::EndLine,
                 Print::Error("too many messages (rate_limited); try again in 2 s".into())

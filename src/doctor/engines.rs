@@ -2,7 +2,7 @@
 //! its model.
 
 use crate::{
-    api::doctor::Finding,
+    api::doctor::{EngineStatus, EngineTeam, Finding, KeyState},
     engines::{
         self,
         installed::{self, Installations, Installed},
@@ -11,53 +11,67 @@ use crate::{
         config::{Engines, Sdk},
         home::Home,
         load::read_team,
-        providers::{Profile, Provider, Providers},
+        providers::{Provider, Providers},
         team::Team,
     },
 };
 
 const ID: &str = "engines";
 
-/// Looks for all of them, as the settings say. Blocks.
-pub fn check(home: &Home, settings: &Engines, providers: Option<&Providers>) -> Vec<Finding> {
+/// Looks for all of them, as the settings say, and for the teams that they work for. Blocks.
+pub fn look(
+    found: &Installations,
+    home: &Home,
+    settings: &Engines,
+    providers: Option<&Providers>,
+) -> Vec<EngineStatus> {
     let teams = teams(home);
-    let found = Installations::default();
     let agents = Sdk::ALL.iter().copied().filter(|sdk| *sdk != Sdk::Native);
+    let status = |sdk| {
+        let own = teams.iter().filter(|(_, team)| team.sdk == sdk);
+        let own = own.map(|(name, team)| reach(name, team, providers)).collect();
+        let (installed, problem) = match found.find(sdk, settings) {
+            Ok(installed) => (Some(installed), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let binary =
+            installed.as_ref().map(|Installed { binary, .. }| binary.display().to_string());
+        let version = installed.and_then(|installed| installed.version);
+        EngineStatus { sdk, binary, version, problem, teams: own }
+    };
+    agents.map(status).collect()
+}
+
+/// What is to be said of them.
+pub fn findings(agents: &[EngineStatus], settings: &Engines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for sdk in agents {
-        let own: Vec<_> = teams.iter().filter(|(_, team)| team.sdk == sdk).collect();
-        findings.push(describe(&found, sdk, settings, &own));
-        // Without settings of models there is another finding.
-        let reached = own.iter().filter_map(|(name, team)| Some(reach(name, team, providers?)));
-        findings.extend(reached);
+    for agent in agents {
+        findings.push(describe(agent, settings));
+        findings.extend(agent.teams.iter().filter_map(|team| describe_team(agent.sdk, team)));
     }
     findings
 }
 
-fn describe(
-    found: &Installations,
-    sdk: Sdk,
-    settings: &Engines,
-    own: &[&(String, Team)],
-) -> Finding {
-    let named = settings.binary(sdk);
-    let who = match own {
+fn describe(agent: &EngineStatus, settings: &Engines) -> Finding {
+    let EngineStatus { sdk, binary, version, problem, teams } = agent;
+    let who = match teams.as_slice() {
         [] => "no team uses it".to_owned(),
-        own => {
-            let names: Vec<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
+        teams => {
+            let names: Vec<&str> = teams.iter().map(|team| team.name.as_str()).collect();
             format!("used by {}", names.join(", "))
         }
     };
-    match found.find(sdk, settings) {
-        Ok(Installed { version, binary, .. }) => {
-            let version = version.unwrap_or_else(|| "of unknown version".to_owned());
-            Finding::ok(ID, format!("{sdk} {version} at {}, {who}", binary.display()))
+    match problem {
+        None => {
+            let version = version.as_deref().unwrap_or("of unknown version");
+            let binary = binary.as_deref().unwrap_or_default();
+            Finding::ok(ID, format!("{sdk} {version} at {binary}, {who}"))
         }
-        Err(_) if own.is_empty() && named.is_none() => {
-            let how = installed::how(sdk, settings);
+        Some(_) if teams.is_empty() && settings.binary(*sdk).is_none() => {
+            let how = installed::how(*sdk, settings);
             Finding::ok(ID, format!("{sdk} is not installed, {who}; {how}"))
         }
-        Err(reason) => Finding::error(
+        Some(reason) => Finding::error(
             ID,
             format!("{sdk}, {who}: {reason}"),
             "install it, or give those teams another `sdk`",
@@ -65,34 +79,45 @@ fn describe(
     }
 }
 
-/// How the agent of a team reaches its model.
-fn reach(name: &str, team: &Team, providers: &Providers) -> Finding {
-    let sdk = team.sdk;
-    let profile = match providers.choose(&team.provider_profile, team.model.as_deref()) {
-        Ok(profile) => profile,
-        Err(error) => {
-            let fix = format!("mend `provider_profile` or `model` of `{name}`");
-            return Finding::error(ID, format!("`{name}`: {error}"), fix);
-        }
-    };
-    if let Err(reason) = engines::speaks(sdk, &profile) {
-        let fix = format!("give `{name}` another `sdk` or `provider_profile`");
-        return Finding::error(ID, format!("`{name}`: {reason}"), fix);
+/// None without settings of models: then there is another finding.
+fn describe_team(sdk: Sdk, team: &EngineTeam) -> Option<Finding> {
+    let EngineTeam { name, profile, model, login, problem } = team;
+    if let Some(problem) = problem {
+        let fix = format!("mend `sdk`, `provider_profile` or `model` of `{name}`");
+        return Some(Finding::error(ID, format!("`{name}`: {problem}"), fix));
     }
-    let Profile { name: used, model, provider, api_key, .. } = &profile;
+    let (used, model) = (profile.as_deref()?, model.as_deref()?);
     let reached =
         format!("`{name}`: {sdk} reaches {model} through the relay with profile `{used}`");
-    match (api_key, provider) {
-        (Some(_), _) => Finding::ok(ID, format!("{reached}, whose key is present")),
-        (None, Provider::Offline) => Finding::ok(ID, format!("{reached}, which needs no key")),
-        (None, _) => Finding::warn(
+    Some(match (*login)? {
+        KeyState::Present => Finding::ok(ID, format!("{reached}, whose key is present")),
+        KeyState::Unneeded => Finding::ok(ID, format!("{reached}, which needs no key")),
+        KeyState::Missing => Finding::warn(
             ID,
             format!("{reached}, whose key is missing"),
             format!(
                 "set `api_key` of `{used}` in config/providers.yaml, unless its server needs none"
             ),
         ),
-    }
+    })
+}
+
+/// How the agent of a team reaches its model.
+fn reach(name: &str, team: &Team, providers: Option<&Providers>) -> EngineTeam {
+    let name = name.to_owned();
+    let mut reached = EngineTeam { name, profile: None, model: None, login: None, problem: None };
+    let Some(providers) = providers else { return reached };
+    let profile = match providers.choose(&team.provider_profile, team.model.as_deref()) {
+        Ok(profile) => profile,
+        Err(error) => return EngineTeam { problem: Some(error.to_string()), ..reached },
+    };
+    reached.problem = engines::speaks(team.sdk, &profile).err();
+    reached.login = Some(match (&profile.api_key, profile.provider) {
+        (Some(_), _) => KeyState::Present,
+        (None, Provider::Offline) => KeyState::Unneeded,
+        (None, _) => KeyState::Missing,
+    });
+    EngineTeam { profile: Some(profile.name), model: Some(profile.model), ..reached }
 }
 
 /// The files of teams that can be read, by name.
@@ -108,7 +133,7 @@ fn teams(home: &Home) -> Vec<(String, Team)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{secret::Secret, tests::place};
+    use crate::settings::{providers::Profile, secret::Secret, tests::place};
 
     /// EN-96, EN-100: each team with its agent, its profile and whether that has a key, which is not shown.
     #[test]
@@ -131,7 +156,9 @@ mod tests {
         let profiles = [keyed, vendor].map(|profile| (profile.name.clone(), profile));
         let providers = Providers { profiles: profiles.into(), ..Providers::default() };
 
-        let found = check(&place.home, &Engines::default(), Some(&providers));
+        let settings = Engines::default();
+        let agents = look(&Installations::default(), &place.home, &settings, Some(&providers));
+        let found = findings(&agents, &settings);
 
         let said: Vec<String> = found.iter().map(|finding| finding.message.clone()).collect();
         let said = said.join("\n");

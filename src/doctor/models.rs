@@ -3,17 +3,32 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use hivewright_actors::engine::EngineFailure;
+use serde_json::json;
 
 use crate::{
-    api::doctor::Finding,
+    api::{
+        doctor::Finding,
+        models::{ModelRow, ModelTrial, ModelTried},
+    },
     engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
-    providers::client,
-    settings::providers::{DEFAULT_PROFILE, Profile, Provider, Providers},
+    providers::{
+        client::{self, ClientError},
+        models::{list, told},
+    },
+    scrub::REDACTED,
+    settings::{
+        problem::Problems,
+        providers::{self, DEFAULT_PROFILE, Profile, Provider, Providers},
+        reader::Document,
+        references::{Environment, References},
+    },
 };
 
 /// Stands for a key that only the running service knows.
 pub const UNKNOWN: &str = "known to the running service alone";
 const ID: &str = "models";
+/// What a profile is called while it is tried out.
+const NEW: &str = "new";
 /// A model that takes longer for one word is not of much use.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -97,6 +112,61 @@ async fn ask(engines: &Engines, profile: Profile) -> Finding {
             "check its key, address and model in config/providers.yaml",
         ),
     }
+}
+
+/// Asks the API of each profile, all at once.
+pub async fn list_all(http: &reqwest::Client, providers: &Providers) -> Vec<ModelRow> {
+    let rows = providers.profiles.values().map(async |profile| {
+        let (models, unlisted) = told(list(http, profile).await);
+        let Profile { name, provider, model, .. } = profile;
+        ModelRow {
+            profile: name.clone(),
+            provider: *provider,
+            model: model.clone(),
+            models,
+            unlisted,
+        }
+    });
+    futures_util::future::join_all(rows).await
+}
+
+/// Why a model was not asked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// What it is to be asked with makes no profile.
+    #[error("{0}")]
+    Invalid(Problems),
+}
+
+/// Asks a model one question, and which models its API has.
+pub async fn try_out(trial: &ModelTrial) -> Result<ModelTried, TrialError> {
+    let profile = profile(trial).map_err(TrialError::Invalid)?;
+    let http = client::build()?;
+    let (models, unlisted) = told(list(&http, &profile).await);
+    let model = profile.model.clone();
+    let engines = Engines::new(http, RetryPolicy::default());
+    let asked = answer(&engines, profile).await;
+    // A provider may repeat the key when it refuses it.
+    let unseen = |text: String| match &trial.api_key {
+        Some(key) if !key.is_empty() => text.replace(key.as_str(), REDACTED),
+        _ => text,
+    };
+    let (answer, error) = match asked {
+        Ok(answer) => (Some(unseen(answer)), None),
+        Err(failure) => (None, Some(unseen(failure.to_string()))),
+    };
+    Ok(ModelTried { model, answer, error, models, unlisted })
+}
+
+/// The profile that such a section of `providers.yaml` would be.
+fn profile(trial: &ModelTrial) -> Result<Profile, Problems> {
+    let file = json!({"profiles": {NEW: trial}}).to_string();
+    let document = Document::with_references("providers.yaml", References::unfollowed());
+    let read = providers::read(&file, document, &Environment::fixed([])).0?;
+    let found = read.profiles.into_values().next();
+    Ok(found.unwrap_or_else(|| Profile::new(NEW, trial.provider)))
 }
 
 /// Asks a profile one question, without its fallbacks.

@@ -4,8 +4,9 @@ use std::{
     collections::HashMap,
     fs::{self, File},
     io::{self, Read},
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -15,8 +16,8 @@ use crate::{
     settings::config::{Engines, Sdk},
 };
 
-/// A program that does not tell its version within this does not tell it.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// A program that does not tell its version within this does not tell it. On a busy machine it takes long to start.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An agent that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Installed {
 }
 
 /// What is known of an agent by its file and arguments, until the file changes.
-type Known = HashMap<(PathBuf, Vec<String>), (Option<SystemTime>, Result<Installed, String>)>;
+type Known = HashMap<(PathBuf, Vec<String>), (Option<SystemTime>, Installed)>;
 
 /// Finds agents.
 #[derive(Debug, Default)]
@@ -98,15 +99,30 @@ impl Installations {
         let changed = fs::metadata(found).and_then(|meta| meta.modified()).ok();
         let key = (found.clone(), about.args.clone());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, result)) = known.get(&key)
-            && *at == changed
-            && result.is_ok()
-        {
-            return result.clone();
+        let installed = match known.get(&key) {
+            Some((at, installed)) if *at == changed => installed.clone(),
+            _ => {
+                let installed = look_at(found, &about)?;
+                known.insert(key, (changed, installed.clone()));
+                installed
+            }
+        };
+        about.is_new_enough(&installed)?;
+        Ok(installed)
+    }
+}
+
+impl About {
+    fn is_new_enough(&self, installed: &Installed) -> Result<(), String> {
+        let (Some(oldest), Some(version)) = (self.oldest, &installed.version) else {
+            return Ok(());
+        };
+        if numbers(version).is_some_and(|version| version >= oldest) {
+            return Ok(());
         }
-        let result = look_at(found, &about);
-        known.insert(key, (changed, result.clone()));
-        result
+        let (program, shown) = (&self.program, installed.binary.display());
+        let oldest = oldest.map(|number| number.to_string()).join(".");
+        Err(format!("{program} {version} is too old; {oldest} or newer is needed ({shown})"))
     }
 }
 
@@ -139,16 +155,8 @@ fn look_at(found: &Path, about: &About) -> Result<Installed, String> {
     let is_outside = |path: &PathBuf| !SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
     installed.shown = needed.into_iter().filter(is_outside).collect();
     installed.version = version(&installed, &about.args);
-    let Some(oldest) = about.oldest else { return Ok(installed) };
-    let Some(version) = &installed.version else {
+    if about.oldest.is_some() && installed.version.is_none() {
         return Err(format!("{shown} does not tell its version"));
-    };
-    if numbers(version).is_none_or(|version| version < oldest) {
-        let oldest = oldest.map(|number| number.to_string()).join(".");
-        let program = &about.program;
-        return Err(format!(
-            "{program} {version} is too old; {oldest} or newer is needed ({shown})"
-        ));
     }
     Ok(installed)
 }
@@ -168,8 +176,17 @@ fn is_script_of_node(binary: &Path) -> bool {
     first.starts_with(b"#!") && first.ends_with(b"node")
 }
 
-/// What a program says of its version: the first word with two dots.
+/// What a program says of its version: the first word with two dots. One that was killed is asked once more.
 fn version(installed: &Installed, args: &[String]) -> Option<String> {
+    let (status, mut said) = ask_version(installed, args)?;
+    if status.signal().is_some() {
+        said = ask_version(installed, args)?.1;
+    }
+    let mut words = said.split_whitespace();
+    words.find(|word| numbers(word).is_some()).map(str::to_owned)
+}
+
+fn ask_version(installed: &Installed, args: &[String]) -> Option<(ExitStatus, String)> {
     let system = std::env::var_os("PATH").unwrap_or_default();
     let path = installed.path.iter().cloned().chain(std::env::split_paths(&system));
     // Some say it on the one stream, some on the other.
@@ -187,7 +204,10 @@ fn version(installed: &Installed, args: &[String]) -> Option<String> {
         .spawn()
         .ok()?;
     let deadline = Instant::now() + VERSION_TIMEOUT;
-    while child.try_wait().ok()?.is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().ok()? {
+            break status;
+        }
         if Instant::now() > deadline {
             // It may have ended just now.
             let _ = child.kill();
@@ -195,11 +215,10 @@ fn version(installed: &Installed, args: &[String]) -> Option<String> {
             return None;
         }
         std::thread::sleep(Duration::from_millis(10));
-    }
+    };
     let mut said = String::new();
     answer.by_ref().take(4_096).read_to_string(&mut said).ok()?;
-    let mut words = said.split_whitespace();
-    words.find(|word| numbers(word).is_some()).map(str::to_owned)
+    Some((status, said))
 }
 
 /// The three numbers of a version.
@@ -256,6 +275,20 @@ mod tests {
             error.starts_with("claude 2.1.100 is too old; 2.1.197 or newer is needed"),
             "{error}"
         );
+    }
+
+    /// EN-96: an end that it has from outside says nothing of its version.
+    #[test]
+    fn an_agent_that_is_killed_is_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let once = folder.path().join("once").display().to_string();
+        let text =
+            format!("#!/bin/sh\n[ -e {once} ] && echo 2.1.325 && exit\n: > {once}\nkill -9 $$\n");
+        let agent = program(&folder, &text);
+
+        let installed = Installations::default().find(Sdk::Claude, &claude(&agent)).unwrap();
+
+        assert_eq!(installed.version.as_deref(), Some("2.1.325"));
     }
 
     /// EN-96

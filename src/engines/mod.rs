@@ -33,6 +33,7 @@ pub mod harness;
 pub mod installed;
 pub mod native;
 pub mod pi;
+mod pictures;
 pub mod relay;
 mod voice;
 
@@ -78,7 +79,7 @@ pub struct Engines {
     /// Where command-line agents run.
     harness: Option<Arc<Harness>>,
     installations: Installations,
-    /// What people attach.
+    /// What people attach, and what tools show.
     files: Option<FileStore>,
 }
 
@@ -96,10 +97,11 @@ impl Engines {
         }
     }
 
-    /// The same, with command-line agents that run in this sandbox. `bridge` is this program.
+    /// The same, with command-line agents that run in this sandbox and see the same files. `bridge` is this program.
     pub fn with_agents(self, sandbox: Arc<Sandbox>, bridge: PathBuf) -> Self {
         let retry = Arc::clone(&self.retry);
-        let harness = Arc::new(Harness::new(sandbox, self.http.clone(), retry, bridge));
+        let (http, files) = (self.http.clone(), self.files.clone());
+        let harness = Arc::new(Harness::new(sandbox, http, retry, bridge, files));
         Self { harness: Some(harness), ..self }
     }
 
@@ -187,6 +189,7 @@ impl Engines {
             team: MAIN.into(),
             turn: "question".into(),
             step: 1,
+            task: None,
             system: Arc::new(SystemPrompt {
                 shared: question.system.into(),
                 ..SystemPrompt::default()

@@ -26,9 +26,10 @@ impl From<ChangeError> for ApiError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Unknown(_) => Self::not_found(error.to_string()),
-            ChangeError::Again | ChangeError::MovedOn(_) | ChangeError::File(_) => {
-                Self::conflict(error.to_string())
-            }
+            ChangeError::Again
+            | ChangeError::MovedOn(_)
+            | ChangeError::Unfit(_)
+            | ChangeError::File(_) => Self::conflict(error.to_string()),
             error => Self::internal(error),
         }
     }

@@ -1,11 +1,19 @@
 //! `/api/v1/channels`: the ways in and out, and how they stand.
 
-use hivewright_actors::channel::{CountConnections, Reconnect};
+use std::{collections::BTreeMap, sync::Arc};
+
+use hivewright_actors::{
+    channel::{CountConnections, Reconnect},
+    plugin::lifecycle::Status,
+};
 
 use super::{State, ask, call::*, error::*, listing};
 use crate::{
-    api::{channels::*, reply::*},
-    settings::channels::WebSocket,
+    api::{channels::*, endpoint::*, reply::*},
+    channels::discord::rest::{Rest, invite},
+    plugins::instance::{TeamPlugin, config::canonical},
+    scrub::REDACTED,
+    settings::{channels::WebSocket, secret::Secret},
 };
 
 /// All of them, with so many connections.
@@ -20,7 +28,60 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     let discord = state.service.discord().row();
     let discord = discord
         .map(|row| Channel { error: row.error.map(|error| state.secrets.scrub(&error)), ..row });
-    [websocket].into_iter().chain(discord).collect()
+    [websocket].into_iter().chain(discord).chain(of_plugins(state)).collect()
+}
+
+/// Channels of plugins: one for each plugin, whichever teams have it.
+fn of_plugins(state: &State) -> Vec<Channel> {
+    let mut found: BTreeMap<String, Vec<Arc<TeamPlugin>>> = BTreeMap::new();
+    for plugin in state.plugins.channels() {
+        found.entry(canonical(&plugin.key)).or_default().push(plugin);
+    }
+    let row = |(kind, plugins): (String, Vec<Arc<TeamPlugin>>)| {
+        let stands: Vec<_> = plugins.iter().map(|plugin| plugin.row()).collect();
+        let is_any = |status| stands.iter().any(|row| row.status == status);
+        let state = if is_any(Status::Failed) {
+            "failed"
+        } else if is_any(Status::Backoff) {
+            "retrying"
+        } else if stands.iter().all(|row| row.status == Status::Running) {
+            "connected"
+        } else {
+            "connecting"
+        };
+        let errors = stands.iter().filter_map(|row| {
+            row.last_error.as_ref().map(|error| format!("{}: {error}", row.team.name))
+        });
+        Channel {
+            kind,
+            state: state.to_owned(),
+            connected: stands.iter().filter(|row| row.status == Status::Running).count(),
+            error: errors.reduce(|all, one| format!("{all}; {one}")),
+        }
+    };
+    found.into_iter().map(row).collect()
+}
+
+pub(super) async fn try_discord(
+    Call { state, caller, body: DiscordTrial { token }, .. }: Call<Empty, Empty, DiscordTrial>,
+) -> ApiResult<Data<DiscordTried>> {
+    // It reaches whatever address the settings name, with what is sent.
+    caller.everything()?;
+    let settings = state.org().live.held().map(|held| held.channels.discord.clone());
+    let api_url = settings.unwrap_or_default().api_url;
+    let rest =
+        Rest::new(&api_url, Secret::new(token.trim().to_owned())).map_err(ApiError::internal)?;
+    let tried = match rest.me().await {
+        Ok(me) => {
+            DiscordTried { invite: Some(invite(me.id)), bot: Some(me.name.clone()), error: None }
+        }
+        Err(error) => {
+            // Whoever answers may repeat the token.
+            let error = error.to_string().replace(token.trim(), REDACTED);
+            DiscordTried { bot: None, invite: None, error: Some(error) }
+        }
+    };
+    Ok(Data(tried))
 }
 
 pub(super) async fn reconnect(
@@ -33,11 +94,17 @@ pub(super) async fn reconnect(
         let way_out = "the channel is off; turn it on in `config/channels.yaml`";
         return Err(ApiError::conflict(way_out));
     }
-    let connections = if row.kind == "discord" {
-        state.service.reconnect_discord();
-        row.connected
-    } else {
-        ask(&state.spine.channel, Reconnect).await?
+    let connections = match row.kind.as_str() {
+        "discord" => {
+            state.service.reconnect_discord();
+            row.connected
+        }
+        "ws" => ask(&state.spine.channel, Reconnect).await?,
+        kind => {
+            let all = state.plugins.channels().into_iter();
+            all.filter(|plugin| canonical(&plugin.key) == kind).for_each(|plugin| plugin.restart());
+            row.connected
+        }
     };
     Ok(Data(Reconnected { kind: row.kind, connections }))
 }

@@ -14,7 +14,7 @@ use crate::{
     settings::{
         effective,
         home::{Home, create_private},
-        load::{self, File},
+        load::{self, File, ServiceFile},
         problem::Problems,
         references::Environment,
         replace::{self, replace},
@@ -35,7 +35,7 @@ pub struct Files {
 }
 
 /// Runs something that looks at files away from the async threads.
-async fn looking<T: Send + 'static>(
+pub(super) async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
     look: impl FnOnce(&Files) -> T + Send + 'static,
 ) -> ApiResult<T> {
@@ -57,17 +57,15 @@ pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Set
 }
 
 fn file(name: &str) -> ApiResult<File> {
-    match name {
-        "config" => Ok(File::Config),
-        "providers" => Ok(File::Providers),
-        "channels" => Ok(File::Channels),
-        _ => match name.strip_prefix("team:") {
-            Some(team) if !team.is_empty() => Ok(File::Team(team.to_owned())),
-            _ => Err(ApiError::invalid_field(
-                "file",
-                "expected `config`, `providers`, `channels` or `team:<name>`",
-            )),
-        },
+    if let Ok(file) = name.parse() {
+        return Ok(File::Service(file));
+    }
+    match name.strip_prefix("team:") {
+        Some(team) if !team.is_empty() => Ok(File::Team(team.to_owned())),
+        _ => Err(ApiError::invalid_field(
+            "file",
+            "expected `config`, `providers`, `channels` or `team:<name>`",
+        )),
     }
 }
 
@@ -101,15 +99,29 @@ pub(super) fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
     ApiError::config_invalid(message, faults)
 }
 
-fn read_providers(files: &Files, secrets: &Secrets) -> std::io::Result<ProvidersFile> {
-    let content = present(&files.home.providers_file())?;
-    let found = load::validate(&files.home, &File::Providers, &content);
-    Ok(ProvidersFile {
+/// A file for whoever edits it, and what is wrong with it.
+pub(super) fn editable(secrets: &Secrets, content: String, found: Problems) -> EditableFile {
+    EditableFile {
         revision: revision(&content),
         scrubbed: secrets.scrub_known(&content) != content,
         content,
-        problems: found.err().unwrap_or_default().0,
-    })
+        problems: found.0,
+    }
+}
+
+fn read_service_file(
+    files: &Files,
+    secrets: &Secrets,
+    file: ServiceFile,
+) -> std::io::Result<EditableFile> {
+    let content = present(&file.path(&files.home))?;
+    let found = load::validate(&files.home, &File::Service(file), &content);
+    Ok(editable(secrets, content, found.err().unwrap_or_default()))
+}
+
+fn service_file(path: &ByFile) -> ApiResult<ServiceFile> {
+    let missing = "there is no such settings file: it is `config`, `providers` or `channels`";
+    path.file.parse().map_err(|_| ApiError::not_found(missing))
 }
 
 /// The text of a file; one that is not there is empty.
@@ -124,24 +136,39 @@ fn revision(content: &str) -> String {
     sha256(content.as_bytes()).chars().take(16).collect()
 }
 
-pub(super) async fn show_providers(
-    Call { state, caller, .. }: Call,
-) -> ApiResult<Data<ProvidersFile>> {
+/// Refuses a text that was made from another one than is there. None stands for a file that is not.
+pub(super) fn refuse_stale(before: Option<&str>, edited: Option<&str>) -> ApiResult<()> {
+    let now = before.map(revision).unwrap_or_default();
+    match edited {
+        Some(edited) if edited != now => Err(ApiError::conflict(
+            "the file is another than the one that was edited; open it again, and change that one",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn show_service_file(
+    Call { state, caller, path, .. }: Call<ByFile>,
+) -> ApiResult<Data<EditableFile>> {
     caller.all_teams()?;
+    let file = service_file(&path)?;
     let secrets = state.secrets.clone();
-    Ok(Data(looking(&state, move |files| read_providers(files, &secrets)).await??))
+    Ok(Data(looking(&state, move |files| read_service_file(files, &secrets, file)).await??))
 }
 
 /// Whoever says where a model is says where its key goes, so that this needs every right; and what the
 /// machine has beside the vault is referred to only by whoever sits at it.
-pub(super) async fn put_providers(
-    Call { state, caller, body, .. }: Call<Empty, Empty, TeamConfigText>,
-) -> ApiResult<Data<ProvidersFile>> {
+pub(super) async fn put_service_file(
+    Call { state, caller, path, body, .. }: Call<ByFile, Empty, FileContent>,
+) -> ApiResult<Data<EditableFile>> {
     caller.everything()?;
+    let file = service_file(&path)?;
     let secrets = state.secrets.clone();
     let written = looking(&state, move |files| -> ApiResult<()> {
-        let (path, content) = (files.home.providers_file(), body.content);
+        let FileContent { content, revision } = body;
+        let path = file.path(&files.home);
         let before = present(&path)?;
+        refuse_stale(Some(&before), revision.as_deref())?;
         refuse_unseen(&secrets, &before, &content)?;
         if let Some(reference) = references(&content).difference(&references(&before)).next() {
             let reason = format!(
@@ -150,7 +177,7 @@ pub(super) async fn put_providers(
             );
             return Err(ApiError::unfit("content", reason));
         }
-        load::validate(&files.home, &File::Providers, &content)
+        load::validate(&files.home, &File::Service(file), &content)
             .map_err(|problems| refused(&secrets, problems))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         create_private(folder).map_err(|error| ApiError::internal(error.to_string()))?;
@@ -160,7 +187,8 @@ pub(super) async fn put_providers(
     // What a reference leads to is found wrong only now; the file is shown with it.
     let problems = (state.files.reload)().await.err().unwrap_or_default();
     let secrets = state.secrets.clone();
-    let mut shown = looking(&state, move |files| read_providers(files, &secrets)).await??;
+    let mut shown =
+        looking(&state, move |files| read_service_file(files, &secrets, file)).await??;
     shown.problems.extend(problems.0);
     Ok(Data(shown))
 }
@@ -179,13 +207,8 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
     let content = replace::text(&files.home.team_file(team))?;
     let file = File::Team(team.to_owned());
     let found = load::validate(&files.home, &file, &content);
-    Ok(TeamConfig {
-        revision: revision(&content),
-        team: team.to_owned(),
-        scrubbed: secrets.scrub_known(&content) != content,
-        content,
-        problems: found.err().unwrap_or_default().0,
-    })
+    let file = editable(secrets, content, found.err().unwrap_or_default());
+    Ok(TeamConfig { team: team.to_owned(), file })
 }
 
 pub(super) fn known(state: &State, team: &str) -> ApiResult<String> {
@@ -205,9 +228,9 @@ pub(super) async fn show_team(
 }
 
 pub(super) async fn put_team(
-    Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamConfigText>,
+    Call { state, caller, path, body, .. }: Call<ByName, Empty, FileContent>,
 ) -> ApiResult<Data<TeamConfig>> {
-    let TeamConfigText { content } = body;
+    let FileContent { content, revision } = body;
     caller.team(&path.name)?;
     let team = known(&state, &path.name)?;
     let secrets = state.secrets.clone();
@@ -216,6 +239,7 @@ pub(super) async fn put_team(
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
         let before = replace::text(&path).unwrap_or_default();
+        refuse_stale(Some(&before), revision.as_deref())?;
         refuse_unseen(&secrets, &before, &content)?;
         load::validate(&files.home, &file, &content)
             .map_err(|problems| refused(&secrets, problems))?;
@@ -232,7 +256,7 @@ pub(super) async fn put_team(
 }
 
 /// Refuses a text in which a mark stands for a value that was not shown.
-fn refuse_unseen(secrets: &Secrets, before: &str, content: &str) -> ApiResult<()> {
+pub(super) fn refuse_unseen(secrets: &Secrets, before: &str, content: &str) -> ApiResult<()> {
     let Some(mark) = mark_of_unseen(secrets, before, content) else {
         return Ok(());
     };

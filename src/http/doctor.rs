@@ -35,16 +35,18 @@ async fn examined(
         let (home, environment) = (&files.files.home, &files.files.environment);
         let found = settings::check(home, environment);
         let agents = found.config.as_ref().map(|config| config.engines.clone());
+        let agents = agents.unwrap_or_default();
+        let engines = engines::look(&files.installations, home, &agents, found.providers.as_ref());
         let of_machine = [
             machine::modes(home),
-            engines::check(home, &agents.unwrap_or_default(), found.providers.as_ref()),
+            engines::findings(&engines, &agents),
             vec![browser::check(home)],
             machine::disk(home),
             machine::clock(home),
         ];
-        (found, of_machine.concat())
+        (found, of_machine.concat(), engines)
     });
-    let (settings, of_machine) = looked.await?;
+    let (settings, of_machine, engines) = looked.await?;
     let mut checks = vec![service(state), channels(state)];
     checks.extend(settings.findings);
     checks.extend(of_machine);
@@ -57,7 +59,7 @@ async fn examined(
         let home = &state.files.home;
         checks.extend(machine::sandbox(home, settings.config.as_ref()).await);
     }
-    Ok(Data(Findings { checks }))
+    Ok(Data(Findings { checks, engines }))
 }
 
 fn service(state: &State) -> Finding {

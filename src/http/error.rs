@@ -159,7 +159,7 @@ impl ApiError {
         }
     }
 
-    fn with(self, header: HeaderName, value: &str) -> Self {
+    pub(super) fn with(self, header: HeaderName, value: &str) -> Self {
         Self { header: Some(Box::new((header, value.to_owned()))), ..self }
     }
 

@@ -4,11 +4,18 @@ use std::sync::Arc;
 
 use hivewright_actors::{blocking, ids::TeamName};
 
-use super::{State, call::*, error::*, json, listing};
+use super::{
+    State,
+    call::*,
+    config::{looking, refused},
+    error::*,
+    json, listing,
+};
 use crate::{
     api::{endpoint::*, mcp::*, reply::*},
     mcp::status::Status,
-    settings::mcp_servers::McpServer,
+    sandbox::workspace::Workspace,
+    settings::{load, mcp_servers::McpServer, problem::Problems},
 };
 
 fn row(team: &TeamName, server: &str, config: &McpServer, status: Status) -> McpServerRow {
@@ -59,6 +66,31 @@ pub(super) async fn list(
         caller.reaches(&row.team) && team.as_ref().is_none_or(|team| row.team == *team)
     });
     listing::page(rows, &page, |row| format!("{}/{}", row.team, row.server))
+}
+
+/// Whoever names a program or an address has it started or reached, with what the vault holds for it.
+pub(super) async fn try_out(
+    Call { state, caller, body: McpTrial { team, server, content }, .. }: Call<
+        Empty,
+        Empty,
+        McpTrial,
+    >,
+) -> ApiResult<Data<McpServerRow>> {
+    caller.everything()?;
+    let missing = || ApiError::not_found(format!("there is no team `{team}`"));
+    let key = state.service.team(&team).ok_or_else(missing)?;
+    let name = key.name.to_string();
+    let read = looking(&state, move |files| {
+        let file = load::team_of(&files.home, &name, &content)?;
+        let workspace = Workspace::open(&files.home.team(&name), &file.allowed_dirs);
+        Ok::<_, Problems>((file, workspace.map(Arc::new)))
+    });
+    let (file, workspace) = read.await?.map_err(|problems| refused(&state.secrets, problems))?;
+    let workspace = workspace.map_err(|error| ApiError::unfit("content", error.to_string()))?;
+    let status = state.servers.try_out(&key, &file, &workspace, &server).await;
+    let absent = || ApiError::unfit("server", format!("the file has no MCP server `{server}`"));
+    let config = file.mcp_servers.0.get(&server).ok_or_else(absent)?;
+    Ok(Data(row(&key.name, &server, config, status.unwrap_or_default())))
 }
 
 pub(super) async fn restart(

@@ -130,8 +130,11 @@ impl Look<'_> {
             id: row.id,
             name: row.name,
             state: row.state,
+            pinned: row.pinned,
             queued: row.queued,
             running: row.running,
+            profile: row.profile,
+            branch: row.branch,
         })
     }
 
@@ -250,6 +253,7 @@ pub(super) fn said(
     owner: &Owner,
     channel: &ChannelId,
     topic: Option<&TopicId>,
+    before: Option<u64>,
     page: &Page,
     depth: Depth,
 ) -> Result<Option<Rows<ConversationItem>>, StorageError> {
@@ -262,6 +266,10 @@ pub(super) fn said(
     let lane = lane(topic.unwrap_or(&TopicId::from(channel.as_str())));
     let rows = settled(storage, channel, |seq| {
         let range = Range::<ConversationEntry>::under(&(&place,));
+        let range = match before {
+            Some(before) => range.until(&(&place, Timestamp(before))),
+            None => range,
+        };
         let entries = listing::scan(storage, range, page, |key, entry| {
             Some((parse::<ConversationEntry>(key)?, entry))
         })?;
@@ -277,14 +285,16 @@ fn depth(caller: &Caller) -> Depth {
 }
 
 pub(super) async fn list_messages(
-    Call { state, caller, path: ById { id }, page, .. }: Call<ById>,
+    Call { state, caller, path: ById { id }, query, page, .. }: Call<ById, SaidFilter>,
 ) -> ApiResult<Rows<ConversationItem>> {
     caller.team(MAIN)?;
     let (owner, depth) = (caller.principal.owner(), depth(&caller));
     let topic = TopicId::from(id.as_str());
     let found =
         state.read(move |storage| match conversations::channel_of(storage, &owner, &topic)? {
-            Some(channel) => said(storage, &owner, &channel, Some(&topic), &page, depth),
+            Some(channel) => {
+                said(storage, &owner, &channel, Some(&topic), query.before, &page, depth)
+            }
             None => Ok(None),
         });
     // Whether there is one of somebody else is nobody's business.
@@ -297,6 +307,7 @@ pub(super) async fn list_notifications(
     caller.team(MAIN)?;
     let (owner, depth) = (caller.principal.owner(), depth(&caller));
     let channel = ChannelId::from(id.as_str());
-    let found = state.read(move |storage| said(storage, &owner, &channel, None, &page, depth));
+    let found =
+        state.read(move |storage| said(storage, &owner, &channel, None, None, &page, depth));
     found.await?.ok_or_else(|| ApiError::not_found(format!("you have no channel `{id}`")))
 }

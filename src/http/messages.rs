@@ -6,8 +6,9 @@ use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
-    frame::ErrorBody,
+    frame::{BranchPoint, ErrorBody},
     ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey},
+    journal::{first_of_turn, records::Branch},
     live::{
         event::{Data as Details, Kind as Told},
         watch::{Filter, Watch},
@@ -20,7 +21,8 @@ use hivewright_actors::{
     router::{
         gate::SILENT,
         records::MessageRow as StoredMessage,
-        saying::{self, Say, Wanted},
+        saying::{self, Fork, Say, Wanted},
+        topics::Topic,
     },
     store::{reads::get, records::Writes},
     task::{Ending, Task, TaskState, records as tasks},
@@ -34,6 +36,7 @@ use super::{
     auth::authenticator::Principal,
     call::*,
     error::*,
+    profiles,
     tasks::giving::{check_words, source_channel},
 };
 use crate::{
@@ -130,7 +133,17 @@ pub(super) async fn send(
     let notify = source_channel(&state, &upgrade.principal, &request).await?;
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
-    let topic = words.topic_id.map(Wanted::Id).or(words.topic.map(Wanted::Name));
+    profiles::check(&state, words.profile.as_deref())?;
+    let profile = words.profile.filter(|profile| !profile.is_empty());
+    let by_name = |name| {
+        if words.untitled { Wanted::Words(name, profile) } else { Wanted::Name(name) }
+    };
+    let has_topic = words.topic_id.is_some() || words.topic.is_some();
+    if words.instead_of.is_some() && (has_topic || words.team.is_some()) {
+        let reason = "the topic follows from the message that it stands for";
+        return Err(ApiError::invalid_field("instead_of", reason));
+    }
+    let topic = words.topic_id.map(Wanted::Id).or(words.topic.map(by_name));
     let team = other_team(&state, &upgrade, words.team.as_deref(), topic.is_some())?;
     let message = state.org().ids.message();
     let own = match upgrade.channel_type {
@@ -140,6 +153,10 @@ pub(super) async fn send(
     let channel = match &words.channel_id {
         Some(id) => named("channel_id", id)?,
         None => own.clone(),
+    };
+    let topic = match words.instead_of {
+        Some(message) => Some(Wanted::Branch(fork(&state, channel.clone(), message).await?.into())),
+        None => topic,
     };
     let mut sender = upgrade.sender();
     if sender.channel_type == ChannelType::Ws {
@@ -174,6 +191,36 @@ pub(super) async fn send(
     row.reply = row.reply.filter(|_| waits);
     let is_done = row.reply.is_some();
     Ok(Progress { data: row, is_done })
+}
+
+/// Where the topic of a message is left by one that stands for it.
+async fn fork(state: &State, channel: ChannelId, message: String) -> ApiResult<Fork> {
+    let (made_at, message_id) = (state.now(), MessageId::from(message));
+    let found = state.read(move |storage| {
+        let row = get::<StoredMessage>(storage, &(&channel, &message_id))?;
+        let Some(task) = row.and_then(|row| row.task) else { return Ok(None) };
+        let Some(task) = tasks::find(storage, &task)? else { return Ok(None) };
+        let (session, before) = (task.lane_key().session_id(), first_of_turn(storage, &task)?);
+        let Some((topic_id, before)) = task.lane.topic.zip(before) else { return Ok(None) };
+        // The first message of a branch stands for the same as the new one.
+        let branch = get::<Branch>(storage, &session)?.filter(|branch| branch.before == before);
+        let topic = get::<Topic>(storage, &(&channel, &topic_id))?;
+        let point = topic.and_then(|topic| topic.branch).zip(branch);
+        if let Some((point, journal)) = point {
+            let fork = Fork {
+                point: BranchPoint { made_at, ..point },
+                journal: Branch { at: made_at, ..journal },
+            };
+            return Ok(Some(fork));
+        }
+        let at = task.created_at;
+        Ok(Some(Fork {
+            point: BranchPoint { topic_id, message_id, at, made_at },
+            journal: Branch { of: session, before, at: made_at },
+        }))
+    });
+    let none = "no turn began with that message: say it anew";
+    found.await?.ok_or_else(|| ApiError::conflict_as("no_turn", none).about("instead_of"))
 }
 
 /// Another team than the main one that words are for, which only operators may talk to.

@@ -22,6 +22,7 @@ pub mod auth;
 pub mod backups;
 mod call;
 mod changes;
+mod channel_webhooks;
 mod channels;
 pub mod config;
 pub mod connections;
@@ -34,6 +35,7 @@ mod health;
 pub mod idempotency;
 mod identities;
 mod inbox;
+mod instructions;
 pub mod jobs;
 mod json;
 pub mod limits;
@@ -54,6 +56,7 @@ mod page_of_docs;
 mod plugin_tools;
 mod plugins;
 pub mod policies;
+mod profiles;
 mod query;
 mod questions;
 pub mod record;
@@ -77,6 +80,7 @@ pub mod ui;
 mod untrusted_files;
 mod usage;
 mod vault;
+mod webhook_proof;
 pub mod webhooks;
 
 use access::Access;
@@ -90,8 +94,9 @@ use policies::Explainer;
 use route_table::table;
 
 use crate::{
-    api::teams::Equipment,
+    api::{profiles::ProfileRow, teams::Equipment},
     channels::discord::standing::Standing as Discord,
+    engines::installed::Installations,
     files::FileStore,
     logging::Secrets,
     mcp::Servers,
@@ -149,6 +154,10 @@ pub trait Service: Send + Sync + 'static {
     /// Why no model can be asked. Does not look at files.
     fn providers_fault(&self) -> Option<String> {
         None
+    }
+    /// The profiles that can be used. Does not look at files.
+    fn profiles(&self) -> Vec<ProfileRow> {
+        Vec::new()
     }
     /// A topic without work for this long is idle.
     fn topics_idle_after(&self) -> Duration {
@@ -214,6 +223,8 @@ pub struct State {
     pub files: Files,
     /// What people and teams hand each other.
     pub file_store: FileStore,
+    /// What is known of command-line agents.
+    pub installations: Installations,
     pub days: Arc<dyn Days>,
     pub backups: Arc<dyn Backups>,
     pub started: Instant,

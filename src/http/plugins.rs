@@ -4,9 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web::http::StatusCode;
 use futures_util::StreamExt;
-use hivewright_actors::blocking;
+use hivewright_actors::{
+    approvals::{Propose, Withdraw, desk::Proposal},
+    blocking,
+    ids::{MAIN, TeamKey, TeamName},
+    policy::caution::Kind,
+    task::Cause,
+};
+use serde_json::{Value, json};
 
-use super::{State, call::*, error::*, listing};
+use super::{State, ask, call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, plugins::*, reply::*},
     plugins::{
@@ -18,6 +25,7 @@ use crate::{
         fetch::{self, FetchError},
         lock::{Lock, Locked},
         package::{Origin, Package},
+        updates,
     },
 };
 
@@ -42,6 +50,7 @@ impl From<DepotError> for ApiError {
             }
             DepotError::Unknown(_) => Self::not_found(message),
             DepotError::NotInstalled(_) => Self::conflict_as("not_installed", message),
+            DepotError::Waits(_) => Self::conflict_as("update_pending", message),
             DepotError::OtherDigest(_) => Self::conflict_as("digest_mismatch", message),
             DepotError::Folder(_) => Self::internal(message),
         }
@@ -80,6 +89,7 @@ fn row(package: &Package, locked: Option<&Locked>) -> PluginRow {
         digest: package.digest.clone(),
         asks: capabilities.lines(),
         capabilities: Some(capabilities),
+        update: None,
         config_schema: None,
     }
 }
@@ -97,6 +107,7 @@ fn blank(key: &str, origin: Origin, state: PluginState, locked: Option<&Locked>)
         digest: String::new(),
         asks: Vec::new(),
         capabilities: None,
+        update: None,
         config_schema: None,
     }
 }
@@ -118,7 +129,7 @@ fn rows(loaded: &Loaded, lock: &Lock) -> Vec<PluginRow> {
     let mut rows: Vec<_> = loaded
         .packages
         .values()
-        .filter(|package| !loaded.stand_ins.contains(&package.manifest.key))
+        .filter(|package| package.fault.is_none())
         .map(|package| row(package, lock.plugins.get(package.manifest.key.as_str())))
         .chain(loaded.failed.iter().map(|failed| failed_row(failed, lock)))
         .collect();
@@ -135,6 +146,13 @@ fn rows(loaded: &Loaded, lock: &Lock) -> Vec<PluginRow> {
         })
         .collect();
     rows.extend(missing);
+    for row in rows.iter_mut().filter(|row| row.origin == Origin::Installed) {
+        row.update = lock.held.get(&row.key).map(|held| PluginUpdate {
+            version: held.version.clone(),
+            digest: held.digest.clone(),
+            approval: held.approval.clone(),
+        });
+    }
     rows.sort_by(|one, other| one.key.cmp(&other.key));
     rows
 }
@@ -253,7 +271,7 @@ pub(super) async fn check(
 
 pub(super) async fn install(
     Call { state, caller, query, payload, .. }: Call<Empty, PluginArchive>,
-) -> ApiResult<Created<PluginRow>> {
+) -> ApiResult<Requested<PluginRow>> {
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
@@ -266,30 +284,86 @@ pub(super) async fn install(
     let source = query.url.map(bare).or(query.source);
     let source = source.unwrap_or_else(|| "an archive".to_owned());
     let agreed = query.digest;
-    let installed = blocking::run(move || {
+    let held = blocking::run(move || {
         let digest = &staged.package().digest;
         match &agreed {
             Some(agreed) if agreed != digest => {
-                return Err(DepotError::OtherDigest(digest.clone()).into());
+                return Err(DepotError::OtherDigest(digest.clone()));
             }
             Some(_) => {}
             None => {
                 let beyond = depot.beyond(&staged)?.unwrap_or_default();
                 if !beyond.is_empty() {
-                    let message = format!(
-                        "it asks for more than was agreed to: {}; say `digest` to agree",
-                        beyond.join("; ")
-                    );
-                    return Err(ApiError::conflict_as("asks_for_more", message));
+                    let package = staged.package();
+                    let asked = json!({
+                        "plugin": package.manifest.key, "version": package.manifest.version,
+                        "digest": digest, "source": source,
+                    });
+                    depot.hold(staged, &source)?;
+                    return Ok(Some((asked, beyond)));
                 }
             }
         }
-        depot.install(staged, &source).map_err(ApiError::from)
+        depot.install(staged, &source).map(|_| None)
     });
-    installed.await??;
+    let held = held.await??;
     caller.names(key.as_str());
-    tracing::info!(plugin = %key, "a plugin was installed");
-    one(&state, key.as_str()).await.map(Created)
+    let is_made = held.is_none();
+    match held {
+        None => {
+            withdraw(&state, key.as_str()).await?;
+            tracing::info!(plugin = %key, "a plugin was installed");
+        }
+        Some((asked, beyond)) => propose(&state, &caller, key.as_str(), asked, &beyond).await?,
+    }
+    Ok(Requested { data: one(&state, key.as_str()).await?, is_made })
+}
+
+/// Asks a person about a version that is held.
+async fn propose(
+    state: &State,
+    caller: &Caller,
+    key: &str,
+    asked: Value,
+    beyond: &[String],
+) -> ApiResult<()> {
+    let main = TeamName::from(MAIN);
+    let team = state.service.team(main.as_str()).unwrap_or_else(|| TeamKey::first(main));
+    let version = asked["version"].as_str().unwrap_or_default();
+    let lines = beyond.iter().map(|line| format!("+ {line}\n"));
+    let proposal = Proposal {
+        kind: Kind::Plugin,
+        team,
+        requester: Cause::Operator { name: caller.principal.id.to_string() },
+        summary: format!(
+            "Plugin `{key}` becomes {version}, which asks for more than was agreed to"
+        ),
+        diff: Some(lines.collect()),
+        arguments: asked,
+    };
+    let proposed = ask(&state.spine.approvals, Propose(proposal)).await;
+    let (depot, key) = (state.depot.clone(), key.to_owned());
+    match proposed {
+        Ok(Ok(approval)) => {
+            blocking::run(move || depot.asked(&key, &approval.id)).await??;
+            // Somebody may have decided by now.
+            updates::settle(&state.depot, &state.spine.store).await;
+            Ok(())
+        }
+        failed => {
+            blocking::run(move || depot.dismiss(&key)).await??;
+            Ok(failed?.map(drop)?)
+        }
+    }
+}
+
+/// Nobody need decide on another version of a plugin that was installed or taken away.
+async fn withdraw(state: &State, key: &str) -> ApiResult<()> {
+    let (depot, key) = (state.depot.clone(), key.to_owned());
+    if let Some(approval) = blocking::run(move || depot.dismiss(&key)).await?? {
+        state.spine.approvals.do_send(Withdraw { approval });
+    }
+    Ok(())
 }
 
 pub(super) async fn approve(
@@ -312,30 +386,11 @@ pub(super) async fn uninstall(
     >,
 ) -> ApiResult<Done> {
     let (depot, wanted) = (state.depot.clone(), key.clone());
-    let data = state.files.home.plugin_data();
-    let removed = blocking::run(move || {
-        depot.uninstall(&wanted)?;
-        if purge {
-            purge_data(&data, &wanted)?;
-        }
-        Ok::<_, DepotError>(())
-    });
-    removed.await??;
+    blocking::run(move || depot.uninstall(&wanted).map(drop)).await??;
+    withdraw(&state, &key).await?;
+    if purge {
+        state.plugins.purge(&key).await.map_err(DepotError::from)?;
+    }
     tracing::info!(plugin = key, purge, "a plugin was uninstalled");
     Ok(Done)
-}
-
-/// Removes what a plugin keeps for each team. It blocks.
-fn purge_data(data: &std::path::Path, key: &str) -> std::io::Result<()> {
-    let teams = match std::fs::read_dir(data) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        teams => teams?,
-    };
-    for team in teams {
-        match std::fs::remove_dir_all(team?.path().join(key)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }

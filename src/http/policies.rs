@@ -10,7 +10,7 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{call::*, error::*, listing};
+use super::{call::*, error::*, listing, teams::existing};
 use crate::{
     api::{endpoint::*, policies::*, reply::*},
     policy::{RuleError, RuleSource},
@@ -36,6 +36,10 @@ pub(super) async fn add(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
 ) -> ApiResult<Created<RuleRow>> {
     caller.all_teams()?;
+    let names_one = |team: &&String| !team.contains(['*', '?']);
+    if let Some(team) = wish.team.as_ref().filter(names_one) {
+        existing(&state, &caller, "team", team)?;
+    }
     let rule = wish.rule().map_err(RuleError::from)?;
     let rule = state.rules.add(rule, &caller.principal.id).await?;
     Ok(Created(RuleRow::from((rule, RuleSource::Stored))))

@@ -16,7 +16,7 @@ use crate::{
         draft::Draft,
         reply::{
             Accepted, Available, Bare, Content, Created, Data, Done, EventStream, Lines,
-            MOST_COUNTED, Matches, Progress, Reply, Rows, Saved, Settled, bare,
+            MOST_COUNTED, Matches, Progress, Reply, Requested, Rows, Saved, Settled, bare,
         },
     },
     logging::Secrets,
@@ -99,6 +99,8 @@ documents! {
     Progress: |reply| either(reply.is_done, StatusCode::OK, StatusCode::ACCEPTED),
         Envelope { data: reply.data };
     Saved: |reply| either(reply.is_new, StatusCode::CREATED, StatusCode::OK),
+        Envelope { data: reply.data };
+    Requested: |reply| either(reply.is_made, StatusCode::CREATED, StatusCode::ACCEPTED),
         Envelope { data: reply.data };
     Rows: |reply| StatusCode::OK, List::from(reply);
     Matches: |reply| StatusCode::OK, Found {

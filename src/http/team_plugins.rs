@@ -1,6 +1,6 @@
 //! `/api/v1/teams/{name}/plugins`: the plugins of a team. Its file is the truth; what is set here is written there.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use actix_web::web;
 use hivewright_actors::{
@@ -13,7 +13,15 @@ use serde_json::{Value, json};
 use super::{State, call::*, error::*, json as dates, listing, vault};
 use crate::{
     api::{endpoint::*, reply::*, team_plugins::*},
-    plugins::{instance::config::shown, schema::Mismatch},
+    plugins::{
+        instance::{
+            TeamPlugin,
+            config::shown,
+            setup::{SetupError, SetupProgress, SetupStep, state::SetupState},
+        },
+        package::Package,
+        schema::Mismatch,
+    },
     settings::{
         load,
         plugins::{LARGEST_CONFIG, PluginSwitch, Plugins},
@@ -38,10 +46,13 @@ fn row(state: &State, team: &TeamKey, key: &str, switch: &PluginSwitch) -> TeamP
         capabilities
             .extend(brings.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()));
     }
+    let setup = plugin.setup().map(|(session, state)| PluginSetup { session, state });
+    let channel = manifest.and_then(|it| it.channel.as_ref());
     let status = match stands.status {
         _ if package.is_none() => Status::Unavailable,
         // It is settled with the next turn at the latest.
         Status::Disabled if switch.enabled => Status::Idle,
+        Status::Disabled if setup.is_some() => Status::Setup,
         status => status,
     };
     let namespace = manifest.and_then(|it| it.tools.as_ref()).map(|it| it.namespace.clone());
@@ -65,6 +76,11 @@ fn row(state: &State, team: &TeamKey, key: &str, switch: &PluginSwitch) -> TeamP
         runtime_state: stands.runtime_state,
         tools: tools.collect(),
         trusted_output: stands.trusted_output,
+        has_setup: channel.is_some_and(|channel| channel.setup),
+        setup,
+        webhook_url: channel
+            .is_some_and(|channel| channel.webhook.is_some())
+            .then(|| plugin.webhook_url()),
     }
 }
 
@@ -118,9 +134,8 @@ pub(super) async fn set(
         switch.config = received.map_err(|wrong| refused(&wrong))?;
     }
     if switch != before {
-        // A plugin is a program: who may not give a team more of the machine may not switch one on.
-        if switch.enabled && caller.principal.teams.is_some() {
-            return Err(ApiError::other_team());
+        if switch.enabled {
+            may_run(&caller)?;
         }
         write(&state, &team.name, &key, &switch).await?;
     }
@@ -132,9 +147,18 @@ pub(super) async fn set(
     Ok(Data(row(&state, &team, &key, &switch)))
 }
 
-fn refused(wrong: &[Mismatch]) -> ApiError {
+/// A plugin is a program: who may not give a team more of the machine may not switch one on.
+fn may_run(caller: &Caller) -> ApiResult<()> {
+    if caller.principal.teams.is_some() { Err(ApiError::other_team()) } else { Ok(()) }
+}
+
+fn listed(wrong: &[Mismatch]) -> String {
     let words = wrong.iter().map(|it| format!("`{}`: {}", it.pointer, it.message));
-    let message = words.collect::<Vec<_>>().join("; ");
+    words.collect::<Vec<_>>().join("; ")
+}
+
+fn refused(wrong: &[Mismatch]) -> ApiError {
+    let message = listed(wrong);
     let problem = |it: &Mismatch| Problem {
         file: "config".to_owned(),
         path: it.pointer.clone(),
@@ -192,4 +216,112 @@ pub(super) async fn restart(
     }
     state.plugins.get(&team, &key).restart();
     Ok(Data(row(&state, &team, &key, &switch)))
+}
+
+impl From<SetupError> for ApiError {
+    fn from(error: SetupError) -> Self {
+        let message = error.to_string();
+        match error {
+            SetupError::None | SetupError::Unknown => Self::not_found(message),
+            SetupError::WrongState => Self::conflict_as("wrong_state", message),
+            SetupError::Unfit { field, .. } => Self::unfit(format!("values.{field}"), message),
+            _ => Self::conflict_as("plugin_failed", message),
+        }
+    }
+}
+
+/// The plugin that a step of a setup is about.
+async fn setup_of(
+    state: &State,
+    caller: &Caller,
+    ByTeamPlugin { team, key }: &ByTeamPlugin,
+) -> ApiResult<(TeamKey, Arc<TeamPlugin>, Arc<Package>)> {
+    caller.team(team)?;
+    may_run(caller)?;
+    let team = team_of(state, team)?;
+    let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
+    let package = state.plugins.catalogue().get(key).ok_or_else(missing)?;
+    let plugin = state.plugins.get(&team, key);
+    Ok((team, plugin, package))
+}
+
+pub(super) async fn begin_setup(
+    Call { state, caller, path, .. }: Call<ByTeamPlugin>,
+) -> ApiResult<Data<PluginSetup>> {
+    let (team, plugin, package) = setup_of(&state, &caller, &path).await?;
+    let progress = plugin.begin_setup(&package).await?;
+    settled(&state, &caller, &team, &package, progress).await
+}
+
+pub(super) async fn poll_setup(
+    Call { state, caller, path, body: SetupSession { session }, .. }: Call<
+        ByTeamPlugin,
+        Empty,
+        SetupSession,
+    >,
+) -> ApiResult<Data<PluginSetup>> {
+    let (team, plugin, package) = setup_of(&state, &caller, &path).await?;
+    let progress = plugin.go_on_with_setup(&session, SetupStep::Poll).await?;
+    settled(&state, &caller, &team, &package, progress).await
+}
+
+pub(super) async fn submit_setup(
+    Call { state, caller, path, body: SetupValues { session, values }, .. }: Call<
+        ByTeamPlugin,
+        Empty,
+        SetupValues,
+    >,
+) -> ApiResult<Data<PluginSetup>> {
+    let (team, plugin, package) = setup_of(&state, &caller, &path).await?;
+    let progress = plugin.go_on_with_setup(&session, SetupStep::Submit(values)).await?;
+    settled(&state, &caller, &team, &package, progress).await
+}
+
+pub(super) async fn cancel_setup(
+    Call { state, caller, path, body: SetupSession { session }, .. }: Call<
+        ByTeamPlugin,
+        Empty,
+        SetupSession,
+    >,
+) -> ApiResult<Data<PluginSetup>> {
+    let (_, plugin, _) = setup_of(&state, &caller, &path).await?;
+    let SetupProgress { session, state, .. } = plugin.cancel_setup(&session).await?;
+    Ok(Data(PluginSetup { session, state }))
+}
+
+/// A step is done. The settings at the end of a setup are checked and written, and the plugin is switched on.
+async fn settled(
+    state: &web::Data<State>,
+    caller: &Caller,
+    team: &TeamKey,
+    package: &Package,
+    progress: SetupProgress,
+) -> ApiResult<Data<PluginSetup>> {
+    let SetupProgress { session, state: stands, config } = progress;
+    let Some(channel) = config else {
+        return Ok(Data(PluginSetup { session, state: stands }));
+    };
+    let key = package.manifest.key.as_str();
+    let mut switch = switches(state, &team.name).await?.0.remove(key).unwrap_or_default();
+    switch.enabled = true;
+    switch.config["channel"] = Value::Object(channel);
+    if switch.config.to_string().len() > LARGEST_CONFIG {
+        let message = "The plugin made settings that are larger than 64 KiB.".to_owned();
+        return Ok(Data(PluginSetup { session, state: SetupState::Error { message } }));
+    }
+    let by = vault::operator(caller);
+    let stands = match state.plugins.received(team, package, &switch.config, &by).await {
+        Ok(config) => {
+            switch.config = config;
+            write(state, &team.name, key, &switch).await?;
+            let wanted = switches(state, &team.name).await?;
+            state.plugins.settle(team, &wanted);
+            stands
+        }
+        Err(wrong) => {
+            let message = format!("The plugin made settings that do not fit: {}", listed(&wrong));
+            SetupState::Error { message }
+        }
+    };
+    Ok(Data(PluginSetup { session, state: stands }))
 }

@@ -15,6 +15,7 @@ use hivewright_actors::{
         TaskState,
         records::{self as tasks, TeamError},
     },
+    text::quoted,
 };
 
 use super::{Equipper, State, call::*, error::*, json, listing};
@@ -173,6 +174,23 @@ pub(super) async fn list(
             && parent.as_ref().is_none_or(|name| above == Some(name))
             && words.as_ref().is_none_or(holds)
     });
+    listing::page(rows, &page, |row| row.name.to_string())
+}
+
+/// Refuses the name of a team that there is not, in a field of what was sent, with those that there are.
+pub(super) fn existing(state: &State, caller: &Caller, field: &str, name: &str) -> ApiResult<()> {
+    if state.service.team(name).is_some() {
+        return Ok(());
+    }
+    let tree = state.org().view.now();
+    let names = tree.as_ref().iter().map(|team| team.name.as_str());
+    let names: Vec<&str> = names.filter(|name| caller.reaches(name)).collect();
+    let reason = format!("there is no team `{name}`; there are {}", quoted(&names));
+    Err(ApiError::invalid_field(field, reason))
+}
+
+pub(super) async fn list_templates(Call { page, .. }: Call) -> ApiResult<Rows<TeamTemplate>> {
+    let rows = Template::ALL.iter().filter_map(|template| template.read().ok());
     listing::page(rows, &page, |row| row.name.to_string())
 }
 

@@ -6,6 +6,7 @@ use super::{
     call::*,
     error::*,
     json, listing,
+    teams::existing,
 };
 use crate::api::{endpoint::*, logins::*, reply::*, scope::Scope, tokens::*};
 
@@ -49,6 +50,10 @@ pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewToken>,
 ) -> ApiResult<Created<TokenRow>> {
     caller.names(&new.name);
+    // Those of others are refused with the token.
+    for team in new.teams.iter().flatten().filter(|team| caller.reaches(team)) {
+        existing(&state, &caller, "teams", team)?;
+    }
     let minted = state.access.auth.mint(new, &caller.principal).await?;
     let mut row = TokenRow::from(minted.row);
     caller.names(described(&row));

@@ -9,7 +9,7 @@ use hivewright_actors::{
     frame::TopicState,
     ids::{ChannelId, MAIN, TopicId},
     router::{
-        managing::{ChangeTopic, NotChanged},
+        managing::{ChangeTopic, NotChanged, TopicPatch},
         records as conversations,
         topics::Topic,
     },
@@ -21,7 +21,7 @@ use hivewright_actors::{
     },
 };
 
-use super::{State, ask, call::*, error::*, json, listing::Gathering, query::Page};
+use super::{State, ask, call::*, error::*, json, listing::Gathering, profiles, query::Page};
 use crate::api::{endpoint::*, page::Sort, reply::*, topics::*};
 
 /// By what a topic's state is told.
@@ -61,10 +61,12 @@ impl Standing {
             channel_type: channel_type.to_string(),
             channel_id: channel,
             name: row.name,
+            pinned: row.pinned,
             created_at: json::date(row.created_at),
             last_activity: json::date(row.last_activity),
             queued,
             running: running > 0,
+            profile: row.profile,
             session_id: lane.session_id(1),
             id: row.id,
         }
@@ -191,12 +193,18 @@ pub(super) async fn change(
     Call { state, caller, path: ById { id }, body: wish, .. }: Call<ById, Empty, TopicChange>,
 ) -> ApiResult<Data<TopicRow>> {
     caller.team(MAIN)?;
+    profiles::check(&state, wish.profile.as_deref())?;
     let topic = known(&state, &id).await?;
     let change = ChangeTopic {
         channel: topic.channel_id,
         topic: topic.id,
-        name: wish.name,
-        closed: wish.state.map(|wanted| wanted == WantedState::Done),
+        change: TopicPatch {
+            name: wish.name,
+            closed: wish.state.map(|wanted| wanted == WantedState::Done),
+            pinned: wish.pinned,
+            profile: wish.profile,
+            ..TopicPatch::default()
+        },
     };
     ask(&state.spine.router, change).await??;
     known(&state, &id).await.map(Data)

@@ -1,6 +1,6 @@
 //! `/api/v1/usage`: what model calls have come to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hivewright_actors::{
     blocking,
@@ -41,6 +41,11 @@ pub(super) async fn list(
         };
         return state.read(move |storage| of_tasks(storage, &wanted, &page)).await;
     }
+    if group == UsageGroup::Purpose {
+        caller.all_teams()?;
+        let rows = state.read(move |storage| by_purpose(storage, first, last)).await?;
+        return listing::page(rows, &page, |row| row.key.clone());
+    }
     let reaches = caller.reach();
     let tallies = state.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
@@ -52,7 +57,7 @@ pub(super) async fn list(
                 UsageGroup::Team => caller.team.to_string(),
                 UsageGroup::Profile => caller.profile,
                 UsageGroup::Model => caller.model,
-                UsageGroup::Day | UsageGroup::Task => date(day),
+                UsageGroup::Day | UsageGroup::Task | UsageGroup::Purpose => date(day),
             };
             *tallies.entry(key).or_default() += tally;
         })?;
@@ -60,6 +65,18 @@ pub(super) async fn list(
     });
     let rows = tallies.await?.into_iter().map(|(key, tally)| row(key, tally));
     listing::page(rows, &page, |row| row.key.clone())
+}
+
+/// What calls beside the work of teams have come to, and what is left for turns.
+fn by_purpose(storage: &dyn Storage, first: u32, last: u32) -> Result<Vec<UsageRow>, StorageError> {
+    let (mut turns, mut others) = (Tally::default(), BTreeMap::<String, Tally>::new());
+    spending::each_call(storage, first, last, &mut |_, _, tally| turns += tally)?;
+    spending::each_purpose(storage, first, last, &mut |purpose, tally| {
+        turns -= tally;
+        *others.entry(purpose).or_default() += tally;
+    })?;
+    let all = std::iter::once(("turns".to_owned(), turns)).chain(others);
+    Ok(all.map(|(key, tally)| row(key, tally)).collect())
 }
 
 /// What each task has come to. There may be very many, most of them in the archive, which is asked for the page alone.

@@ -10,14 +10,14 @@ use actix_web::{
 use dashmap::DashMap;
 use hivewright_actors::{
     clock::Timestamp,
-    ids::{TeamName, TriggerId},
+    ids::TeamName,
     router::rate::{Bucket, Rate},
     scheduler::{
         Refusal,
         ports::Language,
         requests::Call,
         run::Decision,
-        trigger::webhook::{Condition, Encoding, KnownScheme, Scheme, SecretRef, Signed, Webhook},
+        trigger::webhook::{Condition, SecretRef, Webhook},
     },
 };
 use schemars::JsonSchema;
@@ -29,6 +29,7 @@ use super::{
     error::{ApiError, ApiResult},
     json,
     reply::BareAccepted,
+    webhook_proof::{Proof, Signer, check_length, text},
 };
 use crate::{
     api::{
@@ -36,22 +37,17 @@ use crate::{
         reply::Bare,
     },
     json_limits,
-    triggers::{
-        desk::{Hook, Parts},
-        signature,
-    },
+    triggers::desk::{Hook, Parts},
 };
 
 /// A body that does not arrive in this time is given up.
-const SLOWEST_BODY: Duration = Duration::from_secs(10);
+pub(super) const SLOWEST_BODY: Duration = Duration::from_secs(10);
 /// An actor that does not answer in this time is in trouble.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest name of a delivery.
-const LONGEST_ID: usize = 256;
 
 /// How often each webhook was called lately.
 #[derive(Default)]
-pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
+pub struct Callers(DashMap<String, (u32, Bucket)>);
 
 pub(super) const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
     Post,
@@ -108,18 +104,18 @@ pub(super) async fn receive(
     let unknown = || ApiError::not_found("there is no such webhook");
     let hook = found.ok_or_else(unknown)?;
     let now = desk.now();
-    state.callers.admit(&hook, now)?;
+    state.callers.admit(hook.id.as_str(), hook.webhook.rate.0, now)?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
-    let proof = Proof::read(&request, &hook.webhook)?;
+    let proof = Proof::read(&request, &hook.webhook.scheme)?;
     let content_type = content_type(&request, &hook.webhook)?;
-    proof.check_time(&hook.webhook, now)?;
+    proof.check_time(hook.webhook.tolerance.0, now)?;
     let most = usize::try_from(hook.webhook.max_body.0).unwrap_or(usize::MAX);
     check_length(&request, most)?;
     let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let body = json::bytes(payload, most, SLOWEST_BODY).await?;
-    proof.check(desk, &hook, &body, now)?;
+    proof.check(&signer(desk, &hook, now), &body)?;
     if state.spine.store.room().is_full() {
         return Err(ApiError::disk_full());
     }
@@ -166,11 +162,11 @@ pub(super) async fn receive(
 }
 
 impl Callers {
-    fn admit(&self, hook: &Hook, now: Timestamp) -> ApiResult<()> {
-        let most = hook.webhook.rate.0;
+    /// Lets one call in of those that a webhook takes in a minute.
+    pub(super) fn admit(&self, hook: &str, most: u32, now: Timestamp) -> ApiResult<()> {
         let rate = Rate { per_minute: most, burst: most };
         let fresh = || (most, Bucket::new(rate, now));
-        let mut caller = self.0.entry(hook.id.clone()).or_insert_with(fresh);
+        let mut caller = self.0.entry(hook.to_owned()).or_insert_with(fresh);
         if caller.0 != most {
             *caller = fresh();
         }
@@ -178,139 +174,19 @@ impl Callers {
     }
 }
 
-/// What a call brings to prove where it comes from.
-#[derive(Debug)]
-struct Proof {
-    /// The name of the delivery, where the signature covers it.
-    id: Option<String>,
-    /// The time, as it was written.
-    timestamp: Option<String>,
-    /// Signatures, of which one has to be right.
-    signatures: Vec<Vec<u8>>,
-}
-
-fn text<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
-    request.headers().get(name)?.to_str().ok().map(str::trim)
-}
-
-fn malformed(header: &str) -> ApiError {
-    ApiError::invalid(format!("the header `{header}` is missing or malformed"))
-}
-
-fn unproved() -> ApiError {
-    let message = "the signature or its time is not right";
-    ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
-}
-
-impl Proof {
-    fn read(request: &HttpRequest, webhook: &Webhook) -> ApiResult<Self> {
-        let needed = |name: &str| text(request, name).ok_or_else(|| malformed(name));
-        match &webhook.scheme {
-            Scheme::Known(KnownScheme::Standard) => {
-                let id = needed("webhook-id")?;
-                let is_name = |byte: u8| byte.is_ascii_graphic();
-                if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(is_name) {
-                    return Err(malformed("webhook-id"));
-                }
-                let signatures: Vec<Vec<u8>> = needed("webhook-signature")?
-                    .split_ascii_whitespace()
-                    .filter_map(|one| one.strip_prefix("v1,"))
-                    .filter_map(|one| signature::decode(one, Encoding::Base64))
-                    .collect();
-                if signatures.is_empty() {
-                    return Err(malformed("webhook-signature"));
-                }
-                Ok(Self {
-                    id: Some(id.to_owned()),
-                    timestamp: Some(needed("webhook-timestamp")?.to_owned()),
-                    signatures,
-                })
-            }
-            Scheme::Known(KnownScheme::Github) => {
-                let name = "x-hub-signature-256";
-                let signature = needed(name)?
-                    .strip_prefix("sha256=")
-                    .and_then(|digits| signature::decode(digits, Encoding::Hex))
-                    .ok_or_else(|| malformed(name))?;
-                Ok(Self { id: None, timestamp: None, signatures: vec![signature] })
-            }
-            Scheme::Custom(custom) => {
-                let coded = needed(&custom.header)?;
-                let coded = match &custom.prefix {
-                    Some(prefix) => coded.strip_prefix(prefix.as_str()),
-                    None => Some(coded),
-                };
-                let signature = coded
-                    .and_then(|coded| signature::decode(coded, custom.encoding))
-                    .ok_or_else(|| malformed(&custom.header))?;
-                let timestamp = custom.timestamp_header.as_deref().map(needed).transpose()?;
-                Ok(Self {
-                    id: None,
-                    timestamp: timestamp.map(str::to_owned),
-                    signatures: vec![signature],
-                })
-            }
-        }
-    }
-
-    fn check_time(&self, webhook: &Webhook, now: Timestamp) -> ApiResult<()> {
-        let Some(text) = &self.timestamp else {
-            return Ok(());
-        };
-        let unreadable = |_| ApiError::invalid("the timestamp is no number of seconds since 1970");
-        let seconds: u64 = text.parse().map_err(unreadable)?;
-        let sent = Timestamp(seconds.saturating_mul(1_000));
-        let off = now.since(sent).max(sent.since(now));
-        if off <= webhook.tolerance.0 { Ok(()) } else { Err(unproved()) }
-    }
-
-    /// One of the secrets that are good now made one of the signatures.
-    fn check(&self, desk: &Parts, hook: &Hook, body: &[u8], now: Timestamp) -> ApiResult<()> {
-        let webhook = &hook.webhook;
-        let [id, timestamp] =
-            [&self.id, &self.timestamp].map(|text| text.as_deref().unwrap_or_default().as_bytes());
-        let signed: Vec<&[u8]> = match &webhook.scheme {
-            Scheme::Known(KnownScheme::Standard) => vec![id, b".", timestamp, b".", body],
-            Scheme::Custom(custom) if custom.signed == Signed::TimestampBody => {
-                vec![timestamp, b".", body]
-            }
-            Scheme::Known(KnownScheme::Github) | Scheme::Custom(_) => vec![body],
-        };
-        let former = webhook
-            .secret_previous
-            .as_ref()
-            .filter(|_| webhook.previous_until.is_some_and(|until| now < until));
-        for name in [Some(&webhook.secret), former].into_iter().flatten().map(SecretRef::key) {
-            let Some(secret) = desk.secrets.secret(&hook.team, name) else {
-                tracing::error!(trigger = %hook.id, team = %hook.team, secret = %name, "a webhook was called, and its secret is not in the vault");
-                continue;
-            };
-            let key = match webhook.scheme {
-                Scheme::Known(KnownScheme::Standard) => signature::standard_key(&secret),
-                _ => secret,
-            };
-            // All are tried, so that the time it takes tells nothing.
-            let right = self
-                .signatures
-                .iter()
-                .map(|one| signature::is_signed(&key, &signed, one))
-                .fold(false, |any, right| any | right);
-            if right {
-                desk.secrets.used(&hook.team, name);
-                return Ok(());
-            }
-        }
-        Err(unproved())
-    }
-
-    /// What tells this delivery from others: its name where that is signed, else the signature itself,
-    /// by its bytes and not by how they were written.
-    fn key(&self) -> String {
-        match (&self.id, self.signatures.first()) {
-            (Some(id), _) => format!("id:{id}"),
-            (None, Some(signature)) => format!("sig:{}", signature::hex(signature)),
-            (None, None) => String::new(),
-        }
+/// Who may have signed a call of a webhook.
+fn signer<'a>(desk: &'a Parts, hook: &'a Hook, now: Timestamp) -> Signer<'a> {
+    let webhook = &hook.webhook;
+    let former = webhook
+        .secret_previous
+        .as_ref()
+        .filter(|_| webhook.previous_until.is_some_and(|until| now < until));
+    let keys = [Some(&webhook.secret), former].into_iter().flatten().map(SecretRef::key);
+    Signer {
+        secrets: &*desk.secrets,
+        team: &hook.team,
+        keys: keys.collect(),
+        scheme: &webhook.scheme,
     }
 }
 
@@ -323,17 +199,6 @@ fn content_type(request: &HttpRequest, webhook: &Webhook) -> ApiResult<String> {
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     let reason = format!("this webhook takes `{}`", webhook.content_types.join("`, `"));
     Err(ApiError::new(status, "unsupported_media_type", reason))
-}
-
-fn check_length(request: &HttpRequest, most: usize) -> ApiResult<()> {
-    match text(request, header::CONTENT_LENGTH.as_str()).map(str::parse::<usize>) {
-        Some(Ok(length)) if length > most => Err(ApiError::too_large(most)),
-        Some(Ok(_)) => Ok(()),
-        _ => {
-            let (code, message) = ("length_required", "a call needs `Content-Length`");
-            Err(ApiError::new(StatusCode::LENGTH_REQUIRED, code, message))
-        }
-    }
 }
 
 /// Why a body does not concern the trigger.

@@ -77,6 +77,18 @@ impl From<EgressError> for HttpError {
 
 type Failure = StreamableHttpError<HttpError>;
 
+/// Whether a message that failed was sent: what it asked for may be done.
+pub(super) fn was_sent(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(
+        error.downcast_ref::<Failure>(),
+        Some(Failure::Client(
+            HttpError::Request(_)
+                | HttpError::Body(_)
+                | HttpError::Guard(EgressError::BrokenOff(..))
+        ))
+    )
+}
+
 /// The way to one server: through the egress guard, with each request and each redirect.
 #[derive(Clone)]
 pub(super) struct Door {

@@ -43,6 +43,7 @@ use fault::McpError;
 use result::Answer;
 use server::Server;
 use site::{Grounds, Make, Site};
+use status::Status;
 
 use crate::{
     sandbox::{egress::Guard, process::Sandbox, thread::Thread, workspace::Workspace},
@@ -146,13 +147,40 @@ impl Servers {
                 Some(server) => server.close(),
                 None => {}
             }
-            let (name, workspace) = (name.clone(), workspace.clone());
-            let server = Server::new(Site { name, make, workspace, grounds: grounds.clone() });
-            let server = Arc::new(server);
+            let server = self.server(name, make, workspace);
             known.insert(key, Arc::clone(&server));
             server
         });
         servers.collect()
+    }
+
+    fn server(&self, name: &str, make: Make, workspace: &Arc<Workspace>) -> Arc<Server> {
+        let (name, workspace) = (name.to_owned(), workspace.clone());
+        let grounds = self.0.grounds.clone();
+        Arc::new(Server::new(Site { name, make, workspace, grounds }))
+    }
+
+    /// Starts or connects a server as a file says that is not the team's yet, and ends it. Tells how it stood; none
+    /// if the file has no such server.
+    pub async fn try_out(
+        &self,
+        team: &TeamKey,
+        file: &Team,
+        workspace: &Arc<Workspace>,
+        name: &str,
+    ) -> Option<Status> {
+        let config = file.mcp_servers.0.get(name)?;
+        let private = &file.egress.allow_private;
+        let make = Make::new(team, config, private, workspace, &self.0.grounds.vault);
+        let server = self.server(name, make, workspace);
+        let trial = self.runtime()?.spawn(async move {
+            // What is wrong with it is kept with it.
+            let _ = server.connect().await;
+            let status = server.status();
+            server.end().await;
+            status
+        });
+        trial.await.ok()
     }
 
     /// The servers that are known, also those that nobody has used.
@@ -215,15 +243,6 @@ impl Servers {
         runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
     }
 
-    /// Ends the servers of teams that are stopped at once; the next call starts them again.
-    pub async fn rest(&self, teams: &[TeamName]) {
-        let all = self.all();
-        let of_teams = all.iter().filter(|server| teams.contains(&server.site.team().name));
-        let ending = join_all(of_teams.map(|server| server.restart()));
-        // What has not ended by then ends without anybody waiting for it.
-        let _ = tokio::time::timeout(END, ending).await;
-    }
-
     /// Ends all servers.
     pub async fn end(&self) {
         let all = self.all();
@@ -249,6 +268,16 @@ impl Belongings for Servers {
             // What has not ended by then is killed all the same.
             let _ = tokio::time::timeout(END, ending).await;
             Vec::new()
+        })
+    }
+
+    fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
+        let mut servers = self.all();
+        servers.retain(|server| now && server.site.team().name == *team);
+        Box::pin(async move {
+            let ending = join_all(servers.iter().map(|server| server.restart()));
+            // What has not ended by then ends without anybody waiting for it.
+            let _ = tokio::time::timeout(END, ending).await;
         })
     }
 }

@@ -1,5 +1,6 @@
-//! Results of calls as text: what a model can read of them, with word of what it cannot.
+//! Results of calls: what a model can read of them, and their images, with word of what it cannot.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hivewright_actors::excerpt;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
@@ -11,29 +12,41 @@ const UNKNOWN: &str = "[content of a kind that is not known: not shown]";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub text: String,
+    /// As the server sent them, whatever they are.
+    pub images: Vec<Vec<u8>>,
     /// The server says that the call failed.
     pub failed: bool,
 }
 
 pub(crate) fn answer(result: CallToolResult) -> Answer {
-    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    let mut images = Vec::new();
+    let mut parts: Vec<String> =
+        result.content.iter().map(|block| part(block, &mut images)).collect();
     if let (true, Some(value)) = (parts.is_empty(), &result.structured_content) {
         parts.push(value.to_string());
     }
     if parts.is_empty() {
         parts.push("(no output)".to_owned());
     }
-    Answer { text: parts.join("\n"), failed: result.is_error == Some(true) }
+    Answer { text: parts.join("\n"), images, failed: result.is_error == Some(true) }
 }
 
-fn part(block: &ContentBlock) -> String {
+/// A part as text. An image is put aside for those who see.
+fn part(block: &ContentBlock, images: &mut Vec<Vec<u8>>) -> String {
     let left_out = |kind: &str, mime: &str, base64: &str| {
         let bytes = base64.len() / 4 * 3;
         format!("[{kind}, {}, about {bytes} bytes: not shown]", word(mime))
     };
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => left_out("image", &image.mime_type, &image.data),
+        ContentBlock::Image(image) => match STANDARD.decode(&image.data) {
+            Ok(bytes) => {
+                let told = format!("[image, {}, {} bytes]", word(&image.mime_type), bytes.len());
+                images.push(bytes);
+                told
+            }
+            Err(_) => left_out("image", &image.mime_type, &image.data),
+        },
         ContentBlock::Audio(audio) => left_out("audio", &audio.mime_type, &audio.data),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {

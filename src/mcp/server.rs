@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     definition::{self, Definitions},
     fault::McpError,
+    http,
     link::{Link, with_remark},
     opening,
     program::Remark,
@@ -215,6 +216,9 @@ impl Server {
                 let reason = error.to_string();
                 self.note(&reason);
                 self.doubt().await;
+                if http::was_sent(&*error.error) {
+                    return Err(McpError::Ended { server });
+                }
                 Err(self.unreachable(reason, None))
             }
             Err(_) => Err(McpError::Ended { server }),

@@ -176,6 +176,7 @@ fn what_a_model_cannot_read_of_a_result_is_named() {
     let result: CallToolResult = serde_json::from_value(json!({ "content": [
         { "type": "text", "text": "one" },
         { "type": "image", "mimeType": "image/png", "data": "AAAA" },
+        { "type": "image", "mimeType": "image/png", "data": "no base64" },
         { "type": "resource", "resource": { "uri": "file:///a", "text": "two" } },
         { "type": "resource_link", "uri": "file:///b", "name": "b" },
     ], "isError": true }))
@@ -186,8 +187,10 @@ fn what_a_model_cannot_read_of_a_result_is_named() {
     assert!(found.failed);
     assert_eq!(
         found.text,
-        "one\n[image, image/png, about 3 bytes: not shown]\n[file:///a]\ntwo\n[resource b: file:///b]"
+        "one\n[image, image/png, 3 bytes]\n[image, image/png, about 6 bytes: not shown]\n[file:///a]\ntwo\n\
+         [resource b: file:///b]"
     );
+    assert_eq!(found.images, [[0; 3]]);
     let structured: CallToolResult =
         serde_json::from_value(json!({ "structuredContent": { "a": 1 } })).unwrap();
     assert_eq!(answer(structured).text, "{\"a\":1}");

@@ -208,7 +208,7 @@ impl Memory {
         let read = self.store().read(move |storage| {
             let words = Some(query.words.as_str());
             let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
-            let sieve = Sieve { words, most: query.most, order };
+            let sieve = Sieve { words, is_typed: false, most: query.most, order };
             let (hits, _) = sift(storage, &team, sieve, |_| true, of_kind, |_| true)?;
             shown(storage, hits, words)
         });
@@ -289,8 +289,12 @@ impl Memory {
                 let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
                 let wanted = |entry: &Entry| browse.wants(entry);
                 let beyond = |entry: &Entry| browse.is_beyond(entry);
-                let sieve =
-                    Sieve { words: browse.words.as_deref(), most, order: browse.sort.order() };
+                let sieve = Sieve {
+                    words: browse.words.as_deref(),
+                    is_typed: true,
+                    most,
+                    order: browse.sort.order(),
+                };
                 sift(storage, &team, sieve, among, wanted, beyond)
             });
             let (hits, wanted) = read.await?;

@@ -168,15 +168,30 @@ impl Hit {
 #[derive(Debug)]
 pub(super) struct Count {
     words: Vec<u64>,
+    /// Words that begin so are asked for too.
+    beginning: Option<String>,
     counted: Index,
 }
 
 impl Count {
-    pub(super) fn new(query: &str) -> Self {
-        Self { words: digests(query), counted: Index::default() }
+    fn new(query: &str, is_typed: bool) -> Self {
+        let last = words(query).pop().filter(|_| is_typed);
+        let beginning = last.map(|word| word.text);
+        Self { words: digests(query), beginning, counted: Index::default() }
     }
 
-    pub(super) fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &Entry) {
+        if let Some(beginning) = &self.beginning {
+            let texts = [&*entry.content, entry.key.as_str(), entry.kind.as_str()];
+            let begun = texts.into_iter().flat_map(words);
+            let begun = begun.filter(|word| word.text.starts_with(beginning.as_str()));
+            for word in begun.map(|word| digest(&word.text)) {
+                // No entry before has this word, or it would be known.
+                if !self.words.contains(&word) {
+                    self.words.push(word);
+                }
+            }
+        }
         for chunk in cut(entry) {
             self.counted.chunks += 1;
             self.counted.length += u64::from(chunk.length);
@@ -189,7 +204,7 @@ impl Count {
     }
 
     /// What an entry is worth, once all were added. None if it has none of the words.
-    pub(super) fn weigh(&self, entry: &Entry) -> Option<Hit> {
+    fn weigh(&self, entry: &Entry) -> Option<Hit> {
         let asked = self.counted.asked(&self.words);
         let indexed = Indexed { hit: Hit::unweighed(entry), chunks: cut(entry) };
         self.counted.hit(&indexed, &asked)
@@ -320,6 +335,8 @@ impl<T> Best<T> {
 pub(super) struct Sieve<'a> {
     /// Without words each has the score 0.
     pub(super) words: Option<&'a str>,
+    /// The last word is being typed: what begins so is found.
+    pub(super) is_typed: bool,
     /// At most so many …
     pub(super) most: usize,
     /// … by this order.
@@ -336,8 +353,8 @@ pub(super) fn sift(
     wanted: impl Fn(&Entry) -> bool,
     beyond: impl Fn(&Entry) -> bool,
 ) -> Result<(Vec<Hit>, usize), StorageError> {
-    let Sieve { words, most, order } = sieve;
-    let mut count = words.map(Count::new);
+    let Sieve { words, is_typed, most, order } = sieve;
+    let mut count = words.map(|words| Count::new(words, is_typed));
     if let Some(count) = &mut count {
         rows::of_team(storage, team, &mut |entry| {
             if among(&entry) {

@@ -197,7 +197,7 @@ fn in_words((what, name): (&'static str, String)) -> String {
     if name.is_empty() { what.to_owned() } else { format!("{what} `{name}`") }
 }
 
-fn word(effect: Effect) -> Option<&'static str> {
+pub(super) fn word(effect: Effect) -> Option<&'static str> {
     match effect {
         Effect::Pure => Some("pure"),
         Effect::Idempotent => Some("idempotent"),

@@ -7,15 +7,15 @@ use std::{
     sync::Arc,
 };
 
-use hivewright_actors::ids::PluginKey;
+use hivewright_actors::{hook::HookEvent, ids::PluginKey};
 use tokio::sync::watch;
 
 use super::{
     check,
     fault::{Fault, FaultCode},
     lock::Lock,
-    manifest::MANIFEST,
-    package::{Files, Origin, Package, changed},
+    manifest::{MANIFEST, Manifest},
+    package::{Files, Origin, Package, changed, missing},
     shipped::SHIPPED,
 };
 
@@ -32,11 +32,9 @@ pub struct Failed {
 /// What was found when the sources were last read.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// With stand-ins for installed ones that are not what was agreed to: none of those starts.
+    /// With stand-ins for those that are not what was agreed to or cannot be read any more: none of those starts.
     pub packages: BTreeMap<PluginKey, Arc<Package>>,
     pub failed: Vec<Failed>,
-    /// Which of the packages are stand-ins.
-    pub stand_ins: BTreeSet<PluginKey>,
 }
 
 /// Where packages come from, and the names that none may have.
@@ -101,11 +99,10 @@ impl Loaded {
     /// The same packages, by their digests, and the same faults.
     fn is_same(&self, other: &Self) -> bool {
         let is_same = |(one, other): (&Arc<Package>, &Arc<Package>)| {
-            (&one.manifest.key, &one.digest, one.origin, &one.files)
-                == (&other.manifest.key, &other.digest, other.origin, &other.files)
+            (&one.manifest.key, &one.digest, one.origin, &one.files, &one.fault)
+                == (&other.manifest.key, &other.digest, other.origin, &other.files, &other.fault)
         };
         self.failed == other.failed
-            && self.stand_ins == other.stand_ins
             && self.packages.len() == other.packages.len()
             && self.packages.values().zip(other.packages.values()).all(is_same)
     }
@@ -124,7 +121,10 @@ impl Loaded {
         for folder in folders(&sources.installed) {
             loaded.add(&name(&folder), Files::Folder(folder), Origin::Installed, sources, &lock);
         }
-        loaded.stand_in(&sources.installed, &lock);
+        for (name, locked) in &lock.plugins {
+            let folder = sources.installed.join(name);
+            loaded.stand_in(&locked.manifest, &locked.digest, folder, Origin::Installed);
+        }
         for folder in &sources.development {
             let each =
                 if folder.join(MANIFEST).exists() { vec![folder.clone()] } else { folders(folder) };
@@ -138,7 +138,28 @@ impl Loaded {
                 );
             }
         }
+        // A folder that the settings do not name any more is nobody's work.
+        let is_named = |folder: &Path| {
+            let mut named = sources.development.iter();
+            named.any(|named| folder == named || folder.parent() == Some(named.as_path()))
+        };
+        for (folder, manifest) in lock.development.iter().filter(|(folder, _)| is_named(folder)) {
+            loaded.stand_in(manifest, "", folder.clone(), Origin::Development);
+        }
         loaded
+    }
+
+    /// The packages that are worked on and guard calls, as each said of itself last.
+    pub(super) fn guards_at_work(&self) -> BTreeMap<PathBuf, Manifest> {
+        let guards = |package: &&Arc<Package>| {
+            let mut hooks = package.manifest.hooks().iter();
+            package.origin == Origin::Development
+                && hooks.any(|hook| hook.event == HookEvent::ToolBefore)
+        };
+        let of = |package: &Arc<Package>| {
+            Some((package.files.folder()?.to_owned(), package.manifest.clone()))
+        };
+        self.packages.values().filter(guards).filter_map(of).collect()
     }
 
     fn add(&mut self, name: &str, files: Files, origin: Origin, sources: &Sources, lock: &Lock) {
@@ -159,16 +180,16 @@ impl Loaded {
         }
     }
 
-    /// Puts what was agreed to in the place of what is not there, or not as it was.
-    fn stand_in(&mut self, installed: &Path, lock: &Lock) {
-        for (name, locked) in &lock.plugins {
-            let key = &locked.manifest.key;
-            if !self.packages.contains_key(key) {
-                let package = Package::stand_in(installed.join(name), locked);
-                self.packages.insert(key.clone(), Arc::new(package));
-                self.stand_ins.insert(key.clone());
-            }
+    /// Puts what a package was in its place if it is not there, or not as it was.
+    fn stand_in(&mut self, manifest: &Manifest, digest: &str, folder: PathBuf, origin: Origin) {
+        if self.packages.contains_key(&manifest.key) {
+            return;
         }
+        let mut failed = self.failed.iter();
+        let failed = failed.find(|failed| failed.files.folder() == Some(folder.as_path()));
+        let fault = failed.map_or_else(missing, |failed| failed.fault.clone());
+        let package = Package::stand_in(manifest, digest, folder, origin, fault);
+        self.packages.insert(manifest.key.clone(), Arc::new(package));
     }
 
     /// Its names are its own.

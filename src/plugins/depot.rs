@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use hivewright_actors::ids::ApprovalId;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
@@ -16,13 +17,15 @@ use super::{
     capabilities::Capabilities,
     catalogue::{Catalogue, Loaded, Sources},
     fault::Fault,
-    lock::{Lock, Locked},
+    lock::{Held, Lock, Locked},
     package::{Files, Origin, Package},
 };
 use crate::settings::home::create_private;
 
 /// What begins the names of folders that are being put together or taken away.
 const ASIDE: &str = ".aside-";
+/// What begins the names of folders with packages that wait for a person.
+const HELD: &str = ".held-";
 
 /// Why a package was not installed, taken away or agreed to.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,8 @@ pub enum DepotError {
     Unknown(String),
     #[error("plugin `{0}` comes with the release or from `plugins.paths`, and is not installed")]
     NotInstalled(String),
+    #[error("another version of `{0}` waits for a decision; decide on that first")]
+    Waits(String),
     /// What came is not what was agreed to.
     #[error("its digest is {0}, which is not what was agreed to")]
     OtherDigest(String),
@@ -115,8 +120,22 @@ impl Depot {
 
     fn read(&self) -> Arc<Loaded> {
         let loaded = Loaded::read(&(self.0.sources)());
+        if let Err(error) = self.remember(&loaded) {
+            tracing::error!(%error, "which plugins in development guard calls is not kept");
+        }
         self.0.catalogue.set(loaded);
         self.0.catalogue.now()
+    }
+
+    /// Keeps what packages that are worked on guard, for when they cannot be loaded.
+    fn remember(&self, loaded: &Loaded) -> io::Result<()> {
+        let mut lock = Lock::read(&self.0.folder)?;
+        let guards = loaded.guards_at_work();
+        if lock.development == guards {
+            return Ok(());
+        }
+        lock.development = guards;
+        lock.write(&self.0.folder)
     }
 
     fn aside(&self) -> io::Result<Aside> {
@@ -169,6 +188,68 @@ impl Depot {
         lock.write(folder)?;
         drop(aside);
         Ok(self.read())
+    }
+
+    /// Keeps a staged package aside until a person has agreed to what it asks for. It blocks.
+    pub fn hold(&self, staged: Staged, source: &str) -> Result<(), DepotError> {
+        let _turn = self.turn();
+        let Staged { package, aside } = staged;
+        let key = package.manifest.key.as_str();
+        let mut lock = Lock::read(&self.0.folder)?;
+        if lock.held.contains_key(key) {
+            return Err(DepotError::Waits(key.to_owned()));
+        }
+        let place = self.held(key);
+        if let Some(unpacked) = package.files.folder() {
+            let _ = fs::remove_dir_all(&place);
+            fs::rename(unpacked, &place)?;
+        }
+        let held = Held {
+            version: package.manifest.version.to_string(),
+            source: source.to_owned(),
+            digest: package.digest.clone(),
+            approval: None,
+        };
+        lock.held.insert(key.to_owned(), held);
+        lock.write(&self.0.folder)?;
+        drop(aside);
+        Ok(())
+    }
+
+    /// A person is asked about what is held. It blocks.
+    pub fn asked(&self, key: &str, approval: &ApprovalId) -> Result<(), DepotError> {
+        let _turn = self.turn();
+        let mut lock = Lock::read(&self.0.folder)?;
+        if let Some(held) = lock.held.get_mut(key) {
+            held.approval = Some(approval.clone());
+            lock.write(&self.0.folder)?;
+        }
+        Ok(())
+    }
+
+    /// Puts what was held in its place: a person agreed to exactly that. It blocks.
+    pub fn accept(&self, key: &str, held: &Held) -> Result<Arc<Loaded>, DepotError> {
+        let place = self.held(key);
+        let package = Package::load(Files::Folder(place.clone()), Origin::Installed)?;
+        if package.digest != held.digest {
+            return Err(DepotError::OtherDigest(package.digest));
+        }
+        self.0.catalogue.now().fits_beside_others(&package, &(self.0.sources)())?;
+        self.install(Staged { package, aside: Aside(place) }, &held.source)
+    }
+
+    /// Lets go of what is held, and tells what was asked. It blocks.
+    pub fn dismiss(&self, key: &str) -> Result<Option<ApprovalId>, DepotError> {
+        let _turn = self.turn();
+        let mut lock = Lock::read(&self.0.folder)?;
+        let Some(held) = lock.held.remove(key) else { return Ok(None) };
+        lock.write(&self.0.folder)?;
+        drop(Aside(self.held(key)));
+        Ok(held.approval)
+    }
+
+    fn held(&self, key: &str) -> PathBuf {
+        self.0.folder.join(format!("{HELD}{key}"))
     }
 
     /// Agrees to an installed package as it is now. It blocks.

@@ -28,6 +28,8 @@ struct Hook {
     timeout: Duration,
     /// Patterns of canonical tool keys; none are all.
     tools: Vec<String>,
+    /// Why its plugin cannot be loaded, if it cannot.
+    fault: Option<String>,
 }
 
 /// The hooks of a team, in the order in which they are asked. Cheap to clone.
@@ -55,6 +57,7 @@ impl Hooks {
                 priority: hook.priority,
                 timeout: hook.timeout.map_or(usual, |timeout| timeout.0),
                 tools: hook.tools.clone(),
+                fault: package.fault.as_ref().map(ToString::to_string),
             }));
         }
         hooks.sort_by(|one, other| {
@@ -88,7 +91,12 @@ impl Hooks {
         let mut left = CHAIN;
         for hook in self.on(HookEvent::ToolBefore, tool) {
             let deny = |reason: String| Veto::Deny { plugin: hook.plugin.key.clone(), reason };
-            let unavailable = || deny("plugin unavailable".to_owned());
+            let unavailable = || {
+                deny(match &hook.fault {
+                    Some(fault) => format!("plugin unavailable: {fault}"),
+                    None => "plugin unavailable".to_owned(),
+                })
+            };
             let Ok(lease) = hook.plugin.lease().await else { return unavailable() };
             let (began, limit) = (Instant::now(), hook.timeout.min(left));
             let fire = Fire {

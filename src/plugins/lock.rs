@@ -1,7 +1,12 @@
 //! Lock file `plugins.lock`: which packages an operator agreed to, by digest.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
+use hivewright_actors::ids::ApprovalId;
 use serde::{Deserialize, Serialize};
 
 use super::{capabilities::Capabilities, manifest::Manifest, package::Package};
@@ -17,6 +22,13 @@ const FORMAT: u32 = 1;
 pub struct Lock {
     format: u32,
     pub plugins: BTreeMap<String, Locked>,
+    /// Other versions that ask for more than was agreed to, and wait for a person, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held: BTreeMap<String, Held>,
+    /// Packages that are worked on and guard calls, by their folders, as each said of itself last: they guard also
+    /// while they cannot be loaded. Nobody agreed to them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub development: BTreeMap<PathBuf, Manifest>,
 }
 
 /// A package that was agreed to.
@@ -33,6 +45,16 @@ pub struct Locked {
     pub capabilities: Capabilities,
     /// What it said of itself: its hooks guard teams also while its files are not those that were agreed to.
     pub manifest: Manifest,
+}
+
+/// A package that waits aside for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    pub version: String,
+    pub source: String,
+    pub digest: String,
+    /// What is asked; none until it is.
+    pub approval: Option<ApprovalId>,
 }
 
 impl Locked {
@@ -70,7 +92,7 @@ impl Lock {
 
     /// Writes the file, whole and durable. It blocks.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        let lock = Self { format: FORMAT, plugins: self.plugins.clone() };
+        let lock = Self { format: FORMAT, ..self.clone() };
         let mut text = serde_json::to_string_pretty(&lock)?;
         text.push('\n');
         replace::replace(&folder.join(LOCK_FILE), folder, text)

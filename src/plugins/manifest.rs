@@ -71,8 +71,6 @@ words! {
         Process = "process",
         /// The JavaScript host of this program.
         Js = "js",
-        /// This program itself: only for what it ships.
-        Builtin = "builtin",
     }
 }
 

@@ -21,4 +21,6 @@ pub mod schema;
 mod shipped;
 #[cfg(test)]
 mod tests;
+pub mod trial;
+pub mod updates;
 pub mod written;

@@ -15,8 +15,7 @@ use super::{
     check::inside,
     digest::{self, Extent},
     fault::{Fault, FaultCode},
-    lock::Locked,
-    manifest::{ChannelWebhook, MANIFEST, Manifest, RunKind, SchemaSource},
+    manifest::{ChannelWebhook, MANIFEST, Manifest, SchemaSource},
     schema::Schema,
 };
 
@@ -57,6 +56,8 @@ pub struct Package {
     pub origin: Origin,
     /// What a team's settings for it are checked by.
     pub schema: Schema,
+    /// It stands for one that cannot be loaded, for this reason: nothing of it is started.
+    pub fault: Option<Fault>,
 }
 
 impl Files {
@@ -95,29 +96,33 @@ impl Package {
     /// Looks a package over. It blocks.
     pub fn load(files: Files, origin: Origin) -> Result<Self, Fault> {
         let manifest = read_manifest(&files)?;
-        if manifest.run.kind == RunKind::Builtin && origin != Origin::Shipped {
-            let reason = "`builtin` is for what comes with the release";
-            return Err(fault(FaultCode::UnsupportedRunKind, "run.kind", reason));
-        }
         check_program(&manifest, &files)?;
         let schema = read_schema(&manifest, &files)?;
         if let Some(webhook) = manifest.channel.as_ref().and_then(|it| it.webhook.as_ref()) {
             check_secret_field(webhook, &schema)?;
         }
-        let package = Self { manifest, files, digest: String::new(), origin, schema };
+        let digest = String::new();
+        let package = Self { manifest, files, digest, origin, schema, fault: None };
         let digest = package.digest_now()?;
         Ok(Self { digest, ..package })
     }
 
-    /// Stands for an installed package that cannot be loaded: what it was agreed to be, and never started. So what its
-    /// hooks guard stays guarded until an operator agrees to its files, switches it off or uninstalls it.
-    pub(super) fn stand_in(folder: PathBuf, locked: &Locked) -> Self {
+    /// Stands for a package that cannot be loaded: what it was before, and never started. So what its hooks guard stays
+    /// guarded until its files are put right or agreed to, or an operator switches it off or takes it away.
+    pub(super) fn stand_in(
+        manifest: &Manifest,
+        digest: &str,
+        folder: PathBuf,
+        origin: Origin,
+        fault: Fault,
+    ) -> Self {
         Self {
-            manifest: locked.manifest.clone(),
+            manifest: manifest.clone(),
             files: Files::Folder(folder),
-            digest: locked.digest.clone(),
-            origin: Origin::Installed,
+            digest: digest.to_owned(),
+            origin,
             schema: Schema::default(),
+            fault: Some(fault),
         }
     }
 
@@ -133,6 +138,9 @@ impl Package {
 
     /// Checks before each start that the files are those that were loaded. It blocks.
     pub fn verify(&self) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
         let is_agreed = || self.digest_now().is_ok_and(|digest| digest == self.digest);
         if self.origin == Origin::Development || is_agreed() { Ok(()) } else { Err(changed()) }
     }
@@ -157,15 +165,18 @@ pub(super) fn changed() -> Fault {
     Fault::new(FaultCode::DigestMismatch, ".", "", reason)
 }
 
+/// The fault of a folder without a manifest.
+pub(super) fn missing() -> Fault {
+    fault(FaultCode::ManifestMissing, "", "there is no such file")
+}
+
 fn fault(code: FaultCode, field: &str, reason: impl Into<String>) -> Fault {
     Fault::new(code, MANIFEST, field, reason)
 }
 
 fn read_manifest(files: &Files) -> Result<Manifest, Fault> {
     let content = files.read(MANIFEST).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            fault(FaultCode::ManifestMissing, "", "there is no such file")
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => missing(),
         _ => fault(FaultCode::ManifestInvalid, "", error.to_string()),
     })?;
     if content.len() as u64 > LARGEST_MANIFEST {
@@ -178,9 +189,9 @@ fn read_manifest(files: &Files) -> Result<Manifest, Fault> {
 
 /// What is run is there, and in the folder.
 fn check_program(manifest: &Manifest, files: &Files) -> Result<(), Fault> {
-    let missing = |field: &str, reason: String| fault(FaultCode::EntryMissing, field, reason);
+    let lacks = |field: &str, reason: String| fault(FaultCode::EntryMissing, field, reason);
     if let Some(entry) = &manifest.run.entry {
-        let reason = |error: io::Error| missing("run.entry", format!("`{entry}`: {error}"));
+        let reason = |error: io::Error| lacks("run.entry", format!("`{entry}`: {error}"));
         files.read(entry).map_err(reason)?;
         return stays_inside("run.entry", entry, files);
     }
@@ -196,17 +207,16 @@ fn check_program(manifest: &Manifest, files: &Files) -> Result<(), Fault> {
             let found = found.into_iter().find(|path| is_program(path));
             return match found {
                 Some(_) => Ok(()),
-                None => Err(missing(
-                    field,
-                    format!("`{command}` is not in {}", PROGRAM_PATH.join(", ")),
-                )),
+                None => {
+                    Err(lacks(field, format!("`{command}` is not in {}", PROGRAM_PATH.join(", "))))
+                }
             };
         }
     };
     if is_program(&path) {
         return Ok(());
     }
-    Err(missing(field, format!("`{command}` is not a file that can be run")))
+    Err(lacks(field, format!("`{command}` is not a file that can be run")))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -14,5 +14,8 @@ macro_rules! package {
 }
 
 /// Those that there are, by key.
-pub(super) const SHIPPED: &[(&str, EmbeddedFiles)] =
-    &[("guard", package!("guard")), ("http", package!("http"))];
+pub(super) const SHIPPED: &[(&str, EmbeddedFiles)] = &[
+    ("echo-channel", package!("echo-channel")),
+    ("guard", package!("guard")),
+    ("http", package!("http")),
+];

@@ -17,7 +17,10 @@ use rustix::{
 };
 
 use crate::{
-    settings::file_cache::Stamp,
+    settings::{
+        file_cache::Stamp,
+        problem::{Problem, Problems},
+    },
     taint::{Taint, seen::Seen},
 };
 
@@ -25,11 +28,12 @@ use crate::{
 pub(super) trait Text: Clone + Eq {
     /// How much of a folder is read.
     const LIMITS: Limits;
+    /// What one of them is called.
+    const NOUN: &'static str;
     /// Folders count as well, each by the file of this name in it.
     const INSIDE: Option<&'static str> = None;
 
-    /// Reads a file. A refusal is a warning that names file and field.
-    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String>;
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, Problems>;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,19 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a str,
     /// The whole path, for people.
     pub(super) file: &'a str,
+}
+
+impl Place<'_> {
+    /// Something that is wrong with the file, in a part of it that has no line.
+    pub(super) fn problem(&self, part: &str, reason: impl Into<String>) -> Problems {
+        let problem = Problem::of_file(Path::new(self.file), reason);
+        Problem { path: part.to_owned(), ..problem }.into()
+    }
+}
+
+/// What is told of a file that cannot be used.
+pub(super) fn warning<T: Text>(problems: &Problems) -> String {
+    format!("{problems}; the {} is left out", T::NOUN)
 }
 
 /// What a folder holds, sorted by file name.
@@ -201,8 +218,8 @@ pub(super) fn source<T: Text>(
     Ok(source)
 }
 
-struct Folder<'a> {
-    handle: OwnedFd,
+pub(super) struct Folder<'a> {
+    pub(super) handle: OwnedFd,
     path: PathBuf,
     links: Links,
     taint: &'a Taint,
@@ -211,7 +228,12 @@ struct Folder<'a> {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl<'a> Folder<'a> {
-    fn open(parent: &Path, name: &str, links: Links, taint: &'a Taint) -> Result<Self, Errno> {
+    pub(super) fn open(
+        parent: &Path,
+        name: &str,
+        links: Links,
+        taint: &'a Taint,
+    ) -> Result<Self, Errno> {
         let above = openat(CWD, parent, FOLDER, Mode::empty())?;
         Ok(Self {
             handle: openat(&above, name, FOLDER | links.flags().0, Mode::empty())?,
@@ -222,7 +244,7 @@ impl<'a> Folder<'a> {
     }
 
     /// The `*.md` files in it, and the folders that may hold a file `inside`.
-    fn names(&self, inside: Option<&str>) -> Result<Vec<String>, Errno> {
+    pub(super) fn names(&self, inside: Option<&str>) -> Result<Vec<String>, Errno> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
@@ -278,7 +300,8 @@ impl<'a> Folder<'a> {
                     Ok((stamp, source)) => {
                         let file = self.path.join(&name).display().to_string();
                         let place = Place { name: &name, file: &file };
-                        (stamp, T::parse(&place, &source).map(Arc::new))
+                        let read = T::parse(&place, &source).map(Arc::new);
+                        (stamp, read.map_err(|problems| warning::<T>(&problems)))
                     }
                     Err(error) => {
                         found.warnings.push(self.left_out(&name, &error));
@@ -352,7 +375,7 @@ impl<'a> Folder<'a> {
     }
 
     /// Reads a file whole, with the stamp of what was opened.
-    fn read_file(&self, name: &str, largest: u64) -> io::Result<(Stamp, String)> {
+    pub(super) fn read_file(&self, name: &str, largest: u64) -> io::Result<(Stamp, String)> {
         // Whatever the file has become since it was looked at, opening it must not wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links.flags().0;
         let file = match name.split_once('/') {
@@ -409,9 +432,10 @@ mod tests {
 
     impl Text for Words {
         const LIMITS: Limits = Limits { file: 100, total: 1_000, files: 10, all: "the texts" };
+        const NOUN: &'static str = "text";
         const INSIDE: Option<&'static str> = Some("TEXT.md");
 
-        fn parse(_: &Place<'_>, source: &str) -> Result<Self, String> {
+        fn parse(_: &Place<'_>, source: &str) -> Result<Self, Problems> {
             Ok(Self(source.to_owned()))
         }
     }

@@ -1,6 +1,7 @@
 //! What a model is told before the conversation begins.
 
 pub mod compose;
+pub mod instructions;
 pub mod library;
 pub mod role;
 pub mod subagents;

@@ -8,10 +8,10 @@ use hivewright_actors::{
 };
 
 use super::{
-    folder::{Found, Limits, Place, Text},
+    folder::{Found, Limits, Place, Text, warning},
     markdown::{split_front_matter, without_mark},
 };
-use crate::settings::reader::Document;
+use crate::settings::{problem::Problems, reader::Document};
 
 words! {
     pub(super) enum Audience {
@@ -62,19 +62,16 @@ impl Rule {
 impl Text for Rule {
     const LIMITS: Limits =
         Limits { file: 64 * 1024, total: 256 * 1024, files: 256, all: "the rules of this level" };
+    const NOUN: &'static str = "rule";
 
     /// Reads a file: front matter, if there is any, then the text.
-    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, Problems> {
         let (front, text) = split_front_matter(without_mark(source));
         let document = Document::plain(place.file);
         let audience = document
             .read(front, |front| front.get("audience", Audience::All, |field| field.choice()));
-        match document.finish(audience) {
-            Ok((audience, _)) => {
-                Ok(Self { name: place.name.to_owned(), audience, text: text.trim().to_owned() })
-            }
-            Err(problems) => Err(format!("{problems}; the rule is left out")),
-        }
+        let (audience, _) = document.finish(audience)?;
+        Ok(Self { name: place.name.to_owned(), audience, text: text.trim().to_owned() })
     }
 }
 
@@ -112,7 +109,7 @@ pub(super) fn system() -> Tier {
         let place = Place { name, file: name };
         match Rule::parse(&place, source) {
             Ok(rule) => tier.texts.push(Arc::new(rule)),
-            Err(warning) => tier.warnings.push(warning),
+            Err(problems) => tier.warnings.push(warning::<Rule>(&problems)),
         }
     }
     tier
@@ -123,12 +120,12 @@ mod tests {
 
     use super::*;
 
-    fn parse(source: &str) -> Result<Rule, String> {
+    fn parse(source: &str) -> Result<Rule, Problems> {
         let place = Place { name: "a.md", file: "a.md" };
         Rule::parse(&place, source)
     }
 
-    fn rule(audience: Audience, text: &str) -> Result<Rule, String> {
+    fn rule(audience: Audience, text: &str) -> Result<Rule, Problems> {
         Ok(Rule { name: "a.md".to_owned(), audience, text: text.into() })
     }
 
@@ -152,7 +149,7 @@ mod tests {
             ("---\naudiense: main\n---\nA", "a.md:2:1: audiense: unknown key (did you mean"),
             ("---\naudience: [\n---\nA", "a.md:2:11: audience: syntax"),
         ] {
-            let warning = parse(source).unwrap_err();
+            let warning = parse(source).unwrap_err().to_string();
             assert!(warning.starts_with(reason), "{warning}");
         }
     }

@@ -9,7 +9,7 @@ use super::{
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
 };
 use crate::{
-    settings::{field::Field, reader::Document},
+    settings::{field::Field, problem::Problems, reader::Document},
     system::sha256,
 };
 
@@ -59,27 +59,28 @@ impl Text for Skill {
         files: 256,
         all: "the skills of this folder",
     };
+    const NOUN: &'static str = "skill";
     const INSIDE: Option<&'static str> = Some(SKILL_FILE);
 
-    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, Problems> {
         let skill = match place.name.split_once('/') {
             Some((folder, _)) => standard(place, folder, source),
             None => simple(place, source),
         }?;
         let size = body(source).len();
         if size > MAX_BODY {
-            return Err(left_out(place, "(body)", "is larger than 100 KiB"));
+            return Err(place.problem("(body)", "is larger than 100 KiB"));
         }
         Ok(skill)
     }
 }
 
 /// A folder with a `SKILL.md`: front matter, then the body.
-fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, String> {
+fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Problems> {
     let (front, text) = split_front_matter(without_mark(source));
     if front.is_empty() {
         let reason = "a skill begins with front matter: a line `---`, the fields, a line `---`";
-        return Err(left_out(place, "name", reason));
+        return Err(place.problem("name", reason));
     }
     let document = Document::plain(place.file);
     let read = document.read(front, |front| {
@@ -120,30 +121,26 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Stri
         let required = front.maybe("metadata", |field| required_tools(&field));
         (description.unwrap_or_default(), required)
     });
-    match document.finish(read) {
-        Ok(((description, required), warnings)) => {
-            let required = required.into_iter().flatten().chain(required_by(&Outline::of(text)));
-            Ok(Skill {
-                name: folder.to_owned(),
-                description,
-                required: distinct(required),
-                file: place.name.to_owned(),
-                digest: sha256(text.as_bytes()),
-                warnings: warnings.iter().map(ToString::to_string).collect(),
-            })
-        }
-        Err(problems) => Err(format!("{problems}; the skill is left out")),
-    }
+    let ((description, required), warnings) = document.finish(read)?;
+    let required = required.into_iter().flatten().chain(required_by(&Outline::of(text)));
+    Ok(Skill {
+        name: folder.to_owned(),
+        description,
+        required: distinct(required),
+        file: place.name.to_owned(),
+        digest: sha256(text.as_bytes()),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+    })
 }
 
-fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
+fn simple(place: &Place<'_>, source: &str) -> Result<Skill, Problems> {
     let name = place.name.trim_end_matches(".md");
-    check_name(name).map_err(|reason| left_out(place, "name", &reason))?;
+    check_name(name).map_err(|reason| place.problem("name", reason))?;
     let text = without_mark(source);
     let outline = Outline::of(text);
     let Some(title) = outline.title.and_then(|title| title.strip_prefix("Skill:")) else {
         let reason = format!("the first heading must be `# Skill: {name}`");
-        return Err(left_out(place, "name", &reason));
+        return Err(place.problem("name", reason));
     };
     let mut warnings = Vec::new();
     if title.trim() != name {
@@ -184,10 +181,6 @@ fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-fn left_out(place: &Place<'_>, field: &str, reason: &str) -> String {
-    format!("{}: {field}: {reason}; the skill is left out", place.file)
-}
-
 fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     names.into_iter().filter(|name| seen.insert(name.clone())).collect()
@@ -204,9 +197,9 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
 
-    use super::*;
+    use super::{super::folder::warning, *};
 
-    fn parse(name: &str, source: &str) -> Result<Skill, String> {
+    fn parse(name: &str, source: &str) -> Result<Skill, Problems> {
         Skill::parse(&Place { name, file: name }, source)
     }
 
@@ -265,7 +258,7 @@ mod tests {
     fn a_wrong_field_leaves_the_skill_out_and_is_named() {
         let long = "x".repeat(MAX_DESCRIPTION + 1);
         let table = [
-            ("a/SKILL.md", "Just text.".to_owned(), "a/SKILL.md: name: a skill begins"),
+            ("a/SKILL.md", "Just text.".to_owned(), "a/SKILL.md:1:1: name: a skill begins"),
             (
                 "a/SKILL.md",
                 "---\ndescription: A\n---\n".to_owned(),
@@ -307,17 +300,21 @@ mod tests {
                 "a/SKILL.md:4:11: metadata: expected a map",
             ),
             ("a/SKILL.md", "---\nname: [\n---\n".to_owned(), "a/SKILL.md:2:7: name: syntax"),
-            ("a.md", "Just text.".to_owned(), "a.md: name: the first heading must be `# Skill: a`"),
-            ("A b.md", "# Skill: A b".to_owned(), "A b.md: name: `A b` is no name"),
+            (
+                "a.md",
+                "Just text.".to_owned(),
+                "a.md:1:1: name: the first heading must be `# Skill: a`",
+            ),
+            ("A b.md", "# Skill: A b".to_owned(), "A b.md:1:1: name: `A b` is no name"),
             (
                 "a.md",
                 format!("# Skill: a\n{}", "x".repeat(MAX_BODY)),
-                "a.md: (body): is larger than 100 KiB",
+                "a.md:1:1: (body): is larger than 100 KiB",
             ),
         ];
 
         for (name, source, expected) in table {
-            let warning = parse(name, &source).unwrap_err();
+            let warning = warning::<Skill>(&parse(name, &source).unwrap_err());
             assert!(warning.contains(expected), "{warning}");
             assert!(warning.ends_with("the skill is left out"), "{warning}");
         }

@@ -6,7 +6,7 @@ use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
 };
-use crate::settings::{reader::Document, team::STEPS};
+use crate::settings::{problem::Problems, reader::Document, team::STEPS};
 
 const LONGEST_NAME: usize = 40;
 /// The longest description, in characters: it becomes that of a tool.
@@ -36,8 +36,9 @@ pub struct Subagent {
 impl Text for Subagent {
     const LIMITS: Limits =
         Limits { file: 64 * 1024, total: 256 * 1024, files: 64, all: "the subagents of a team" };
+    const NOUN: &'static str = "subagent";
 
-    fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
+    fn parse(place: &Place<'_>, source: &str) -> Result<Self, Problems> {
         let (front, text) = split_front_matter(without_mark(source));
         let (front, text) = (front.trim(), text.trim());
         let outline = Outline::of(text);
@@ -69,11 +70,11 @@ impl Text for Subagent {
         });
         let name = &subagent.name;
         if !is_slug(name, LONGEST_NAME) {
-            return Err(format!(
-                "{}: name: `{name}` is no name for a subagent: 1 to {LONGEST_NAME} lower-case letters \
-                 and digits, with single hyphens between; the subagent is left out",
-                place.file
-            ));
+            let reason = format!(
+                "`{name}` is no name for a subagent: 1 to {LONGEST_NAME} lower-case letters and \
+                 digits, with single hyphens between"
+            );
+            return Err(place.problem("name", reason));
         }
         let mut missing = Vec::new();
         if subagent.description.is_empty() {
@@ -82,17 +83,12 @@ impl Text for Subagent {
         if outline.section("Boundaries").is_none() {
             missing.push("Boundaries");
         }
-        match document.finish(()) {
-            Ok(((), warnings)) => {
-                subagent.warnings = warnings.iter().map(ToString::to_string).collect();
-                let absent = missing
-                    .into_iter()
-                    .map(|section| format!("{}: `## {section}` is missing", place.file));
-                subagent.warnings.extend(absent);
-                Ok(subagent)
-            }
-            Err(problems) => Err(format!("{problems}; the subagent is left out")),
-        }
+        let ((), warnings) = document.finish(())?;
+        subagent.warnings = warnings.iter().map(ToString::to_string).collect();
+        let absent =
+            missing.into_iter().map(|section| format!("{}: `## {section}` is missing", place.file));
+        subagent.warnings.extend(absent);
+        Ok(subagent)
     }
 }
 
@@ -103,13 +99,13 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
 
-    use super::*;
+    use super::{super::folder::warning, *};
 
     const HEADINGS: &str = "# Agent: scout\n\n## Role\nYou look\naround.\n\nAlways.\n\n\
         ## Skills\n- look — with both eyes\n- `listen`\n\n## Boundaries\n- Touch nothing.\n\n\
         ## Communication Style\nShort.\n";
 
-    fn parse(name: &str, source: &str) -> Result<Subagent, String> {
+    fn parse(name: &str, source: &str) -> Result<Subagent, Problems> {
         Subagent::parse(&Place { name, file: name }, source)
     }
 
@@ -175,14 +171,14 @@ mod tests {
     fn a_wrong_name_or_field_leaves_the_subagent_out() {
         let long = "x".repeat(41);
         let table = [
-            ("a.md", "# Agent: The Scout".to_owned(), "a.md: name: `The Scout` is no name"),
-            ("a.md", format!("# Agent: {long}"), "a.md: name: `xxx"),
+            ("a.md", "# Agent: The Scout".to_owned(), "a.md:1:1: name: `The Scout` is no name"),
+            ("a.md", format!("# Agent: {long}"), "a.md:1:1: name: `xxx"),
             ("a.md", "---\nmax_steps: 0\n---\n".to_owned(), "a.md:2:12: max_steps: 0 is not"),
             ("a.md", "---\nskills: look\n---\n".to_owned(), "a.md:2:9: skills: expected a list"),
         ];
 
         for (name, source, expected) in table {
-            let warning = parse(name, &source).unwrap_err();
+            let warning = warning::<Subagent>(&parse(name, &source).unwrap_err());
             assert!(warning.starts_with(expected), "{warning}");
             assert!(warning.ends_with("the subagent is left out"), "{warning}");
         }

@@ -8,6 +8,7 @@ use std::{
 use hivewright_actors::{
     engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
     file::FileRef,
+    ids::FileId,
     task::Code,
     thinking::Thinking,
     tool::{Args, ToolSpec, specs::ToolSpecs},
@@ -54,8 +55,8 @@ pub(crate) struct Ask<'a> {
 /// The pictures that a model is shown. All other files are told by their lines.
 #[derive(Debug, Default)]
 pub(crate) struct Pictures {
-    /// In base64, by digest.
-    pub(crate) encoded: HashMap<String, String>,
+    /// In base64. By file, not by content: of two with the same content one may be shown.
+    pub(crate) encoded: HashMap<FileId, String>,
     /// The first of the earlier turns whose pictures are shown.
     pub(crate) from: usize,
 }
@@ -63,16 +64,12 @@ pub(crate) struct Pictures {
 impl Pictures {
     /// A file as a picture, if it is shown as one.
     fn of(&self, file: &FileRef) -> Option<&str> {
-        self.encoded.get(&file.digest).filter(|_| file.is_picture()).map(String::as_str)
+        self.encoded.get(&file.id).map(String::as_str)
     }
 
     /// A turn has pictures that are shown.
     fn has_of(&self, turn: &[Message]) -> bool {
-        let mut files = turn.iter().flat_map(|message| match message {
-            Message::Files(files) => files.as_slice(),
-            _ => &[],
-        });
-        files.any(|file| self.of(file).is_some())
+        turn.iter().flat_map(Message::files).any(|file| self.of(file).is_some())
     }
 }
 

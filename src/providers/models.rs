@@ -15,14 +15,22 @@ const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// The models of an API are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Unlisted {
-    #[error("the API cannot be reached")]
+    #[error("the API cannot be reached, or broke off")]
     Unreachable(#[from] reqwest::Error),
     #[error("the API took longer than 15 seconds")]
     Slow(#[from] tokio::time::error::Elapsed),
     #[error("the API answered with status {0}")]
     Refused(u16),
-    #[error("the API lists no models")]
+    #[error("the API lists no models in a form that is known")]
     Unreadable,
+}
+
+/// A list as answers have it: the models, and why there are none.
+pub fn told(listed: Result<Vec<String>, Unlisted>) -> (Vec<String>, Option<String>) {
+    match listed {
+        Ok(models) => (models, None),
+        Err(unlisted) => (Vec::new(), Some(unlisted.to_string())),
+    }
 }
 
 #[derive(Deserialize)]

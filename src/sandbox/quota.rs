@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hivewright_actors::text::Size;
+use hivewright_actors::{blocking, text::Size};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::workspace::Workspace;
@@ -26,6 +26,8 @@ const DEPTH: usize = 128;
 const SLACK: u64 = 1 << 20;
 /// How long a command runs before its workspace is first measured …
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// How often the private files of a program that lives long are measured …
+const SELDOM: Duration = Duration::from_secs(1);
 /// … and measuring takes at most this part of the time.
 const SHARE: u32 = 10;
 
@@ -177,6 +179,26 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(measured) = self.quota.known().get_mut(self.workspace.path()) {
             measured.outdated = true;
+        }
+    }
+}
+
+/// Ends when a folder takes more than so many bytes of the disk.
+pub(super) async fn grows_beyond(folder: &Path, most: u64) {
+    let mut pause = FIRST_LOOK;
+    loop {
+        tokio::time::sleep(pause).await;
+        let folder = folder.to_owned();
+        let look = blocking::run(move || {
+            let began = Instant::now();
+            let taken = open(&folder).map_or(0, |folder| used(folder.as_fd()));
+            (taken > most, began.elapsed())
+        });
+        // A look that failed is made again.
+        match look.await {
+            Ok((true, _)) => return,
+            Ok((false, took)) => pause = SELDOM.max(took * SHARE),
+            Err(_) => {}
         }
     }
 }

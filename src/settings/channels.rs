@@ -105,7 +105,10 @@ settings! {
         idle_after: Duration = Duration::from_secs(30 * 60),
         /// Whether a model chooses the topic where words alone don't decide.
         model: TopicModel = TopicModel::Ambiguous,
-        /// The profile of that model; otherwise the main team's.
+        /// Whether a model makes a title for a topic after its first answer, in one short call. Otherwise, and in the
+        /// demo, its first words name it.
+        titles: bool = true,
+        /// The profile of the model that is asked about topics; otherwise the main team's.
         #[example("default")]
         profile: Option<String> = None,
         /// Why no model is asked, though the file wants one: a reference leads nowhere.

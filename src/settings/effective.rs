@@ -67,6 +67,42 @@ pub fn fields(home: &Home, environment: &Environment) -> Vec<Setting> {
     found.concat()
 }
 
+/// A setting that two texts of a file say otherwise. Secrets are hidden in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changed {
+    pub path: String,
+    /// Null says nothing about it.
+    pub before: Json,
+    pub after: Json,
+}
+
+/// What another text of a file says otherwise.
+pub fn changed(before: &str, after: &str) -> Vec<Changed> {
+    let own = |text: &str| {
+        let mut own = Vec::new();
+        collect("", String::new(), &yaml::parse(text, "", &mut Vec::new()), &mut own);
+        own.into_iter().map(|setting| (setting.path, setting.value)).collect::<BTreeMap<_, _>>()
+    };
+    let (before, mut after) = (own(before), own(after));
+    let mut changed: Vec<Changed> = before
+        .into_iter()
+        .map(|(path, before)| {
+            let after = after.remove(&path).unwrap_or_default();
+            Changed { path, before, after }
+        })
+        .filter(|changed| changed.before != changed.after)
+        .collect();
+    let added = after.into_iter();
+    changed.extend(added.map(|(path, after)| Changed { path, before: Json::Null, after }));
+    changed
+}
+
+/// Whether a file of these settings has one there, or some below it.
+pub(crate) fn is_declared<T: Group>(path: &str, home: &Home) -> bool {
+    let mut described = Document::describe::<T>("", home).into_iter();
+    described.any(|setting| is_within(path, &setting.path) || is_within(&setting.path, path))
+}
+
 /// What counts where the file says nothing, by the way to it.
 fn defaults<T: Group>(text: Option<&str>, home: &Home) -> BTreeMap<String, Json> {
     let described = Document::describe::<T>(text.unwrap_or_default(), home).into_iter();

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hivewright_actors::words;
+
 use super::{
     channels::{self, Read},
     config::{self, Config},
@@ -57,12 +59,29 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
     report
 }
 
-/// A settings file by its name.
+words! {
+    /// A settings file of the service.
+    pub enum ServiceFile {
+        Config = "config",
+        Providers = "providers",
+        Channels = "channels",
+    }
+}
+
+impl ServiceFile {
+    pub fn path(self, home: &Home) -> PathBuf {
+        match self {
+            Self::Config => home.config_file(),
+            Self::Providers => home.providers_file(),
+            Self::Channels => home.channels_file(),
+        }
+    }
+}
+
+/// Any settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
-    Config,
-    Providers,
-    Channels,
+    Service(ServiceFile),
     Team(String),
 }
 
@@ -71,13 +90,13 @@ pub enum File {
 pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
     let document = |name: &str| Document::with_references(name, References::unfollowed());
     match file {
-        File::Config => {
+        File::Service(ServiceFile::Config) => {
             config::read(text, document("config.yaml"), home)?;
         }
-        File::Channels => {
+        File::Service(ServiceFile::Channels) => {
             channels::read(text, document("channels.yaml"))?.whole()?.in_use()?;
         }
-        File::Providers => {
+        File::Service(ServiceFile::Providers) => {
             let nothing = Environment::fixed([]);
             providers::read(text, document("providers.yaml"), &nothing).0?;
         }

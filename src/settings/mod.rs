@@ -4,6 +4,7 @@
 //! that say how the service runs are read at start ([`load`]); files that say what a turn may
 //! use are read again when they change ([`live`]).
 
+pub mod assign;
 pub mod channels;
 pub mod config;
 pub(crate) mod declare;

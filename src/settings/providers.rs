@@ -91,7 +91,7 @@ settings! {
         /// Profiles that are tried when this one fails, in order.
         #[example("[local]")]
         fallbacks: Vec<String> = Vec::new(),
-        /// The model sees: pictures that people attach are shown to it. Absent: models of Anthropic do.
+        /// The model sees: pictures that people and tools bring are shown to it. Absent: models of Anthropic do.
         pictures: bool = provider == Provider::Anthropic,
         /// Requests at the same time.
         #[range(1..=10_000)]

@@ -23,6 +23,55 @@ const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");
 /// Where the token of a bot on Discord is kept, from the data dir.
 pub const DISCORD_TOKEN: &str = "secrets/discord-token";
 
+/// Where the key of a model is kept that was typed, from the data dir.
+pub const MODEL_KEY: &str = "secrets/model-key";
+
+/// A model that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelSettings {
+    pub provider: Provider,
+    /// Where it is, if not where it always is.
+    pub api_url: Option<String>,
+    /// Which, if not the usual one.
+    pub model: Option<String>,
+    /// None needs no key.
+    pub key: Option<KeySource>,
+}
+
+/// Where a key comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    Variable(&'static str),
+    /// The file [`MODEL_KEY`].
+    File,
+}
+
+impl From<Provider> for ModelSettings {
+    fn from(provider: Provider) -> Self {
+        let key = provider.key_variable().map(KeySource::Variable);
+        Self { provider, api_url: None, model: None, key }
+    }
+}
+
+impl ModelSettings {
+    /// The profile that the main team uses.
+    fn text(&self) -> String {
+        let key = self.key.map(|key| match key {
+            KeySource::Variable(name) => format!("${{env:{name}}}"),
+            KeySource::File => format!("${{file:{MODEL_KEY}}}"),
+        });
+        let quoted = |text: &String| format!("'{}'", text.replace('\'', "''"));
+        let fields = [
+            ("api_key", key),
+            ("api_url", self.api_url.as_ref().map(quoted)),
+            ("model", self.model.as_ref().map(quoted)),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let fields: String = fields.map(|(name, value)| format!("    {name}: {value}\n")).collect();
+        format!("\nprofiles:\n  {DEFAULT_PROFILE}:\n    provider: {}\n{fields}", self.provider)
+    }
+}
+
 /// A bot on Discord that listens to these channels, or to all, and answers these people.
 #[derive(Debug, Default)]
 pub struct DiscordSettings {
@@ -61,14 +110,14 @@ impl DiscordSettings {
 
 /// Makes folders and commented example files. What is there stays as it is.
 ///
-/// A named provider gets an active profile, and a bot its sections. Returns the files that were written. May block.
+/// A model gets an active profile, and a bot its sections. Returns the files that were written. May block.
 pub fn init(
     home: &Home,
-    provider: Option<Provider>,
+    model: Option<&ModelSettings>,
     discord: Option<&DiscordSettings>,
 ) -> Result<Vec<PathBuf>, StartError> {
     home.prepare()?;
-    let providers = format!("{PROVIDERS}{}", provider.map(active_profile).unwrap_or_default());
+    let providers = format!("{PROVIDERS}{}", model.map(ModelSettings::text).unwrap_or_default());
     let channels = discord.map_or_else(|| CHANNELS.to_owned(), DiscordSettings::file);
     let mut written = Vec::new();
     for (path, text) in [
@@ -110,12 +159,6 @@ pub(crate) fn furnish(team: &Path) -> Result<(), StartError> {
         create_private(&team.join(folder))?;
     }
     Ok(())
-}
-
-fn active_profile(provider: Provider) -> String {
-    let key = provider.key_variable().map(|name| format!("    api_key: ${{env:{name}}}\n"));
-    let key = key.unwrap_or_default();
-    format!("\nprofiles:\n  {DEFAULT_PROFILE}:\n    provider: {provider}\n{key}")
 }
 
 /// Whether the file was written; not if it was there.

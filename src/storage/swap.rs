@@ -46,8 +46,10 @@ pub(super) fn exchange(staged: &Path, folder: &Path) -> io::Result<bool> {
     Ok(replaced)
 }
 
-/// Puts a finished folder into use. Returns where the replaced one is kept.
+/// Puts a finished folder into use. Returns where the replaced one is kept, unless there was nothing in it.
 pub(super) fn swap(built: &Path, folder: &Path, kept_as: &str) -> io::Result<Option<PathBuf>> {
     let staged = stage(built, folder, kept_as)?;
-    Ok(exchange(&staged, folder)?.then_some(staged))
+    let is_replaced = exchange(&staged, folder)?;
+    // It is removed if it is empty, and only then.
+    Ok((is_replaced && fs::remove_dir(&staged).is_err()).then_some(staged))
 }

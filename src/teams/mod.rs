@@ -5,3 +5,4 @@ pub mod file;
 pub mod folders;
 pub mod last_caps;
 pub mod self_changes;
+pub mod templates;

@@ -26,7 +26,7 @@ use crate::{
 /// The tool by which teams propose changes.
 pub const PROPOSE: &str = "propose_change";
 /// The largest file that a change may be about, in bytes.
-const LARGEST: u64 = 100 * 1024;
+pub const LARGEST: u64 = 100 * 1024;
 
 /// A change of a file by which a team is what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,7 +247,8 @@ pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError>
     }
 }
 
-fn write(workspace: &Workspace, path: &str, text: &str) -> Result<(), ChangeError> {
+/// Makes the file what the text says. Blocks.
+pub fn write(workspace: &Workspace, path: &str, text: &str) -> Result<(), ChangeError> {
     workspace.write(path, text.as_bytes(), &|place| as_named(workspace, path, place))?;
     Ok(())
 }

@@ -48,6 +48,8 @@ pub struct About {
     pub paths: &'static [&'static str],
     /// A call whose arguments hold the value of a secret is refused.
     pub refuses_secrets: bool,
+    /// What a call would do is tried before anybody is asked about it.
+    pub tried_first: bool,
 }
 
 impl About {
@@ -72,6 +74,7 @@ impl About {
             expands: &[],
             paths: &[],
             refuses_secrets: false,
+            tried_first: false,
         }
     }
 
@@ -90,6 +93,10 @@ impl About {
     /// It changes what teams, triggers or trusted senders there are.
     pub(super) const fn structural(self) -> Self {
         Self { pool: Pool::Structural, exclusive: true, ..self }
+    }
+
+    pub(super) const fn tried_first(self) -> Self {
+        Self { tried_first: true, ..self }
     }
 
     pub(super) const fn unbounded(self) -> Self {

@@ -6,12 +6,13 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
     file::FileRef,
     ids::CallId,
@@ -79,6 +80,16 @@ pub trait Tool: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Tries what arguments alone do not show, before anyone is asked about a call; for tools that are `tried_first`.
+    fn examine(
+        &self,
+        _: Self::Args,
+        _: &Caller,
+        _: &Grant,
+    ) -> BoxFuture<'static, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// What speaks against these arguments, so that a person decides if no rule says otherwise.
     fn caution(&self, _: &Self::Args, _: &Caller) -> Option<Caution> {
         None
@@ -140,8 +151,16 @@ pub struct ToolContext {
     pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
-    /// What the call gives to the person.
-    pub(super) given: Arc<Mutex<Vec<FileRef>>>,
+    pub(super) handed: Arc<Mutex<Handed>>,
+}
+
+/// Files that a call hands over beside its answer.
+#[derive(Debug, Default)]
+pub(super) struct Handed {
+    /// To the person.
+    pub(super) given: Vec<FileRef>,
+    /// To the model, if it sees.
+    pub(super) shown: Vec<FileRef>,
 }
 
 impl Deref for ToolContext {
@@ -165,9 +184,24 @@ impl ToolContext {
         }
     }
 
+    /// The same for what a stranger says, whoever wants to hear it.
+    pub(super) fn untrusted(&self) -> Self {
+        let call = CallContext { label: Label::Untrusted, ..self.call.clone() };
+        Self { call, ..self.clone() }
+    }
+
+    fn handed(&self) -> MutexGuard<'_, Handed> {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives a file to the person.
     pub(super) fn give(&self, file: FileRef) {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        self.handed().given.push(file);
+    }
+
+    /// Shows a picture to the model.
+    pub(super) fn show(&self, picture: FileRef) {
+        self.handed().shown.push(picture);
     }
 
     /// Whether the call may use this place, which it holds open: the guard of all that it opens.

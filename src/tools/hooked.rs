@@ -13,7 +13,7 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::host::TeamTools;
+use super::host::{Admitted, TeamTools, reply};
 use crate::{
     mcp::definition::shown,
     plugins::hooks::{Hooks, Veto},
@@ -40,14 +40,38 @@ pub(super) struct ToTell {
 }
 
 impl TeamTools {
-    /// Asks plugins whether a call may go on. One that does not fit its tool is refused without them.
-    pub(super) async fn ask_hooks(&self, call: &ToolCall, step: &BeforeCalls) -> Interception {
-        let caller = &step.caller;
-        let Ok(admitted) = self.admit(call, caller) else { return Interception::Pass };
-        let (made, key) = (admitted.made, &admitted.made.key);
-        if !self.hooks.guard(key) {
-            return Interception::Pass;
+    /// Asks plugins whether a call may go on, then tries it if its tool wants that. One that does not fit its tool is
+    /// refused without them.
+    pub(super) async fn intercept(&self, call: &ToolCall, step: &BeforeCalls) -> Interception {
+        let Ok(admitted) = self.admit(call, &step.caller) else { return Interception::Pass };
+        let tool = &admitted.made.tool;
+        let said = if self.hooks.guard(&admitted.made.key) {
+            self.ask_hooks(call, &admitted, step).await
+        } else {
+            Interception::Pass
+        };
+        let args = match &said {
+            Interception::Pass => &admitted.args,
+            Interception::Rewrite(args) => args,
+            Interception::Refuse(_) => return said,
+        };
+        if !tool.about().tried_first {
+            return said;
         }
+        match tool.examine(args, &step.caller, &self.team.grant).await {
+            Ok(()) => said,
+            Err(error) => Interception::Refuse(reply(Err(error), &self.team.grant)),
+        }
+    }
+
+    async fn ask_hooks(
+        &self,
+        call: &ToolCall,
+        admitted: &Admitted<'_>,
+        step: &BeforeCalls,
+    ) -> Interception {
+        let caller = &step.caller;
+        let (made, key) = (admitted.made, &admitted.made.key);
         // What plugins see holds references alone.
         let args = self.clean(call).unwrap_or_else(|| admitted.args.clone());
         let payload = json!({

@@ -15,7 +15,6 @@ use futures_util::{
 };
 use hivewright_actors::{
     approvals::grants,
-    file::FileRef,
     hook::HookEvent,
     ids::{CallId, TeamName},
     policy::{By, Decision, Subject},
@@ -35,7 +34,7 @@ use tracing::Instrument;
 
 use super::{
     cap,
-    contract::{Redaction, ToolContext, ToolError, origin},
+    contract::{Handed, Redaction, ToolContext, ToolError, origin},
     hosted::Hosted,
     judge::{Case, Judgement, Opening, Sight},
     pools::Pools,
@@ -297,11 +296,13 @@ impl Toolset for TeamTools {
         calls: &[ToolCall],
         step: &BeforeCalls,
     ) -> Option<BoxFuture<'static, Vec<Interception>>> {
-        let guarded =
-            |call: &ToolCall| self.find(&call.name).is_some_and(|made| self.hooks.guard(&made.key));
-        calls.iter().any(guarded).then(|| {
+        let is_looked_at = |call: &ToolCall| {
+            let made = self.find(&call.name);
+            made.is_some_and(|made| self.hooks.guard(&made.key) || made.tool.about().tried_first)
+        };
+        calls.iter().any(is_looked_at).then(|| {
             let (tools, calls, step) = (self.clone(), calls.to_vec(), step.clone());
-            async move { join_all(calls.iter().map(|call| tools.ask_hooks(call, &step))).await }
+            async move { join_all(calls.iter().map(|call| tools.intercept(call, &step))).await }
                 .boxed()
         })
     }
@@ -347,20 +348,21 @@ impl Toolset for TeamTools {
         Box::pin(async move {
             let started = Instant::now();
             let taints = Arc::new(AtomicBool::new(false));
-            let given = Arc::<Mutex<Vec<FileRef>>>::default();
+            let handed = Arc::<Mutex<Handed>>::default();
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match ready {
                 Ok(ready) => {
-                    let told = Told { taints: taints.clone(), given: Arc::clone(&given) };
+                    let told = Told { taints: taints.clone(), handed: Arc::clone(&handed) };
                     ready.run(call.id, &cx, &grant, &pools, told).await
                 }
                 Err(error) => Err(error),
             };
             let mut reply = reply(result, &grant);
             reply.taints = taints.load(Ordering::Relaxed);
-            reply.files =
-                std::mem::take(&mut *given.lock().unwrap_or_else(PoisonError::into_inner));
+            let handed =
+                std::mem::take(&mut *handed.lock().unwrap_or_else(PoisonError::into_inner));
+            (reply.files, reply.pictures) = (handed.given, handed.shown);
             let elapsed = started.elapsed();
             if let Some(told) = told {
                 told.tell(&reply, elapsed);
@@ -448,7 +450,7 @@ fn shortened(text: &str) -> &str {
 }
 
 /// Scrubs, then cuts: a secret that the cut would split must not pass in halves.
-fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
+pub(super) fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
     let (text, fault, rule) = match result {
         Ok(text) => (text, None, None),
         Err(error) => (error.message, Some(error.fault), error.rule),
@@ -461,7 +463,7 @@ fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
 /// What a call says beside its answer.
 struct Told {
     taints: Arc<AtomicBool>,
-    given: Arc<Mutex<Vec<FileRef>>>,
+    handed: Arc<Mutex<Handed>>,
 }
 
 /// A call that only waits for its place.
@@ -481,7 +483,7 @@ impl Ready {
         cx: &CallContext,
         grant: &Grant,
         pools: &Pools,
-        Told { taints, given }: Told,
+        Told { taints, handed }: Told,
     ) -> Result<String, ToolError> {
         let about = self.tool.about();
         let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
@@ -494,7 +496,7 @@ impl Ready {
             grant: grant.clone(),
             opening: self.opening.map(Arc::new),
             taints,
-            given,
+            handed,
         };
         let task = tokio::spawn(self.tool.call(args, context).in_current_span());
         let running = Running {

@@ -12,6 +12,7 @@ use super::{
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError},
     judge::Sight,
     told,
+    toolbox::Grant,
 };
 use crate::{
     api::{
@@ -35,10 +36,28 @@ pub(super) trait Hosted: Send + Sync {
     /// Reads the arguments of a call: how it runs, and what rules are to look at.
     fn look(&self, key: &str, args: &Value, caller: &Caller)
     -> Result<(Checked, Sight), ToolError>;
-    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
-    fn redact(&self, args: &Value) -> Option<Redaction>;
-    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError>;
-    fn settled(&self, of: &Origin);
+    /// What it says against a call before anybody is asked, by default nothing.
+    fn objection(&self, _: &Value, _: &Caller) -> Result<(), ToolError> {
+        Ok(())
+    }
+    /// Tries a call before anybody is asked about it.
+    fn examine(
+        &self,
+        _: &Value,
+        _: &Caller,
+        _: &Grant,
+    ) -> BoxFuture<'static, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Its arguments without secrets, by default as they are.
+    fn redact(&self, _: &Value) -> Option<Redaction> {
+        None
+    }
+    /// Keeps secrets for a call, by default none.
+    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
+        Err(ToolError::failed("this tool keeps no secrets"))
+    }
+    fn settled(&self, _: &Origin) {}
     fn call(
         self: Arc<Self>,
         args: Value,
@@ -96,6 +115,18 @@ impl<T: Tool> Hosted for Host<T> {
 
     fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError> {
         self.tool.objection(&read::<T>(&self.arguments, args)?, caller)
+    }
+
+    fn examine(
+        &self,
+        args: &Value,
+        caller: &Caller,
+        grant: &Grant,
+    ) -> BoxFuture<'static, Result<(), ToolError>> {
+        match read::<T>(&self.arguments, args) {
+            Ok(args) => self.tool.examine(args, caller, grant),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 
     fn redact(&self, args: &Value) -> Option<Redaction> {

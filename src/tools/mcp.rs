@@ -9,24 +9,26 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     excerpt,
     task::Label,
-    tool::{Caller, Checked, Effect, Stow, ToolFault, ToolSpec},
+    tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
 };
 use serde_json::Value;
 
 use super::{
     about::About,
-    contract::{LONGEST, Redaction, ToolContext, ToolError},
+    contract::{LONGEST, ToolContext, ToolError},
     hosted::{Hosted, LARGEST_ARGUMENTS},
     judge::Sight,
+    pictures,
     reach::Reach,
     secrets, told,
     toolbox::Made,
     wire::wire_name,
 };
 use crate::{
+    files::FileStore,
     mcp::{Offer, Offers, Servers, definition::Definition, fault::McpError},
     sandbox::process::Sandbox,
-    vault::{aside::Origin, expand::ALL},
+    vault::expand::ALL,
 };
 
 /// What all of them have in common.
@@ -38,15 +40,17 @@ const LONGEST_DESCRIPTION: usize = 1_024;
 
 struct McpTool {
     servers: Servers,
+    files: FileStore,
     offer: Offer,
 }
 
 /// The tools that the servers of a team offer. Of two that models would call by one name, the first is taken.
-pub fn tools(servers: &Servers, offers: &Offers) -> Vec<Made> {
+pub fn tools(servers: &Servers, files: &FileStore, offers: &Offers) -> Vec<Made> {
     let mut named = BTreeMap::new();
     for offer in &offers.tools {
         let key = format!("{}.{}", offer.server.site.key(), offer.definition.name);
-        let tool = McpTool { servers: servers.clone(), offer: offer.clone() };
+        let (servers, files) = (servers.clone(), files.clone());
+        let tool = McpTool { servers, files, offer: offer.clone() };
         if named.contains_key(&wire_name(&key)) {
             let team = &offer.server.site.team().name;
             tracing::warn!(%team, tool = key, "a tool is left out: another has its name on the wire");
@@ -96,7 +100,10 @@ impl McpTool {
         };
         match called {
             Ok(answer) if answer.failed => Err(ToolError::failed(marked(&answer.text))),
-            Ok(answer) => Ok(marked(&answer.text)),
+            Ok(answer) => {
+                let cx = if self.is_trusted() { cx.clone() } else { cx.untrusted() };
+                Ok(marked(&pictures::told(&self.files, &cx, answer).await))
+            }
             Err(McpError::Refused { message }) => Err(ToolError::failed(marked(&message))),
             Err(error @ McpError::Stopped { .. }) => Err(ToolError::stopped(error.to_string())),
             Err(error @ McpError::Ended { .. }) => {
@@ -147,20 +154,6 @@ impl Hosted for McpTool {
         let sight = Sight::new(key, about, reaches);
         Ok((Checked::allowed(about.effect, about.exclusive, about.timeout), sight))
     }
-
-    fn objection(&self, _: &Value, _: &Caller) -> Result<(), ToolError> {
-        Ok(())
-    }
-
-    fn redact(&self, _: &Value) -> Option<Redaction> {
-        None
-    }
-
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
-        Err(ToolError::failed("this tool keeps no secrets"))
-    }
-
-    fn settled(&self, _: &Origin) {}
 
     fn call(
         self: Arc<Self>,

@@ -21,6 +21,7 @@ pub mod judge;
 pub mod mcp;
 pub mod memory;
 pub mod org;
+mod pictures;
 pub mod plugin;
 pub mod plugin_tool;
 pub mod pools;

@@ -451,4 +451,8 @@ impl Belongings for PluginTools {
             if writes.is_empty() { Vec::new() } else { vec![writes] }
         })
     }
+
+    fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
+        self.0.hosts.rest(team, now)
+    }
 }

@@ -64,13 +64,16 @@ impl Tool for SendFile {
         let name = name.unwrap_or_else(|| file_path.clone());
         let most = self.0.largest();
         let Content { bytes, label } = cx.blocking(move |cx| read(cx, &file_path, most)).await?;
-        let FileRef { name, mime, size, .. } = send(&self.0, cx, &name, &bytes, label).await?;
-        Ok(format!("Sent {name} ({mime}, {size} bytes)."))
+        let file = keep(&self.0, cx, &name, &bytes, label).await?;
+        let FileRef { name, mime, size, .. } = &file;
+        let told = format!("Sent {name} ({mime}, {size} bytes).");
+        cx.give(file);
+        Ok(told)
     }
 }
 
-/// Gives the person of a conversation a file with these bytes.
-pub(super) async fn send(
+/// Keeps a file of the conversation with these bytes, for whoever is to have it.
+pub(super) async fn keep(
     files: &FileStore,
     cx: &ToolContext,
     name: &str,
@@ -86,16 +89,14 @@ pub(super) async fn send(
         Some(Source { channel, .. }) => row.named(channel, &team, label, at),
         None => FileRow { label, ..row },
     };
-    let row = files.keep(incoming, row).await?;
-    cx.give(row.file.clone());
-    Ok(row.file)
+    Ok(files.keep(incoming, row).await?.file)
 }
 
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         if let FileError::Io(_) | FileError::Store(_) | FileError::Storage(_) = &error {
-            tracing::error!(%error, "a file cannot be sent");
-            return Self::failed("the file cannot be sent now; try again later");
+            tracing::error!(%error, "a file cannot be kept");
+            return Self::failed("the file cannot be kept now; try again later");
         }
         Self::new(ToolFault::Conflict, error.to_string())
     }

@@ -27,7 +27,7 @@ use crate::logging::Secrets;
 /// The last turn of a file is looked for in so many bytes first, then in ever more.
 const TAIL: u64 = 4 * 1024;
 /// A clock may have been set back by this much.
-const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
+pub(super) const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 /// Is there while no file lacks anything: a mark that can be taken away on a full disk, too.
 const COMPLETE: &str = ".complete";
 /// What a file is called while it takes the place of another.

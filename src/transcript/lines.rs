@@ -3,7 +3,7 @@
 use hivewright_actors::{
     history::{Fact, HistoryEvent},
     ids::{CallId, TaskId, TurnId},
-    task::{Code, Ending, records::LaneKey},
+    task::{Code, Ending, Label, records::LaneKey},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,6 +59,9 @@ pub struct TurnLine {
     pub id: TurnId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// None if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Label>,
     pub outcome: Ending,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
@@ -104,6 +107,7 @@ impl Writer {
             Fact::TurnEnd { outcome, code, message, .. } => Some(TurnLine {
                 id: turn.clone(),
                 task: self.merge.task_of(turn).cloned(),
+                label: self.merge.label_of(turn),
                 outcome: *outcome,
                 code: *code,
                 message: message.clone(),
@@ -178,7 +182,7 @@ mod tests {
     use hivewright_actors::{
         clock::Timestamp,
         history::{Meta as Remark, Origin},
-        task::{Label, Lane},
+        task::Lane,
         tool::{Effect, ToolFault},
         usage::Usage,
     };
@@ -236,6 +240,7 @@ mod tests {
                 rule: None,
                 approved: false,
                 files: Vec::new(),
+                pictures: Vec::new(),
             },
             Fact::TurnEnd {
                 outcome: Ending::Failed,
@@ -267,7 +272,7 @@ mod tests {
              \"toolCallId\":\"call_1\",\"toolName\":\"read\",\"content\":[{\"type\":\"text\",\"text\":\"gone\"}],\
              \"isError\":true}\n\
              {\"type\":\"meta\",\"agentId\":\"ops\",\"sessionId\":\"ops:main\",\"timestamp\":7,\"key\":\"turn\",\
-             \"value\":{\"code\":\"step_limit\",\"id\":\"turn-1\",\"message\":\"too many steps\",\"outcome\":\"failed\",\
+             \"value\":{\"code\":\"step_limit\",\"id\":\"turn-1\",\"label\":\"trusted\",\"message\":\"too many steps\",\"outcome\":\"failed\",\
              \"task\":\"task-1\"}}\n"
         );
     }

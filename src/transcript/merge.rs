@@ -7,6 +7,7 @@ use hivewright_actors::{
     file::FileRef,
     history::{Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY},
     ids::{TaskId, TurnId},
+    task::Label,
 };
 
 use crate::api::transcript::{Answers, Block, Direction, Message, Meta, Role};
@@ -22,6 +23,8 @@ pub struct Merge {
 #[derive(Debug, Default)]
 struct Turn {
     task: Option<TaskId>,
+    /// How far what it has read may be believed.
+    label: Label,
     provider: Option<String>,
     model: Option<String>,
     /// The message of the model that is not over yet.
@@ -38,6 +41,7 @@ impl Merge {
         let turn = self.turns.entry(id.clone()).or_default();
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
         let blank = turn.blank(seq, &id, timestamp);
+        turn.label = turn.label.max(label_of(&fact));
         match fact {
             Fact::TurnStart { task_ids, provider, model, idle, .. } => {
                 let task_id = task_ids.into_iter().next();
@@ -131,6 +135,12 @@ impl Merge {
         self.turns.get(turn)?.task.as_ref()
     }
 
+    /// How far what such a turn has read may be believed, until its end; none if its beginning is not known.
+    pub fn label_of(&self, turn: &TurnId) -> Option<Label> {
+        let turn = self.turns.get(turn)?;
+        turn.task.as_ref().map(|_| turn.label)
+    }
+
     /// Ends the open message of a turn, and tells one of another kind behind it.
     fn tell(&mut self, turn: &TurnId, told: Option<(Message, String)>) {
         let open = self.turns.get_mut(turn).and_then(|turn| turn.open.take());
@@ -215,6 +225,18 @@ impl Turn {
 }
 
 /// A word that is known.
+fn label_of(fact: &Fact) -> Label {
+    match fact {
+        Fact::User { label, .. } => *label,
+        Fact::ToolResult { taints: true, .. } => Label::Untrusted,
+        // What it stands for is read by later steps.
+        Fact::Meta(Remark::Compaction(compaction)) if compaction.summary.is_some() => {
+            compaction.label
+        }
+        _ => Label::Trusted,
+    }
+}
+
 fn some(word: String) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
@@ -396,6 +418,7 @@ mod tests {
             rule: None,
             approved: false,
             files: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 

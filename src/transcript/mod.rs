@@ -8,3 +8,4 @@ pub mod merge;
 pub mod page;
 mod pi;
 pub mod reading;
+pub mod recovery;

@@ -22,6 +22,8 @@ use crate::api::transcript::{Block, Meta, Role};
 const LONGEST: usize = 8 << 20;
 /// A moment below this is in seconds.
 const MILLISECONDS: u64 = 100_000_000_000;
+/// Events are written in pieces of about this many bytes.
+const PIECE: usize = 256 << 10;
 /// Where the words of a turn come from that tells no task.
 const IMPORT: &str = "import";
 
@@ -41,8 +43,18 @@ pub(super) enum Item {
     Turn(Timestamp, TurnLine),
 }
 
-/// Reads a transcript, of ours or of Pi, into events of a lane; none if it is neither.
+/// Reads a transcript that the service wrote itself. A turn of which it is not said that it may be believed may not.
+pub fn read_own(lane: &Lane, text: &str) -> Option<Reading> {
+    read_with(lane, text, Label::Untrusted)
+}
+
+/// Reads a transcript that the operator brings over, of ours or of Pi, into events of a lane; none if it is neither.
 pub fn read(lane: &Lane, text: &str) -> Option<Reading> {
+    read_with(lane, text, Label::Trusted)
+}
+
+/// `unlabelled`: how far turns are believed that do not say it.
+fn read_with(lane: &Lane, text: &str, unlabelled: Label) -> Option<Reading> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let values = lines.map(|line| {
         let is_short = line.len() <= LONGEST;
@@ -59,7 +71,8 @@ pub fn read(lane: &Lane, text: &str) -> Option<Reading> {
     if messages == 0 {
         return None;
     }
-    let mut journal = Journal { lane, turns: Vec::new(), seq: 0, turn: Facts::default() };
+    let mut journal =
+        Journal { lane, unlabelled, turns: Vec::new(), seq: 0, turn: Facts::default() };
     for item in items {
         match item {
             Item::Message(line) => {
@@ -108,6 +121,7 @@ fn in_milliseconds(moment: u64) -> u64 {
 /// Events as they come to be.
 struct Journal<'a> {
     lane: &'a Lane,
+    unlabelled: Label,
     turns: Vec<Vec<HistoryEvent>>,
     seq: u64,
     turn: Facts,
@@ -138,13 +152,17 @@ impl Journal<'_> {
         }
         let began = turn.facts.first().map(|(at, _)| *at).unwrap_or_default();
         let last = turn.facts.last().map(|(at, _)| *at).unwrap_or_default();
-        let (at, TurnLine { id, task, outcome, code, message }) = told.unwrap_or_else(|| {
-            let id = format!("{IMPORT}-{}", self.turns.len() + 1).into();
-            let (outcome, code, message) = (Ending::Done, None, None);
-            (last, TurnLine { id, task: None, outcome, code, message })
-        });
+        let (at, TurnLine { id, task, label, outcome, code, message }) =
+            told.unwrap_or_else(|| {
+                let id = format!("{IMPORT}-{}", self.turns.len() + 1).into();
+                let (outcome, code, message) = (Ending::Done, None, None);
+                (last, TurnLine { id, task: None, label: None, outcome, code, message })
+            });
         if let Some(task) = &task {
             turn.name_task(task);
+        }
+        if label.unwrap_or(self.unlabelled) == Label::Untrusted {
+            turn.distrust();
         }
         let end = Fact::TurnEnd {
             outcome,
@@ -214,6 +232,17 @@ impl Facts {
         }
     }
 
+    fn distrust(&mut self) {
+        for (_, fact) in &mut self.facts {
+            match fact {
+                Fact::User { label, .. } => *label = Label::Untrusted,
+                Fact::ToolResult { taints, .. } => *taints = true,
+                Fact::Meta(Remark::Compaction(compaction)) => compaction.label = Label::Untrusted,
+                _ => {}
+            }
+        }
+    }
+
     fn tell(&mut self, lane: &Lane, line: MessageLine) {
         let at = Timestamp(line.timestamp);
         if self.facts.is_empty() {
@@ -228,7 +257,6 @@ impl Facts {
             text: text.clone(),
             from: IMPORT.to_owned(),
             origin,
-            // The operator brings it over.
             label: Label::Trusted,
             task_id: IMPORT.into(),
             files: Vec::new(),
@@ -246,6 +274,7 @@ impl Facts {
                 rule: None,
                 approved: false,
                 files: Vec::new(),
+                pictures: Vec::new(),
             },
             (Role::System, Some(summary)) => Fact::Meta(Remark::Compaction(Box::new(Compaction {
                 summary: Some(summary.to_owned()),
@@ -328,6 +357,22 @@ impl Facts {
         }
         self.spoke = Some(counted);
     }
+}
+
+/// A turn in pieces that a store takes.
+pub fn pieces(turn: &[HistoryEvent]) -> Vec<&[HistoryEvent]> {
+    let mut pieces = Vec::new();
+    let (mut first, mut size) = (0, 0);
+    for (place, event) in turn.iter().enumerate() {
+        let length = serde_json::to_vec(event).map_or(0, |event| event.len());
+        if size > 0 && size + length > PIECE {
+            pieces.push(&turn[first..place]);
+            (first, size) = (place, 0);
+        }
+        size += length;
+    }
+    pieces.push(&turn[first..]);
+    pieces
 }
 
 /// The words of a message that has nothing else.

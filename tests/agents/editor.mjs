@@ -2,7 +2,8 @@
 //
 //   node editor.mjs <the client library> <the agent> [its arguments]
 //
-// Takes {"prompt": text}, {"cancel": true} and {"choose": kind of option}, and tells all that it hears.
+// Takes {"prompt": text}, {"cancel": true} and {"choose": kind of option}, and tells all that it hears. `EDITOR_THREAD` names a
+// thread to open again.
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -42,7 +43,14 @@ const attempt = async (work) => {
 
 const hello = await peer.request(methods.agent.initialize, { protocolVersion: 1, clientCapabilities });
 tell({ hello });
-const opened = await attempt(() => peer.request(methods.agent.session.new, { cwd: process.cwd(), mcpServers: [] }));
+const place = { cwd: process.cwd(), mcpServers: [] };
+const earlier = process.env.EDITOR_THREAD;
+const open = async () => {
+  if (!earlier) return await peer.request(methods.agent.session.new, place);
+  await peer.request(methods.agent.session.load, { ...place, sessionId: earlier });
+  return { sessionId: earlier };
+};
+const opened = await attempt(open);
 const sessionId = opened?.sessionId;
 if (sessionId) tell({ sessionId });
 

@@ -11,6 +11,9 @@ use crate::{
     web_server::{WebServer, page, response},
 };
 
+mod lives;
+mod pictures;
+
 const CONFIG: &str = "store: {durability: process}\n";
 const CHANNELS: &str = "
 ws: {enabled: true}
@@ -419,7 +422,7 @@ async fn words_of_a_page_are_obeyed_in_vain() {
     .await;
     let model = FakeModel::start();
     let providers = format!(
-        "profiles:\n  default: {{provider: openai, api_url: \"{}/v1\", api_key: {KEY}, model: m}}\n",
+        "profiles:\n  default: {{provider: openai, api_url: \"{}/v1\", api_key: {KEY}, model: m, pictures: true}}\n",
         model.url()
     );
     let rule = "Be kind.\n";
@@ -462,8 +465,11 @@ async fn words_of_a_page_are_obeyed_in_vain() {
         client.say(place, "look at the page").await;
         client.end_of(place).await;
         let heard = String::from_utf8_lossy(&model.requests().pop().unwrap().bytes).into_owned();
-        let is_read = heard.contains(&format!("obey-{place}"));
-        assert_eq!(is_read, *place != "picture", "{place}: {heard}");
+        let words = match *place {
+            "picture" => "data:image/png;base64,".to_owned(),
+            place => format!("obey-{place}"),
+        };
+        assert!(heard.contains(&words), "{place}: {heard}");
     }
 
     let (_, memories) = service.api("GET", "/api/v1/memories?team=main", None).await;

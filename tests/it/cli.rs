@@ -261,6 +261,7 @@ fn tokens_are_made_and_ended_while_the_service_is_stopped() {
     let made = user.run(&["token", "create", "ci", "--scope", "chat,read", "--expires", "never"]);
     let again = user.run(&["token", "create", "ci", "--scope", "chat"]);
     let unknown = user.run(&["token", "create", "x", "--scope", "chatt"]);
+    let nowhere = user.run(&["token", "create", "x", "--scope", "chat", "--team", "billing"]);
     let listed = user.run(&["token", "list"]);
     let rotated = user.run(&["token", "rotate-operator"]);
     let revoked = user.run(&["token", "revoke", "ci"]);
@@ -272,6 +273,8 @@ fn tokens_are_made_and_ended_while_the_service_is_stopped() {
     let codes =
         [&made, &again, &unknown, &listed, &rotated, &revoked, &gone, &link].map(|e| e.code);
     assert_eq!(codes, [0, 6, 2, 0, 0, 0, 5, 7].map(Some));
+    let refusal = "hivewright: there is no team `billing`; there are `main`\n";
+    assert_eq!((nowhere.code, nowhere.err.as_str()), (Some(2), refusal));
     let row = listed.out.lines().nth(1).unwrap();
     assert!(row.contains("ci") && row.contains("read,chat") && row.contains("never"), "{row}");
     let operator = fs::read_to_string(user.path("data/secrets/operator-token")).unwrap();
@@ -302,6 +305,8 @@ fn a_stopped_home_is_backed_up_and_restored() {
     let tokens = user.run(&["token", "list", "--json"]);
     let newest = user.run(&["restore", "--newest", "--json"]);
     let healthy = user.run(&["doctor", "--deep", "--json"]);
+    let other = User::new();
+    let moved = other.run(&["restore", file]);
 
     assert_eq!(regular.code, Some(0), "{regular:?}");
     assert!(Path::new(regular.out.trim_end()).starts_with(user.path("run/backups")));
@@ -317,6 +322,15 @@ fn a_stopped_home_is_backed_up_and_restored() {
     let newest: Value = serde_json::from_str(&newest.out).unwrap();
     assert_eq!(newest["data"]["from"], regular.out.trim_end());
     assert!(healthy.out.contains("records are readable"), "{healthy:?}");
+    // A home in which there was nothing has nothing to keep.
+    assert_eq!(moved.code, Some(0), "{moved:?}");
+    assert!(!moved.err.contains("what was there before"), "{moved:?}");
+    assert_eq!(fs::read_to_string(other.path("data/rules/ours.md")).unwrap(), "be kind");
+    let names = ["data", "run"].map(|folder| fs::read_dir(other.path(folder)).unwrap());
+    for entry in names.into_iter().flatten() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_string_lossy().contains(".before-"), "{name:?}");
+    }
 }
 
 /// OP-86, OR-07

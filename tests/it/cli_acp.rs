@@ -25,12 +25,13 @@ struct Editor {
 impl Editor {
     /// One that has opened its thread; none where the library may be left out.
     async fn open(service: &Service, arguments: &[&str]) -> Option<Self> {
-        let mut editor = Self::start(service, arguments)?;
+        let mut editor = Self::start(service, arguments, None)?;
         editor.until(|line| line["sessionId"].is_string()).await;
         Some(editor)
     }
 
-    fn start(service: &Service, arguments: &[&str]) -> Option<Self> {
+    /// `thread` is one to open again.
+    fn start(service: &Service, arguments: &[&str], thread: Option<&str>) -> Option<Self> {
         let programs = engines::agents()?;
         let library = programs.join("../@agentclientprotocol/sdk/dist/v1/stable/acp.js");
         let agent = service.command(arguments);
@@ -39,6 +40,7 @@ impl Editor {
             .arg(library)
             .arg(agent.get_program())
             .args(agent.get_args())
+            .envs(thread.map(|thread| ("EDITOR_THREAD", thread)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -100,6 +102,13 @@ impl Editor {
     }
 }
 
+/// What the model thought.
+fn thoughts(heard: &[Value]) -> String {
+    let updates = heard.iter().map(|line| &line["update"]);
+    let thoughts = updates.filter(|update| update["sessionUpdate"] == "agent_thought_chunk");
+    thoughts.filter_map(|update| update["content"]["text"].as_str()).collect()
+}
+
 fn is_end(line: &Value) -> bool {
     line["stopReason"].is_string() || line["error"].is_string()
 }
@@ -140,6 +149,44 @@ async fn an_editor_talks_with_the_main_team() {
     assert!(words.starts_with("[offline demo] You said: hello"), "{words}");
     // One thread is one conversation.
     assert_eq!(topics["data"].as_array().map(Vec::len), Some(1), "{topics}");
+}
+
+/// A thread is opened again by another process: all of it is shown, and it goes on in its topic. What the model thinks is shown
+/// as it comes, and again.
+#[actix::test]
+async fn an_editor_opens_a_thread_again() {
+    let service = home("").started().await;
+    let Some(mut editor) = Editor::open(&service, &["acp"]).await else { return };
+    let script = "#think Hm, well.\n#say I look.\n#call write {\"file_path\": \"a.txt\", \"content\": \"4711\"}\n#then\n\
+                  #call read {\"file_path\": \"missing.txt\"}\n#then\n#reply Done.";
+    let thinks = |line: &Value| line["update"]["sessionUpdate"] == "agent_thought_chunk";
+
+    let opened = editor.find(|line| line["sessionId"].is_string()).await;
+    let hello = editor.find(|line| line["hello"].is_object()).await;
+    editor.prompt(script).await;
+    // It may come in pieces.
+    while !thoughts(&editor.heard).contains("Hm, well.") {
+        editor.until(thinks).await;
+    }
+    drop(editor);
+    let thread = opened["sessionId"].as_str().expect("a name");
+    let mut again = Editor::start(&service, &["acp"], Some(thread)).expect("an editor");
+    again.until(|line| line["sessionId"] == thread).await;
+    let user = again.find(|line| line["update"]["sessionUpdate"] == "user_message_chunk").await;
+    let shown = again.shown();
+    let more = again.prompt("hello").await;
+    let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
+    let mut nobody = Editor::start(&service, &["acp"], Some("ws:none")).expect("an editor");
+    let refused = nobody.until(is_end).await;
+
+    assert_eq!(hello["hello"]["agentCapabilities"]["loadSession"], true, "{hello}");
+    assert_eq!(user["update"]["content"]["text"], script, "{user}");
+    let kinds =
+        ["user_message_chunk", "agent_thought_chunk", "tool_call completed", "tool_call failed"];
+    assert_eq!(shown, ("I look.Done.".into(), kinds.map(str::to_owned).to_vec()));
+    assert_eq!(more["stopReason"], "end_turn", "{more}");
+    assert_eq!(topics["data"].as_array().map(Vec::len), Some(1), "{topics}");
+    assert!(refused["error"].as_str().unwrap().contains("`ws:none`"), "{refused}");
 }
 
 #[actix::test]
@@ -275,7 +322,7 @@ async fn an_editor_hears_what_is_wrong() {
 
     let failed = editor.prompt("hello").await;
     service.kill();
-    let mut late = Editor::start(&service, &["acp"]).expect("an editor");
+    let mut late = Editor::start(&service, &["acp"], None).expect("an editor");
     let unreachable = late.until(is_end).await;
 
     assert!(failed["error"].as_str().unwrap().contains("engines.acp.command"), "{failed}");

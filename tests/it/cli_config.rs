@@ -1,8 +1,11 @@
 //! `hivewright config`: settings are checked without a service.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::service::Service;
+use crate::{
+    fake_model::{FakeModel, KEY},
+    service::Service,
+};
 
 /// OP-82, OP-85, OP-86: all faults of all files, with their places, and nothing is started.
 #[actix::test]
@@ -61,6 +64,62 @@ async fn config_edit_puts_in_place_what_is_right() {
     assert!(wrong.path("data/config/config.draft.yaml").exists());
     assert!(!right.path("data/config/config.draft.yaml").exists());
     assert!(same_done.stdout.contains("\"changed\":false"), "{same_done:?}");
+}
+
+/// OP-82: one setting is changed with the same check, and counts for a service that runs.
+#[actix::test]
+async fn config_set_changes_one_setting_and_a_running_service_takes_it_over() {
+    let file = "# ours\nserver:\n  port: 9 # nine\n";
+    let service = Service::prepare().with_file("data/config/config.yaml", file).started().await;
+    let text = || std::fs::read_to_string(service.path("data/config/config.yaml")).unwrap();
+    let set = async |key: &str, value: &str| {
+        service.run(&["config", "set", key, value, "--json"], "").await
+    };
+
+    let done = service.run(&["config", "set", "approvals.ttl", "2h"], "").await;
+    service.until_logged("count from now on").await;
+    let wrong = set("approvals.ttl", "soon").await;
+    let unknown = set("approvals.tll", "1h").await;
+    let absent = set("topics.idle_after", "1h").await;
+    let same = set("server.port", "9").await;
+
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stderr.contains("approvals.ttl: (not set) → 2h"), "{done:?}");
+    assert_eq!(text(), format!("{file}approvals:\n  ttl: 2h\n"));
+    assert_eq!((wrong.code, unknown.code), (Some(9), Some(9)), "{wrong:?} {unknown:?}");
+    assert!(unknown.stderr.contains("did you mean \"ttl\""), "{unknown:?}");
+    // A file that is not there may mean something: it is not made by the way.
+    assert_eq!(absent.code, Some(5), "{absent:?}");
+    assert!(absent.stderr.contains("channels.yaml"), "{absent:?}");
+    assert!(same.stdout.contains("\"changed\":false"), "{same:?}");
+}
+
+/// OP-63, OP-82: each profile stands with the models of its API, or with why they are not known.
+#[actix::test]
+async fn models_lists_what_each_api_has_or_why_not() {
+    let model = FakeModel::start();
+    let profile = |path: &str| {
+        format!(
+            "{{provider: openai, api_url: \"{}{path}\", api_key: {KEY}, model: m}}",
+            model.url()
+        )
+    };
+    let providers =
+        format!("profiles:\n  default: {}\n  lost: {}\n", profile("/v1"), profile("/lost"));
+    let service =
+        Service::prepare().with_file("data/config/providers.yaml", &providers).started().await;
+
+    let listed = service.run(&["models"], "").await;
+    let trial =
+        json!({"provider": "openai", "api_url": format!("{}/lost", model.url()), "api_key": KEY});
+    let (_, tried) = service.api("POST", "/api/v1/models/try", Some(trial)).await;
+
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let (first, second) = listed.stdout.split_once("lost: m of openai\n").unwrap();
+    assert!(first.starts_with("default: m of openai\n  "), "{listed:?}");
+    let refused = "the API answered with status 404";
+    assert_eq!(second, format!("  its models are not known: {refused}\n"));
+    assert_eq!(tried["data"]["unlisted"], refused, "{tried}");
 }
 
 /// OP-79: what cannot be taken back is asked for, and where nobody can answer it is not done.

@@ -157,18 +157,21 @@ async fn tasks_are_followed_over_a_restart() {
     assert_eq!(of(&second), ["accepted", "running", "done"]);
 }
 
-/// OP-77
+/// OP-77, OP-79
 #[actix::test]
-async fn the_overview_is_shown_again_when_something_changes() {
+async fn overview_and_lists_are_shown_again_when_something_changes() {
     let mut service = Service::start().await;
     let mut text = Following::start(&service, &["status", "--watch"]);
     let mut lines = Following::start(&service, &["status", "--watch", "--json"]);
+    let mut list = Following::start(&service, &["teams", "list", "--watch"]);
     text.until(|line| line.starts_with("teams            1 total")).await;
+    list.until(|line| line.starts_with("main")).await;
     let first = json_of(&lines.line().await);
 
     let made = ["teams", "create", "ops", "--scope", "work"];
     assert_eq!(service.run(&made, "").await.code, Some(0));
     text.until(|line| line.starts_with("teams            2 total")).await;
+    list.until(|line| line.starts_with("ops")).await;
     // Both have seen it: what was never shown is not shown as gone.
     lines.until(|line| json_of(line)["data"]["teams"]["total"] == 2).await;
     service.kill();

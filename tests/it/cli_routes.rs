@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 35] = [
+const LEFT: [(&str, Why); 44] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -26,16 +26,25 @@ const LEFT: [(&str, Why); 35] = [
     ("GET /api/v1/files/{id}", Why::Browser),
     ("POST /api/v1/markdown", Why::Browser),
     ("POST /api/v1/models/try", Why::Browser),
-    ("GET /api/v1/config/providers", Why::Local),
-    ("PUT /api/v1/config/providers", Why::Local),
+    ("POST /api/v1/mcp/try", Why::Browser),
+    ("POST /api/v1/channels/discord/try", Why::Browser),
+    ("GET /api/v1/config/{file}", Why::Local),
+    ("PUT /api/v1/config/{file}", Why::Local),
+    ("GET /api/v1/team-templates", Why::Local),
+    ("GET /api/v1/teams/{name}/instructions", Why::Local),
+    ("GET /api/v1/teams/{team}/instructions/{kind}/{name}", Why::Local),
+    ("PUT /api/v1/teams/{team}/instructions/{kind}/{name}", Why::Local),
+    ("DELETE /api/v1/teams/{team}/instructions/{kind}/{name}", Why::Local),
+    ("GET /api/v1/profiles", Why::Browser),
     ("GET /healthz", Why::Probe),
     ("GET /health", Why::Probe),
     ("GET /metrics", Why::Probe),
     ("POST /hooks/{team}/{name}", Why::Program),
+    ("POST /hooks/channels/{team}/{key}", Why::Program),
+    ("POST /api/v1/teams/{team}/plugins/{key}/setup/poll", Why::Waits),
     ("PUT /api/v1/triggers/{id}/cursors", Why::Program),
     ("GET /api/v1/openapi.json", Why::Program),
     ("GET /api/v1/docs", Why::Program),
-    ("GET /api/v1/doctor", Why::Local),
     ("POST /api/v1/doctor", Why::Local),
     ("POST /api/v1/config/validate", Why::Local),
     ("POST /api/v1/config/reload", Why::Local),
@@ -70,10 +79,12 @@ enum Why {
     Chat,
     /// A list and single acts do: who has a terminal has loops.
     Loop,
+    /// A command calls it only while a person does something elsewhere.
+    Waits,
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 15] = [
+const ALONE: [&str; 17] = [
     "serve",
     "init",
     "mcp",
@@ -84,6 +95,8 @@ const ALONE: [&str; 15] = [
     "history import",
     "config check",
     "config edit",
+    "config set",
+    "restart",
     "context add",
     "context use",
     "context list",
@@ -119,6 +132,7 @@ const STREAMS: [&str; 7] = [
 const COMMANDS: &str = "
 status
 status --watch
+models
 doctor
 send hello
 send hello --team ops --wait 20
@@ -155,7 +169,8 @@ tasks retry TASK
 topics list
 topics show TOPIC
 topics rename TOPIC other
-topics close TOPIC
+topics pin TOPIC
+topics archive TOPIC
 topics reopen TOPIC
 token create ci --scope chat
 token list
@@ -207,8 +222,16 @@ plugin enable greeter --team main
 plugin config greeter --team main
 plugin restart greeter --team main
 plugin disable greeter --team main
+plugin setup echo-channel --team main
 plugin doctor
 plugin uninstall greeter
+channel list
+channel info echo-channel
+channel setup echo-channel --team main --set secret=a-secret-of-the-channel-to-try
+channel config echo-channel --team main
+channel restart echo-channel --team main
+channel enable echo-channel --team main
+channel disable echo-channel --team main
 inbox
 inbox list
 inbox read --all

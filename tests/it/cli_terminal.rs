@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::Value;
+
 use crate::{
     service::{Service, WORKS_ITSELF},
     terminal::Terminal,
@@ -59,6 +61,10 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     second.shows("four\n");
     second.press(END);
 
+    // What was a moment ago is told so, at a terminal.
+    let mut list = Terminal::start(&service.command(&["topics", "list"]), 200);
+    list.shows(" min ago");
+
     assert_eq!((left, second.end(), is_mended), (Some(0), Some(0), true));
     assert_eq!(mode & 0o777, 0o600);
     let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
@@ -69,7 +75,7 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     assert_eq!(said, ["#reply **fo**ur", "one\ntwo\nthree", "#reply **tw** words"]);
 }
 
-/// OP-78: what waits is decided with a key; Ctrl-C stops the turn and then leaves; lines are as long as
+/// OP-78, CH-84: what waits is decided with a key; a message joins the turn that runs; Ctrl-C stops the turn and then leaves; lines are as long as
 /// the terminal is wide, also when that changes.
 #[actix::test]
 async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
@@ -96,6 +102,21 @@ async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
     let row = "> words and words and words and words and\n";
     terminal.shows(row);
     terminal.shows(row);
+    terminal.press("#call bash {\"command\": \"while [ ! -e go ]; do sleep 0.05; done\"}");
+    terminal.press(ENTER);
+    terminal.shows("Using bash");
+    // One message waits for its turn, and one behind it is added to the turn that runs.
+    terminal.press("#reply **la**ter");
+    terminal.press(ENTER);
+    terminal.shows("Queued behind 1 message");
+    terminal.press("/steer #reply **soo**ner");
+    terminal.press(ENTER);
+    let running = |tasks: &Value| tasks.as_array().is_some_and(|rows| rows.len() == 2);
+    service.until("/api/v1/tasks?state=running", running).await;
+    service.write("run/teams/main/go", "");
+    terminal.shows("sooner\n");
+    // Both messages have the same answer, which is shown once.
+    assert!(!terminal.shows("later\n").contains("sooner\n"));
     terminal.press("#wait 60000");
     terminal.press(ENTER);
     // It is queued while the turn runs.

@@ -78,13 +78,19 @@ pub(crate) fn provider(model: &FakeModel, sdk: &str, settings: &str) -> String {
     )
 }
 
-/// The newest conversation, as people and programs are told it: roles and kinds of blocks.
-pub(crate) async fn shape(service: &Service) -> Vec<String> {
+/// The newest conversation, as people and programs are told it.
+pub(crate) async fn history(service: &Service) -> Value {
     let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
     let id = sessions["data"][0]["id"].as_str().expect("a session").to_owned();
     let path = format!("/api/v1/sessions/{id}/history?view=full&limit=200");
     let (status, history) = service.api("GET", &path, None).await;
     assert_eq!(status, 200, "{history}");
+    history
+}
+
+/// The same in short: roles and kinds of blocks.
+pub(crate) async fn shape(service: &Service) -> Vec<String> {
+    let history = history(service).await;
     let rows = history["data"].as_array().expect("rows");
     rows.iter()
         .map(|row| format!("{}: {}", row["role"].as_str().unwrap_or("?"), kinds(row)))

@@ -140,7 +140,7 @@ async fn soak(mut service: Service, salt: u64, turns: usize, pace: u64) -> Figur
         let ledger = ledger.unwrap_or_else(|error| panic!("{error}\n{}", service.log()));
         for end in ledger.ends() {
             said += 1;
-            let kind = [&end["status"], &end["code"], &end["message"]];
+            let kind = [&end["status"], &end["code"], &end["error"]];
             let kind = kind.map(|part| part.as_str().unwrap_or("-"));
             *figures.ends.entry(kind.join(" ")).or_default() += 1;
         }

@@ -132,6 +132,7 @@ struct State {
     script: VecDeque<Reply>,
     otherwise: Option<Reply>,
     actor: Option<Actor>,
+    title: Option<Reply>,
     counts: bool,
     key: Option<String>,
     received: Vec<Received>,
@@ -190,6 +191,12 @@ impl FakeModel {
     /// What is replied when the script is over; without it, status 500.
     pub(crate) fn otherwise(&self, reply: Reply) {
         self.state.lock().unwrap().otherwise = Some(reply);
+    }
+
+    /// What it says when it is asked for the title of a topic. Without it, it refuses; such questions are no part of the
+    /// script, and of no list of requests.
+    pub(crate) fn title(&self, reply: Reply) {
+        self.state.lock().unwrap().title = Some(reply);
     }
 
     /// Decides each reply from the request, once the script is over.
@@ -308,9 +315,16 @@ async fn respond(
         };
         let key = state.key.as_deref().unwrap_or(KEY);
         let refusal = objection(wire, &received, key);
-        state.received.push(received);
+        let names = received.body.to_string().contains("You name conversations.");
+        if !names {
+            state.received.push(received);
+        }
         let reply = match refusal {
             Some((status, message)) => Reply::status(status, message),
+            None if names => {
+                let title = state.title.clone();
+                title.unwrap_or_else(|| Reply::status(400, "this test wants no titles"))
+            }
             None => {
                 let acted = |state: &State| {
                     let actor = state.actor.as_ref()?;

@@ -92,7 +92,7 @@ async fn a_fault_that_passes_is_noted_and_then_answered() {
             assert!(heard || !is_stalled, "{shown}: {frames:#?}");
             let resets = notes.iter().filter(|note| note["reset"] == true).count();
             assert_eq!(resets, usize::from(heard), "{shown}: {frames:#?}");
-            assert!(took < Duration::from_secs(5), "{shown} took {took:?}");
+            assert!(took < Duration::from_secs(20), "{shown} took {took:?}");
             assert!(!waits || took >= Duration::from_secs(1), "{shown} took {took:?}");
         }
     }
@@ -228,7 +228,7 @@ async fn a_lasting_fault_is_tried_again_later_and_can_be_cancelled() {
         assert_eq!([&note["type"], &note["kind"]], [&json!("progress"), &json!("note")]);
         assert!(note["content"].as_str().unwrap().contains("tried 5 times"), "{note}");
         assert_eq!(model.requests().len(), 5);
-        assert!(took < Duration::from_secs(12), "{took:?}");
+        assert!(took < Duration::from_secs(25), "{took:?}");
         assert_eq!([&end["type"], &end["status"]], [&json!("response"), &json!("cancelled")]);
     }
 }

@@ -105,7 +105,7 @@ impl House {
         while self.count(team) < count {
             let counts: Vec<_> =
                 self.heard.iter().map(|(team, said)| (team.clone(), said.len())).collect();
-            let frame = tokio::time::timeout(Duration::from_secs(10), self.client.frame())
+            let frame = tokio::time::timeout(Duration::from_secs(30), self.client.frame())
                 .await
                 .unwrap_or_else(|_| panic!("waiting for {team} {count}: {counts:?}"));
             assert_eq!(frame["type"], "notification", "{frame}");

@@ -182,3 +182,37 @@ async fn mixed_calls_with_random_cancels_leave_nothing() {
     until_there_are(0, &format!("{home}/mcp/fake-server.js")).await;
     assert_eq!(processes(&seconds), 0);
 }
+
+/// The names of the threads of a process.
+fn threads(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.map(|name| name.trim().to_owned()).collect()
+}
+
+/// OR-89, CH-93, TO-91: a team that may use the world outside, and does not: no thread, no process and no connection is there
+/// for it.
+#[actix::test]
+async fn nothing_is_started_for_what_nobody_uses() {
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", CONFIG)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"*\"]\n")
+        .started()
+        .await;
+    let pid = service.pid();
+    let mut client = service.connect().await;
+
+    let answer = client.ask("#call read {\"file_path\":\"config.yaml\"}\n#reply read").await;
+    let held = sockets(pid);
+    // A page that may not be opened starts no browser either.
+    let browsed =
+        client.ask("#call browser_navigate {\"url\":\"http://127.0.0.1:9/\"}\n#reply no").await;
+
+    assert_eq!((&answer["content"], &browsed["content"]), (&json!("read"), &json!("no")));
+    let names = threads(pid);
+    for name in ["browsers", "mcp", "scripts"] {
+        assert!(!names.iter().any(|thread| thread == name), "{name}: {names:?}");
+    }
+    assert_eq!((below(pid), sockets(pid)), (0, held));
+}

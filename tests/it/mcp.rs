@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(crate) mod far;
+mod pictures;
 
 const CHANNELS: &str = "
 ws: {enabled: true}

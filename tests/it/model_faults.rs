@@ -63,6 +63,7 @@ fn request() -> StepRequest {
         team: "main".into(),
         turn: "turn-1".into(),
         step: 1,
+        task: None,
         system: Arc::new(SystemPrompt {
             shared: "shared".into(),
             team: "team".into(),

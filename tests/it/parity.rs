@@ -266,6 +266,7 @@ impl Stage {
         filled = filled.replace("{key}", "OFFICE").replace("{name}", team);
         filled = filled.replace("{team}", team).replace("{type}", "ws").replace("{file}", "x");
         filled = filled.replace("{server}", "x").replace("{tool}", "peek");
+        filled = filled.replace("{kind}", "team-rules");
         if filled.contains("{id}") {
             let list = path.trim_start_matches("/api/v1/").split('/').next().unwrap();
             filled = filled.replace("{id}", &self.id_of(list, team).await);

@@ -1,10 +1,13 @@
 //! Packages of plugins: written, looked over, installed, changed behind the service's back, and taken away.
 
-use std::fs;
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::service::{Done, Service, http, until};
+use crate::{
+    plugin_conformance::{CONFIG, INSTALL, JS, TEAM, cargo, manifest, probe, set, until_status},
+    service::{Done, Service, http, until},
+};
 
 async fn plugin(service: &Service, words: &[&str]) -> Done {
     let words: Vec<&str> = ["plugin"].iter().chain(words).copied().collect();
@@ -16,9 +19,44 @@ async fn row(service: &Service, key: &str) -> Value {
     answer["data"].clone()
 }
 
+/// Packs a folder, and sends it to be installed by nobody who has looked at it.
+async fn send(service: &Service, folder: &Path, archive: &Path) -> (u16, Value) {
+    let mut tar = Command::new("tar");
+    let packed = tar.arg("-czf").arg(archive).arg("-C").arg(folder).arg(".").status();
+    assert!(packed.unwrap().success());
+    let sent = http()
+        .post(format!("{}/api/v1/plugins", service.url()))
+        .bearer_auth(service.token())
+        .body(fs::read(archive).unwrap())
+        .send()
+        .await
+        .unwrap();
+    (sent.status().as_u16(), sent.json().await.unwrap())
+}
+
 /// Waits until a plugin stands so.
 async fn until_state(service: &Service, key: &str, state: &str) {
     until(state, async || row(service, key).await["state"] == state).await;
+}
+
+/// Runs the test that a template brings, as it says, and builds what must be built.
+fn own_tests(language: &str, folder: &Path) {
+    match language {
+        "python" => {
+            let tested = Command::new("python3")
+                .args(["-m", "unittest"])
+                .current_dir(folder)
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .output()
+                .unwrap();
+            assert!(tested.status.success(), "{tested:?}");
+        }
+        "rust" => {
+            cargo(folder, &["test"]);
+            cargo(folder, &INSTALL);
+        }
+        _ => {}
+    }
 }
 
 /// PL-10, PL-17, PL-18, PL-20, PL-21, PL-34, PL-56, PL-57, PL-64, PL-96
@@ -28,13 +66,20 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
     let folder = service.path("weather");
     let dir = folder.to_str().unwrap();
 
-    for language in ["js", "python"] {
+    service.write("settings.json", "{\"tools\": {\"greeting\": \"Good morning\"}}");
+    let settings = service.path("settings.json");
+    for language in ["js", "rust", "python"] {
         let _ = fs::remove_dir_all(&folder);
         let made =
             plugin(&service, &["new", "my-weather", "--language", language, "--dir", dir]).await;
         assert_eq!(made.code, Some(0), "{made:?}");
-        let sound = plugin(&service, &["doctor", dir]).await;
-        assert!(sound.stdout.contains("my-weather 0.1.0 is sound"), "{sound:?}");
+        let own_test = folder.clone();
+        tokio::task::spawn_blocking(move || own_tests(language, &own_test)).await.unwrap();
+        let settings = ["--config", settings.to_str().unwrap()];
+        let call = ["--call", "greet", "{\"name\": \"Ada\"}"];
+        let sound = plugin(&service, &[&["doctor", dir][..], &settings, &call].concat()).await;
+        assert!(sound.stdout.contains("my-weather 0.1.0 is sound"), "{language}: {sound:?}");
+        assert!(sound.stdout.contains("greet: Good morning, Ada!"), "{language}: {sound:?}");
     }
     let again = plugin(&service, &["new", "my-weather", "--dir", dir]).await;
     assert_eq!(again.code, Some(6), "{again:?}");
@@ -82,25 +127,13 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
     )
     .unwrap();
     let archive = service.path("weather.tar.gz");
-    let packed = std::process::Command::new("tar")
-        .arg("-czf")
-        .arg(&archive)
-        .arg("-C")
-        .arg(&folder)
-        .arg(".")
-        .status();
-    assert!(packed.unwrap().success());
-    let sent = http()
-        .post(format!("{}/api/v1/plugins", service.url()))
-        .bearer_auth(service.token())
-        .body(fs::read(&archive).unwrap())
-        .send()
-        .await
-        .unwrap();
-    let status = sent.status().as_u16();
-    let answer: Value = sent.json().await.unwrap();
-    assert_eq!((status, &answer["error"]["code"]), (409, &json!("asks_for_more")), "{answer}");
+    let (status, answer) = send(&service, &folder, &archive).await;
+    let held = &answer["data"]["update"];
+    assert_eq!((status, &held["version"]), (202, &json!("0.2.0")), "{answer}");
     assert_eq!(row(&service, "my-weather").await["version"], "0.1.0");
+    let again = plugin(&service, &["info", "my-weather"]).await;
+    assert!(again.stdout.contains("0.2.0 waits for"), "{again:?}");
+    // Whoever installs it by its digest has decided.
     let updated = plugin(&service, &["install", archive.to_str().unwrap(), "--yes"]).await;
     assert_eq!(updated.code, Some(0), "{updated:?}");
     assert!(
@@ -141,6 +174,71 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
     );
 }
 
+/// PL-21, PL-57, PL-96: a version that asks for more waits for a person, over a start too; the old one stays until then.
+#[actix::test]
+async fn an_update_that_asks_for_more_waits_for_a_person() {
+    let mut service = Service::start().await;
+    let (folder, archive) = (service.path("greeter"), service.path("greeter.tar.gz"));
+    let first = include_str!("plugin_packages/greeter/plugin.toml");
+    let version = |version: &str, host: &str| {
+        let network = format!("\n[sandbox]\nnetwork = \"broker\"\nhosts = [\"{host}\"]\n");
+        first.replace("version = \"1.0.0\"", &format!("version = \"{version}\"")) + &network
+    };
+    service.write("greeter/plugin.toml", first);
+    service.write("greeter/main.js", include_str!("plugin_packages/greeter/main.js"));
+    assert_eq!(send(&service, &folder, &archive).await.0, 201);
+    let decide = async |service: &Service, id: &Value, decision: &str| {
+        let path = format!("/api/v1/approvals/{}", id.as_str().unwrap());
+        let (_, held) = service.api("GET", &path, None).await;
+        let word = json!({"decision": decision, "digest": held["data"]["digest"]});
+        let (status, answer) = service.api("POST", &path, Some(word)).await;
+        assert_eq!(status, 200, "{answer}");
+        held["data"].clone()
+    };
+    let is = |version: &'static str| {
+        move |row: &Value| row["version"] == version && row["update"].is_null()
+    };
+
+    service.write("greeter/plugin.toml", &version("1.1.0", "one.example.org"));
+    let (status, held) = send(&service, &folder, &archive).await;
+    let (conflict, _) = send(&service, &folder, &archive).await;
+    service.kill();
+    service.launch().await;
+    let before = row(&service, "greeter").await;
+    let shown = decide(&service, &held["data"]["update"]["approval"], "approve").await;
+    let after = service.until("/api/v1/plugins/greeter", is("1.1.0")).await;
+
+    assert_eq!((status, conflict), (202, 409), "{held}");
+    assert_eq!(
+        (&before["version"], &before["update"]["version"]),
+        (&json!("1.0.0"), &json!("1.1.0"))
+    );
+    assert_eq!(
+        (&shown["kind"], &shown["status"]),
+        (&json!("plugin"), &json!("pending")),
+        "{shown}"
+    );
+    assert!(
+        shown["diff"].as_str().unwrap().contains("+ network: reaches `one.example.org`"),
+        "{shown}"
+    );
+    assert_eq!(after["digest"], held["data"]["update"]["digest"], "{after}");
+    // No is no.
+    service.write("greeter/plugin.toml", &version("1.2.0", "two.example.org"));
+    let (_, held) = send(&service, &folder, &archive).await;
+    decide(&service, &held["data"]["update"]["approval"], "deny").await;
+    service.until("/api/v1/plugins/greeter", is("1.1.0")).await;
+    // Taken away, nobody is asked about it any more.
+    let (_, held) = send(&service, &folder, &archive).await;
+    plugin(&service, &["uninstall", "greeter", "--yes"]).await;
+    let path =
+        format!("/api/v1/approvals/{}", held["data"]["update"]["approval"].as_str().unwrap());
+    service.until(&path, |approval| approval["status"] == "cancelled").await;
+    let left = fs::read_dir(service.path("data/plugins")).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["plugins.lock"]);
+}
+
 /// PL-07, PL-10: a folder that is worked on counts as it is, from the moment the settings name it.
 #[actix::test]
 async fn a_folder_that_is_worked_on_is_read_again_when_it_changes() {
@@ -166,4 +264,50 @@ async fn a_folder_that_is_worked_on_is_read_again_when_it_changes() {
     assert_eq!(row(&service, "greeter").await["state"], "loaded");
     let refused = plugin(&service, &["uninstall", "greeter", "--yes"]).await;
     assert!(refused.stderr.contains("not installed"), "{refused:?}");
+}
+
+/// PL-15: what a plugin keeps for a team outlives that it is taken away, unless it is purged; then nothing of it is left.
+#[actix::test]
+async fn what_a_plugin_keeps_for_teams_goes_when_it_is_purged() {
+    let mut service = Service::prepare()
+        .with_file("data/config/config.yaml", CONFIG)
+        .with_file("run/teams/main/config.yaml", TEAM)
+        .with_file("package/plugin.toml", &manifest("kind = \"js\"\nentry = \"main.js\""))
+        .with_file("package/main.js", JS)
+        .started()
+        .await;
+    let package = service.path("package");
+    let install = ["install", "--yes", package.to_str().unwrap()];
+    let mut client = service.connect().await;
+    assert_eq!(plugin(&service, &install).await.code, Some(0));
+    set(&service, "x", "pass").await;
+    probe(&mut client, "keep", "for good").await;
+    let trust = json!({"trusted_output": ["probe.kept"]});
+    let path = "/api/v1/teams/main/plugins/probe";
+    assert_eq!(service.api("PUT", path, Some(trust)).await.0, 200);
+    service.write("run/plugins/main/probe/note", "its own");
+
+    plugin(&service, &["uninstall", "probe", "--yes"]).await;
+    plugin(&service, &install).await;
+    let stays = until_status(&service, "running").await;
+    let kept = probe(&mut client, "kept", "").await;
+    let purged = plugin(&service, &["uninstall", "probe", "--purge", "--yes"]).await;
+    let is_there = service.path("run/plugins/main/probe").exists();
+    plugin(&service, &install).await;
+    let anew = until_status(&service, "running").await;
+    let gone = probe(&mut client, "kept", "").await;
+
+    assert_eq!(stays["trusted_output"], json!(["probe.kept"]), "{stays}");
+    assert_eq!(kept, "got kept: for good");
+    assert_eq!((purged.code, is_there), (Some(0), false), "{purged:?}");
+    assert_eq!(anew["trusted_output"], json!([]), "{anew}");
+    assert!(gone.ends_with("kept: null"), "{gone}");
+    // Nor does it come back with another process.
+    service.kill();
+    service.launch().await;
+    let after = until_status(&service, "running").await;
+    let mut client = service.connect().await;
+    let gone = probe(&mut client, "kept", "").await;
+    assert_eq!(after["trusted_output"], json!([]), "{after}");
+    assert!(gone.ends_with("kept: null"), "{gone}");
 }

@@ -71,7 +71,11 @@ fn mark(service: &Service) -> String {
 
 /// Sends a signal to the children of a plugin, from outside.
 fn signal(service: &Service, key: &str, signal: rustix::process::Signal) -> usize {
-    let mark = format!("{}-{key}", mark(service));
+    signal_marked(&format!("{}-{key}", mark(service)), signal)
+}
+
+/// Sends a signal to the processes that have a word among their arguments.
+pub(crate) fn signal_marked(mark: &str, signal: rustix::process::Signal) -> usize {
     let mut count = 0;
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -85,20 +89,20 @@ fn signal(service: &Service, key: &str, signal: rustix::process::Signal) -> usiz
     count
 }
 
-async fn set(service: &Service, key: &str, change: Value) -> Value {
+pub(crate) async fn set(service: &Service, key: &str, change: Value) -> Value {
     let path = format!("/api/v1/teams/main/plugins/{key}");
     let (status, answer) = service.api("PUT", &path, Some(change)).await;
     assert_eq!(status, 200, "{answer}\n{}", service.log());
     answer["data"].clone()
 }
 
-async fn row(service: &Service, key: &str) -> Value {
+pub(crate) async fn row(service: &Service, key: &str) -> Value {
     let rows = service.until("/api/v1/teams/main/plugins", |rows| rows.is_array()).await;
     let mut rows = rows.as_array().expect("rows").iter();
     rows.find(|row| row["key"] == key).expect("a row").clone()
 }
 
-async fn until_status(service: &Service, key: &str, status: &str) -> Value {
+pub(crate) async fn until_status(service: &Service, key: &str, status: &str) -> Value {
     until(&format!("{key} is {status}"), async || row(service, key).await["status"] == status)
         .await;
     row(service, key).await
@@ -122,7 +126,7 @@ async fn probe(client: &mut Client, tool: &str, words: &str) -> String {
 }
 
 /// Everything below a folder that is a file, as text.
-fn everything(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+pub(crate) fn everything(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
@@ -205,72 +209,28 @@ async fn a_plugin_brings_tools_and_its_secret_stays_with_it() {
     until_there_are(0, &format!("{}-probe", mark(&service))).await;
 }
 
-/// PL-22, PL-28, PL-29, PL-93: a change under load, a child that is killed and a service that is killed lose no call and
-/// no state; a child that does not stay is given up, and comes back when somebody wants it to.
+/// PL-24, PL-29: one that refuses to start says why, and runs once it is put right; one that ends in a call leaves the
+/// outcome open.
 #[actix::test]
-async fn changes_and_kills_lose_no_call() {
-    let mut service = home().started().await;
-    let config = |word: &str| json!({"enabled": true, "config": {"tools": {"word": word}}});
-    set(&service, "probe", config("old")).await;
+async fn a_plugin_that_does_not_stay_says_why() {
+    let service = home().started().await;
     let mut client = service.connect().await;
-    let first = probe(&mut client, "echo", "first").await;
-    probe(&mut client, "keep", "over kills").await;
-
-    // Calls run while the plugin is changed: none is lost, and each is answered by one child or the other.
-    let calls: String = (0..12)
-        .map(|n| format!("#call probe__echo {{\"words\": \"n{n}\", \"ms\": 150}}\n"))
-        .collect();
-    client.say("load", &format!("{calls}#reply done")).await;
-    set(&service, "probe", config("new")).await;
-    let answered = client.end_of("load").await;
-    until("the new settings", async || {
-        probe(&mut client, "echo", "changed").await.ends_with("with new")
-    })
-    .await;
-
-    assert_eq!(answered["content"], "done", "{answered}\n{}", service.log());
-    assert!(first.ends_with("with old"), "{first}");
-    assert!(!service.log().contains("tool call failed"), "{}", service.log());
-    // A child that is killed between calls is there again.
-    until_there_are(1, &format!("{}-probe", mark(&service))).await;
-    assert_eq!(signal(&service, "probe", rustix::process::Signal::KILL), 1);
-    until_status(&service, "probe", "backoff").await;
-    until_status(&service, "probe", "running").await;
-    let again = probe(&mut client, "echo", "again").await;
-    assert!(again.ends_with("with new"), "{again}");
-    let kept = probe(&mut client, "kept", "").await;
-    assert!(kept.contains("over kills"), "{kept}");
-    // Killed during a call that cannot be repeated: nobody pretends to know what became of it.
-    let died = probe(&mut client, "die", "").await;
-    assert!(died.contains("whether the call took effect is not known"), "{died}");
-    // The service is killed during a call that may be repeated: the turn goes on after the start, with another child.
-    until_status(&service, "probe", "running").await;
-    client
-        .say("cut", "#call probe__echo {\"words\": \"cut\", \"ms\": 1500}\n#reply got {result}")
-        .await;
-    client.until(|frame| frame.to_string().contains("probe")).await;
-    service.kill();
-    until_there_are(0, &format!("{}-probe", mark(&service))).await;
-    service.launch().await;
-    service
-        .until("/api/v1/tasks?limit=50", |tasks| {
-            let mut tasks = tasks.as_array().into_iter().flatten();
-            tasks.all(|task| task["state"] == "done")
-        })
-        .await;
-    let mut client = service.connect().await;
-    let kept = probe(&mut client, "kept", "").await;
-    assert!(kept.contains("over kills"), "{kept}");
-    // One that refuses to start is given up and said so; put right, it runs.
+    set(&service, "probe", json!({"enabled": true})).await;
+    probe(&mut client, "echo", "x").await;
     begin(&service, "probe", json!({"tools": {"refuses": true}})).await;
+
     let refused = probe(&mut client, "echo", "x").await;
-    assert!(refused.contains("plugin unavailable"), "{refused}");
     let row = until_status(&service, "probe", "backoff").await;
+    let cure = json!({"enabled": true, "config": {"tools": {"word": "cured"}}});
+    set(&service, "probe", cure).await;
+    let cured = probe(&mut client, "echo", "x").await;
+    let died = probe(&mut client, "die", "").await;
+
+    assert!(refused.contains("plugin unavailable"), "{refused}");
     let error = row["last_error"].as_str().unwrap_or_default();
     assert!(error.contains("code 4") && error.contains("I do not want to"), "{row}");
-    set(&service, "probe", config("cured")).await;
-    let cured = probe(&mut client, "echo", "x").await;
     assert!(cured.ends_with("with cured"), "{cured}");
+    assert!(died.contains("whether the call took effect is not known"), "{died}");
 }
 
 /// PL-37 to PL-43, PL-94: what a hook says counts before anything else; one that cannot say it lets nothing through, and
@@ -321,7 +281,7 @@ async fn a_hook_is_asked_first_and_without_its_answer_nothing_passes() {
     let began = Instant::now();
     let answer = call(&mut client, "glob", json!({"pattern": "*"})).await;
     assert!(answer.starts_with("got"), "{answer}");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(20));
     // Switched off, it has nothing to say; what it heard before is what happened.
     set(&service, "watch", json!({"enabled": false})).await;
     let free = call(&mut client, "write", write).await;
@@ -331,48 +291,40 @@ async fn a_hook_is_asked_first_and_without_its_answer_nothing_passes() {
     assert!(heard.contains("\"turn.end\""), "{heard}");
 }
 
-/// PL-44, PL-93: the same with a plugin in JavaScript, which runs in this very program, started anew.
+/// PL-40, PL-94: a plugin that somebody works on keeps its veto while its manifest cannot be read, also over a start.
 #[actix::test]
-async fn a_plugin_in_javascript_has_tools_and_hooks_too() {
-    let manifest = "manifest_version = 1\nkey = \"script\"\nversion = \"1.0.0\"\ndisplay_name = \"Script\"\n\
-        description = \"Echoes and guards.\"\n[run]\nkind = \"js\"\nentry = \"main.js\"\n\
-        [tools]\nnamespace = \"script\"\n[tools.effects]\necho = \"pure\"\n\
-        [hooks]\non = [{event = \"tool.before\", tools = [\"write\"]}]\n\
-        [config.schema]\ntype = \"object\"\n[config.schema.properties.tools]\ntype = \"object\"\n\
-        [config.schema.properties.tools.properties]\nword = {type = \"string\"}\n";
-    let source = r#"
-        import { tool, hook, config } from "hive:host";
-        tool({
-            name: "echo",
-            description: "Echoes.",
-            input: { type: "object", properties: { words: { type: "string" } }, required: ["words"] },
-            run: ({ words }) => `echo ${words} with ${config.tools.word}`,
-        });
-        hook("tool.before", ({ args }) =>
-            args.content.includes("forbidden")
-                ? { decision: "deny", reason: "it is forbidden" }
-                : { decision: "rewrite", payload: { args: { ...args, content: args.content.toUpperCase() } } });
-    "#;
-    let service = home()
-        .with_file("work/script/plugin.toml", manifest)
-        .with_file("work/script/main.js", source)
-        .started()
-        .await;
-    set(&service, "script", json!({"enabled": true, "config": {"tools": {"word": "care"}}})).await;
-    until_status(&service, "script", "running").await;
+async fn a_manifest_that_breaks_lifts_no_veto() {
+    let mut service = home().started().await;
+    let good = fs::read_to_string(service.path("work/watch/plugin.toml")).unwrap();
+    let file = service.path("run/teams/main/note.txt");
+    let write = json!({"file_path": "note.txt", "content": "x"});
+    set(&service, "watch", json!({"enabled": true, "config": {"hooks": {"mode": "deny"}}})).await;
+    until_status(&service, "watch", "running").await;
     let mut client = service.connect().await;
 
-    let echo = call(&mut client, "script__echo", json!({"words": "hi"})).await;
-    let file = |content: &str| json!({"file_path": "loud.txt", "content": content});
-    let denied = call(&mut client, "write", file("forbidden words")).await;
-    let is_there = service.path("run/teams/main/loud.txt").exists();
-    call(&mut client, "write", file("quiet words")).await;
+    service.write("work/watch/plugin.toml", &good.replace("version = \"1.0.0\"", "version = 1"));
+    service.until("/api/v1/plugins/watch", |row| row["state"] == "failed").await;
+    let judged = call(&mut client, "write", write.clone()).await;
+    service.kill();
+    service.launch().await;
+    let mut client = service.connect().await;
+    let refused = call(&mut client, "write", write.clone()).await;
 
-    assert!(echo.ends_with("echo hi with care"), "{echo}\n{}", service.log());
-    assert!(denied.contains("blocked by plugin script: it is forbidden"), "{denied}");
-    assert!(!is_there);
-    let written = fs::read_to_string(service.path("run/teams/main/loud.txt")).unwrap();
-    assert_eq!(written, "QUIET WORDS");
+    // The child that ran goes on; later there is none, and nothing passes.
+    assert!(judged.contains("blocked by plugin watch: not on a Tuesday"), "{judged}");
+    let why = "blocked by plugin watch: plugin unavailable: manifest_invalid: plugin.toml, version";
+    assert!(refused.contains(why), "{refused}\n{}", service.log());
+    assert!(!file.exists());
+    service.write("work/watch/plugin.toml", &good);
+    until_status(&service, "watch", "running").await;
+    let put_right = call(&mut client, "write", write.clone()).await;
+    assert!(put_right.contains("not on a Tuesday"), "{put_right}");
+    // Only an operator lifts it.
+    fs::remove_dir_all(service.path("work/watch")).unwrap();
+    service.until("/api/v1/plugins", |rows| !rows.to_string().contains("watch")).await;
+    set(&service, "watch", json!({"enabled": false})).await;
+    let free = call(&mut client, "write", write).await;
+    assert!(file.exists() && !free.contains("blocked"), "{free}");
 }
 
 /// SC-18, PL-30, PL-36: whatever a plugin tries or sends, it ends there; the turn goes on, and so does everybody else.
@@ -402,12 +354,13 @@ async fn a_hostile_plugin_harms_nobody() {
         ("hang", "", "Timed out"),
         ("echo", "end", "echo end"),
     ] {
+        let mut answer = String::new();
+        // Whatever the one before has done to it, it is there again after a while.
         until("it can be called", async || {
-            let row = row(&service, "probe").await;
-            ["running", "idle"].iter().any(|status| row["status"] == *status)
+            answer = probe(&mut client, tool, words).await;
+            !answer.contains("plugin unavailable")
         })
         .await;
-        let answer = probe(&mut client, tool, words).await;
         assert!(answer.contains(told), "{tool} {words}: {answer}\n{}", service.log());
         assert!(!answer.contains("done: ") || tool == "forks", "{tool} {words}: {answer}");
         assert!(!answer.contains("10 GiB") && !answer.contains("forked 10000"), "{answer}");

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use crate::service::until;
 
 /// The longest that a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
     dir: TempDir,

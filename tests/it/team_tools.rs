@@ -232,6 +232,10 @@ async fn a_tool_with_a_secret_is_agreed_to_and_never_sees_it() {
     let source = tool(&format!("export const hosts = ['{host}'];"), &body);
     let mut client = service.connect().await;
 
+    // Nobody is asked about what does not even load.
+    let broken = format!("{source}\nthrow new Error('not today');\n");
+    let refused = results(&mut client, &[register("ask", &broken)]).await;
+    let asked = service.api("GET", "/api/v1/approvals", None).await.1;
     client.say("m1", &format!("{}\n#reply {{result}}", register("ask", &source))).await;
     let is_one = |list: &Value| list.as_array().is_some_and(|list| list.len() == 1);
     let held = service.until("/api/v1/approvals?status=pending", is_one).await[0].take();
@@ -242,7 +246,11 @@ async fn a_tool_with_a_secret_is_agreed_to_and_never_sees_it() {
     let made = client.end_of("m1").await;
     let called = results(&mut client, &[load(), "#call main__ask {}".to_owned()]).await;
 
-    assert_eq!(before["data"], json!([]));
+    assert!(
+        refused[0].contains("it does not load") && refused[0].contains("not today"),
+        "{refused:?}"
+    );
+    assert_eq!((&asked["data"], &before["data"]), (&json!([]), &json!([])));
     let summary = held["summary"].as_str().unwrap();
     assert!(summary.contains(host) && summary.contains("TOKEN"), "{summary}");
     assert!(held["diff"].as_str().unwrap().contains("+export async function execute"), "{held}");

@@ -1,6 +1,6 @@
 //! Topics: what runs side by side, what waits, what is stopped, and who decides where a message belongs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -280,6 +280,64 @@ async fn a_model_is_asked_only_where_words_do_not_tell_the_topic() {
     assert_eq!([&third["topic_name"], &third["content"]], [&json!("Taxes"), &json!("Three.")]);
     assert_eq!([&fourth["content"], &fourth["topic_id"]], [&json!("Four."), &third["topic_id"]]);
     assert_eq!([&fifth["content"], &fifth["topic_id"]], [&json!("Five."), &third["topic_id"]]);
+}
+
+/// What questions for titles have come to, once there were so many.
+async fn until_titles_asked(service: &Service, count: u64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (_, usage) = service.api("GET", "/api/v1/usage?group=purpose", None).await;
+        let rows = usage["data"].as_array().unwrap();
+        let titles = rows.iter().find(|row| row["key"] == "titles");
+        if titles.is_some_and(|titles| titles["requests"] == count) {
+            let turns = rows.iter().find(|row| row["key"] == "turns").unwrap();
+            assert!(turns["requests"].as_u64() >= Some(1), "{usage}");
+            return;
+        }
+        assert!(Instant::now() < deadline, "{usage}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// CH-135: a model is asked once for the title of a topic, after its first answer; what a person calls it stays.
+#[actix::test]
+async fn a_model_names_a_topic_once_and_a_person_for_good() {
+    let model = FakeModel::start();
+    let service = Service::prepare()
+        .with_file("data/config/providers.yaml", &model_settings(&model))
+        .started()
+        .await;
+    let mut client = service.connect().await;
+
+    model.otherwise(Reply::text("Done."));
+    model.title(Reply::text("{\"title\": \"\\u001b[1mSpring:\\n @flowers\"}"));
+    let garden = client.open_topic("tulips in the garden").await;
+    let list = client
+        .until(|frame| {
+            frame["type"] == "topic_list" && frame["topics"][0]["name"] != "tulips garden"
+        })
+        .await;
+    until_titles_asked(&service, 1).await;
+    model.title(Reply::text("{\"title\": \"Another\"}"));
+    client.say_in(&garden, "more", "more tulips").await;
+    client.end_of("more").await;
+    // The title comes after a person has named the topic.
+    let slow = Reply::SlowFirstByte(Duration::from_secs(2), "{\"title\": \"Late\"}".to_owned());
+    model.title(slow);
+    let mut other = service.connect().await;
+    let own = other.open_topic("quarterly invoice payment").await;
+    let path = format!("/api/v1/topics/{own}");
+    let (status, _) = service.api("PATCH", &path, Some(json!({"name": "Mine"}))).await;
+    until_titles_asked(&service, 2).await;
+    other.ask("and the payment").await;
+
+    assert_eq!(list["topics"][0]["name"], "[1mSpring flowers");
+    let name = async |id: &str| {
+        let (_, row) = service.api("GET", &format!("/api/v1/topics/{id}"), None).await;
+        row["data"]["name"].clone()
+    };
+    assert_eq!(name(&garden).await, "[1mSpring flowers");
+    assert_eq!((status, name(&own).await), (200, json!("Mine")));
 }
 
 /// CH-83, CH-133: a model that takes too long about the topic.

@@ -6,7 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::service::{Service, until};
+use serde_json::{Value, json};
+
+use crate::{
+    engines::provider,
+    fake_model::{FakeModel, Reply},
+    service::{Service, WORKS_ITSELF, until},
+};
 
 /// The only transcript that there is.
 fn file_of(service: &Service) -> Option<PathBuf> {
@@ -145,4 +151,61 @@ async fn a_transcript_is_imported_once() {
     let again = service.run(&["history", "export", new], "").await;
     assert_eq!(again.stdout.replace(new, old), whole);
     until_all_complete(&service).await;
+}
+
+/// SC-112, EN-48: what ended after the backup is in the history again, is shown to the model, and is not done again.
+#[actix::test]
+async fn turns_after_the_backup_come_back_from_the_transcripts() {
+    let model = FakeModel::start();
+    let write = json!({"file_path": "a.txt", "content": "x"});
+    let texts = ["oak it is", "it is written", "elm it is", "gone on"].map(Reply::text);
+    let [oak, written, elm, on] = texts;
+    model.say([oak, Reply::call("write", write), written, elm, on]);
+    let rule = "policy:\n  - {id: ask, effect: require_approval, resource: \"tool:write\"}\n";
+    let mut service = Service::prepare()
+        .with_file("data/config/config.yaml", rule)
+        .with_file("data/config/providers.yaml", &provider(&model, "claude", ""))
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
+        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
+        .started()
+        .await;
+    let mut client = service.connect().await;
+    let first = client.ask("which tree?").await;
+    let [topic, channel] =
+        ["topic_id", "channel_id"].map(|name| first[name].as_str().expect("a name").to_owned());
+    client.say_in(&topic, "m1", "write it down").await;
+    let one = |list: &Value| list.as_array().is_some_and(|list| list.len() == 1);
+    let held = service.until("/api/v1/approvals?status=pending", one).await[0].take();
+    let made = service.run(&["backup"], "").await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let path = format!("/api/v1/approvals/{}", held["id"].as_str().expect("an id"));
+    let word = json!({"decision": "approve", "digest": held["digest"]});
+    service.api("POST", &path, Some(word)).await;
+    client.end_of("m1").await;
+    client.say_in(&topic, "m2", "which other?").await;
+    client.end_of("m2").await;
+    until_all_complete(&service).await;
+    let before = export(&service).await;
+    service.kill();
+
+    let restored = service.run(&["restore", "--newest", "--json"], "").await;
+    service.launch().await;
+    let after = export(&service).await;
+    let (_, tasks) = service.api("GET", "/api/v1/tasks", None).await;
+    let mut client = service.connect().await;
+    client.resume(&channel, 0).await;
+    client.say_in(&topic, "m3", "go on").await;
+    let more = client.end_of("m3").await;
+
+    let restored: Value = serde_json::from_str(&restored.stdout).expect("JSON");
+    let recovered = json!({"turns": 2, "tasks": 1, "unread": []});
+    assert_eq!(restored["data"]["recovered"], recovered, "{restored}");
+    assert_eq!(after, before);
+    let rows = tasks["data"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["state"] == "done"), "{tasks}");
+    assert_eq!(more["content"], "gone on", "{more}");
+    let asked = model.requests().last().expect("a request").body.to_string();
+    for words in ["oak it is", "it is written", "which other?", "elm it is"] {
+        assert_eq!(asked.matches(words).count(), 1, "{words}: {asked}");
+    }
 }

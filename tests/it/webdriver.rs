@@ -27,7 +27,7 @@ pub(crate) mod key {
     pub(crate) const ESCAPE: &str = "\u{e00c}";
 }
 
-const ARGUMENTS: [&str; 11] = [
+const ARGUMENTS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -39,6 +39,8 @@ const ARGUMENTS: [&str; 11] = [
     "--disable-sync",
     "--lang=en-GB",
     "--window-size=1280,800",
+    // Pages of the browser's own, for what is typed as an address. They take more than ours to start.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 ];
 
 /// A browser with one window and an empty profile. Dropping it ends both browser and driver.

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { forks, leading } from "../../src/http/ui/views/chat/branches.js";
 import { Conversation } from "../../src/http/ui/views/chat/conversation.js";
 import { bytesOf, MOST_BYTES } from "../../src/http/ui/views/chat/size.js";
 
@@ -555,4 +556,33 @@ test("files of another device and of a tool are those that the store tells of", 
     const [turn] = conversation.turns("t-1");
     assert.deepEqual([turn.files, turn.blocks[0].files], [[picture], [picture]]);
   }
+});
+
+test("a branch begins with what it shares, and each version of a message leads to the others", () => {
+  const conversation = new Conversation(storage(), "ann");
+  const topic = (id, last_activity, more) => ({ id, name: id, state: "active", last_activity, unread: 0, ...more });
+  const branch = { topic_id: "t-1", message_id: "m-2", at: 2, made_at: 9 };
+  const topics = [topic("t-1", "2026-01-01T00:00:00Z"), topic("t-2", "2026-01-02T00:00:00Z", { branch })];
+  conversation.begin({ id: "ws:1", seq: 0, topics });
+  const row = (of, number, text) => ({
+    ...{ of, type: "message", message_id: `m-${number}`, task_id: `task-${number}`, at: number, seq: 0, text },
+    ...{ state: "done", blocks: [], end: { at: number } },
+  });
+
+  conversation.fill("t-2", { rows: [row("t-2", 3, "other"), row("t-1", 1, "first")], next: null });
+  conversation.fill("t-1", { rows: [row("t-1", 2, "second"), row("t-1", 1, "first")], next: null });
+
+  const said = (key) => conversation.turns(key).map((turn) => turn.text);
+  assert.deepEqual(
+    [said("t-1"), said("t-2")],
+    [
+      ["first", "second"],
+      ["first", "other"],
+    ],
+  );
+  const all = ["t-1", "t-2"];
+  assert.deepEqual([...forks(conversation, "t-1")], [["m-2", { all, at: 0 }]]);
+  assert.deepEqual([...forks(conversation, "t-2")], [["m-3", { all, at: 1 }]]);
+  const listed = (chosen) => leading(conversation, chosen).map((one) => one.id);
+  assert.deepEqual([listed(""), listed("t-1")], [["t-2"], ["t-1"]]);
 });

@@ -61,6 +61,7 @@ fn result(id: &str, content: &str, taints: bool) -> Fact {
         rule: None,
         approved: false,
         files: Vec::new(),
+        pictures: Vec::new(),
     }
 }
 
@@ -118,24 +119,54 @@ fn called(ids: &[&str]) -> Message {
 
 fn output(id: &str, content: &str) -> ToolOutput {
     let content = content.to_owned();
-    ToolOutput { id: id.into(), name: "look".to_owned(), content, fault: None }
+    ToolOutput {
+        id: id.into(),
+        name: "look".to_owned(),
+        content,
+        fault: None,
+        pictures: Vec::new(),
+    }
 }
 
 fn person(text: &str) -> Message {
     Message::User(text.to_owned())
 }
 
-/// CH-12, SC-20: files stand behind the words that they came with, and go where those go.
-#[test]
-fn later_turns_are_shown_the_files_of_words_that_they_believe() {
-    let file = FileRef {
+fn picture() -> FileRef {
+    FileRef {
         id: "file-1".into(),
         name: "a.png".to_owned(),
         mime: "image/png".to_owned(),
         size: 3,
         digest: "00".to_owned(),
         path: Some("inbox/a.png".to_owned()),
+    }
+}
+
+/// TO-82, SC-20: pictures of a result are shown to whoever is shown the result.
+#[test]
+fn pictures_of_a_result_go_where_it_goes() {
+    let looked = |taints| {
+        let mut result = result("a", "a page", taints);
+        if let Fact::ToolResult { pictures, .. } = &mut result {
+            pictures.push(picture());
+        }
+        with([call("a", 1), result, said("Seen.", 2), done()])
     };
+    let pictures = |taints, reader| {
+        let messages = folded(looked(taints), reader);
+        messages.iter().flat_map(Message::files).cloned().collect::<Vec<_>>()
+    };
+
+    assert_eq!(pictures(false, Label::Trusted), [picture()]);
+    assert_eq!(pictures(true, Label::Untrusted), [picture()]);
+    assert!(pictures(true, Label::Trusted).is_empty());
+}
+
+/// CH-12, SC-20: files stand behind the words that they came with, and go where those go.
+#[test]
+fn later_turns_are_shown_the_files_of_words_that_they_believe() {
+    let file = picture();
     let attached = |label| {
         let mut words = user("what is there", Origin::Person, label);
         if let Fact::User { files, .. } = &mut words {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    notice,
+    inbox, notice,
     queue::{
         causes::{Giver, Runaway},
         refusal::Refusal,
@@ -10,7 +10,7 @@ use crate::{
     },
     room::Space,
     store::reads::{Range, scan, scan_keyed},
-    task::Task,
+    task::{Task, WaitReason},
 };
 
 /// Work for a team that has one lane.
@@ -283,4 +283,41 @@ async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
     let [notice] = notices.as_slice() else { unreachable!("{notices:?}") };
     assert_eq!(notice.kind, crate::notice::NoticeKind::Orphan);
     assert!(notice.text.contains("go left"), "{}", notice.text);
+}
+
+/// EN-117: whoever waits for work of a team learns what becomes of it, once each time, without a turn for it.
+#[actix::test]
+async fn those_who_wait_for_a_team_find_news_of_it_in_their_inbox() {
+    let setting = set_up(Limits::default());
+    let root = setting.root().await;
+    for n in 1..3 {
+        let task = made_by(&root, &format!("task-0-{n}"), "child");
+        let asked = submit(&root, task, n, &format!("work {n}"), None);
+        setting.queue.send(asked).await.unwrap().unwrap();
+    }
+    let pause = |paused| parking::SetState { team: "child".into(), paused, draining: false };
+
+    for paused in [true, true, false] {
+        setting.queue.do_send(pause(paused));
+    }
+    for uncounted in [true, false] {
+        setting.queue.do_send(Orphaned { team: "child".into(), pause: Duration::ZERO, uncounted });
+    }
+    for _ in 0..2 {
+        let (reason, note) = (WaitReason::Login, "no key".to_owned());
+        setting.queue.do_send(parking::Hindered { team: "child".into(), reason, note });
+    }
+    setting.settle().await;
+
+    let lane = root.lane.clone();
+    let events = setting.store.read(move |storage| inbox::waiting(storage, &lane, 1));
+    let texts: Vec<String> =
+        events.await.unwrap().into_iter().map(|(_, event)| event.text).collect();
+    let expected = ["team_paused", "team_resumed", "team_crashed", "needs_login"].map(|event| {
+        format!(
+            "[system] {{\"event\":\"{event}\",\"task_ids\":[\"task-0-1\",\"task-0-2\"],\"team\":\"child\"}}"
+        )
+    });
+    assert_eq!(texts, expected);
+    assert_eq!(setting.store.read(notice::notices).await.unwrap().len(), 1);
 }

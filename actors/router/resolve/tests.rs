@@ -39,7 +39,7 @@ fn open_topic(number: u64, name: &str, state: TopicState, ago: Duration) -> Open
 }
 
 fn new(name: &str) -> Resolution {
-    Resolution::New { name: name.to_owned() }
+    Resolution::New { name: name.to_owned(), titled: false }
 }
 
 /// The ids of the candidates, best first, and the fallback.
@@ -186,7 +186,8 @@ fn a_model_decides_between_the_candidates() {
         choose("```json\n{\"topic_ids\":[\"t-0000000000000001\"]}\n```"),
         Resolution::Existing(id(1))
     );
-    assert_eq!(choose(r#"{"topic_ids":["new"],"topic_name":"Billing"}"#), new("Billing 2"));
+    let titled = Resolution::New { name: "Billing 2".to_owned(), titled: true };
+    assert_eq!(choose(r#"{"topic_ids":["new"],"topic_name":"Billing"}"#), titled);
     assert_eq!(choose(r#"{"topic_ids":["new"]}"#), new("thing"));
     assert_eq!(choose("no idea"), Resolution::Existing(id(2)));
 }
@@ -302,7 +303,7 @@ fn talk(
         }
         match resolution {
             Resolution::Existing(id) => assert!(topics.record(&id, content, now).is_some()),
-            Resolution::New { name } => {
+            Resolution::New { name, .. } => {
                 topics.open(id(number), name, content, now);
             }
             Resolution::Refused(Refusal::TooManyTopics { .. }) => {}

@@ -113,9 +113,12 @@ fn the_list_shows_open_topics_and_the_last_twenty_done() {
         id: id(number),
         name: name.to_owned(),
         state,
+        pinned: false,
         last_activity: NOW - ago,
         queued: 0,
         running: false,
+        profile: None,
+        branch: None,
         read_until: None,
     };
     let mut expected = vec![

@@ -151,6 +151,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 rule: None,
                 approved: false,
                 files: Vec::new(),
+                pictures: Vec::new(),
             },
         ),
         event(6, Fact::Meta(Meta::Parked(WaitReason::Approval))),
@@ -195,19 +196,12 @@ fn everything(team: &str, words: &str) -> Writes {
             label: Label::Trusted,
             cause: None,
             notify: None,
+            steers: false,
             files: Vec::new(),
         })
         .put_at(
             &(channel.clone(), "t-1".into()),
-            &Topic {
-                id: "t-1".into(),
-                name: said.clone(),
-                created_at: Timestamp(0),
-                last_activity: Timestamp(0),
-                closed: false,
-                thinking: None,
-                recent: Default::default(),
-            },
+            &Topic::new("t-1".into(), said.clone(), Timestamp(0)),
         )
         .put(&Interaction {
             channel: channel.clone(),

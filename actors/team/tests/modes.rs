@@ -86,6 +86,30 @@ async fn a_message_joins_the_running_turn_and_gets_the_same_answer() {
     assert_eq!(*last, Message::User("and the roof".to_owned()));
 }
 
+/// CH-84, EN-21: a message that is meant for the running turn joins it, before one that waits, also where messages
+/// wait by themselves; without a turn it begins one.
+#[actix::test]
+async fn a_steering_message_joins_the_turn_of_a_team_that_queues() {
+    let world = World::new(|request| match (last_words(request), request.step) {
+        ("water the garden", 1) => vec![seconds(10), Play::Say("One."), Play::Answer],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m0", "/steer");
+    let alone = client.hear().await;
+    client.say("m1", "/steer water the garden");
+    let topic = client.topic_of("m1").await;
+    client.say_in(&topic, "m2", "then the roof");
+    client.say_in(&topic, "m3", "/steer not the tulips");
+    let heard = client.hear_end_of("m2").await;
+
+    assert!(alone.starts_with("done m0: Say what"), "{alone}");
+    assert_eq!(last_asked(&world), ["water the garden", "not the tulips", "then the roof"]);
+    let ends = heard.iter().filter(|frame| frame.starts_with("done")).collect::<Vec<_>>();
+    assert_eq!(ends, ["done m1: Fine.", "done m3: Fine.", "done m2: Fine."]);
+}
+
 /// CH-82: also a message that joined hears within 1.5 s that it arrived.
 #[actix::test]
 async fn a_joined_message_is_acknowledged_in_time() {

@@ -144,11 +144,11 @@ impl Conversation {
         self.counted = Some((size, self.characters));
     }
 
-    /// Puts sizes in place of results that are longer than this and not among the last messages.
+    /// Puts sizes in place of results that are longer than this and of their pictures, but for the last messages.
     /// Returns whether there were any.
     pub(super) fn shorten(&mut self, over: usize) -> bool {
         let old = self.messages.len().saturating_sub(UNSHORTENED);
-        let is_long = |output: &ToolOutput| stub(output, over).is_some();
+        let is_long = |output: &ToolOutput| shortened(output, over).is_some();
         let has_long = |message: &Message| match message {
             Message::ToolResults(results) => results.iter().any(is_long),
             _ => false,
@@ -162,8 +162,8 @@ impl Conversation {
                     continue;
                 };
                 for output in results {
-                    if let Some(stub) = stub(output, over) {
-                        output.content = stub;
+                    if let Some(shorter) = shortened(output, over) {
+                        *output = shorter;
                     }
                 }
                 mark.characters = message.characters();
@@ -298,20 +298,28 @@ fn characters(tokens: u64) -> usize {
     usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARACTERS)
 }
 
-/// What stands for a result that is too long, if that is shorter.
-fn stub(output: &ToolOutput, over: usize) -> Option<String> {
+/// What stands for a result that is too long or has pictures, if that is shorter.
+fn shortened(output: &ToolOutput, over: usize) -> Option<ToolOutput> {
     // Bytes are no fewer than characters.
-    if output.content.len() <= over {
+    let is_long = output.content.len() > over && output.content.chars().count() > over;
+    let has_pictures = !output.pictures.is_empty();
+    if !is_long && !has_pictures {
         return None;
     }
-    let characters = output.content.chars().count();
-    (characters > over).then(|| {
-        format!(
+    let mut shorter = output.clone();
+    if is_long {
+        let characters = output.content.chars().count();
+        shorter.content = format!(
             "[{characters} characters left out to save room; result of call {}. Call the tool again if \
              they are needed.]",
             output.id
-        )
-    })
+        );
+    }
+    if has_pictures {
+        shorter.content.push_str("\n[Its pictures are left out to save room.]");
+        shorter.pictures.clear();
+    }
+    Some(shorter)
 }
 
 /// About how many tokens so many characters are.

@@ -93,6 +93,7 @@ mod tests {
             name: "read".to_owned(),
             content,
             fault: None,
+            pictures: Vec::new(),
         }])
     }
 

@@ -126,7 +126,7 @@ impl Replay<'_> {
                 let args = Args::stored(args.clone());
                 self.called(ToolCall { id: id.clone(), name: name.clone(), args });
             }
-            Fact::ToolResult { id, content, fault, taints, .. } => {
+            Fact::ToolResult { id, content, fault, taints, pictures, .. } => {
                 if *taints {
                     self.turn.label = Label::Untrusted;
                 }
@@ -135,7 +135,7 @@ impl Replay<'_> {
                 let open = |slot: &&mut Slot| slot.call.id == *id && !slot.is_done();
                 if let Some(slot) = turn.calls.iter_mut().find(open) {
                     turn.report = slot.report(*fault).or(turn.report.take());
-                    slot.put_result(content.clone(), *fault);
+                    slot.put_result(content.clone(), *fault, pictures.clone());
                 }
                 if turn.calls.iter().all(Slot::is_done) {
                     turn.fold_results();

@@ -77,19 +77,25 @@ impl Slot {
             rule: reply.rule.clone().or_else(|| checked?.rule.clone()),
             approved: self.approval.is_some(),
             files: reply.files.clone(),
+            pictures: reply.pictures.clone(),
         };
         (fact, frame)
     }
 
     pub(super) fn finish(&mut self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
         let told = self.result(reply, took);
-        self.put_result(reply.content.clone(), reply.fault);
+        self.put_result(reply.content.clone(), reply.fault, reply.pictures.clone());
         told
     }
 
-    pub(super) fn put_result(&mut self, content: String, fault: Option<ToolFault>) {
+    pub(super) fn put_result(
+        &mut self,
+        content: String,
+        fault: Option<ToolFault>,
+        pictures: Vec<FileRef>,
+    ) {
         let (id, name) = (self.call.id.clone(), self.call.name.clone());
-        self.state = CallState::Done(ToolOutput { id, name, content, fault });
+        self.state = CallState::Done(ToolOutput { id, name, content, fault, pictures });
     }
 
     /// What the call reports about the run of a trigger, once it has succeeded.
@@ -107,11 +113,20 @@ impl Slot {
 pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
     for fact in facts {
         if let Fact::ToolResult {
-            id, content, fault, duration_ms, truncated, taints, files, ..
+            id,
+            content,
+            fault,
+            duration_ms,
+            truncated,
+            taints,
+            files,
+            pictures,
+            ..
         } = fact
             && id == call
         {
             files.clone_from(&reply.files);
+            pictures.clone_from(&reply.pictures);
             content.clone_from(&reply.content);
             *fault = reply.fault;
             *duration_ms = millis(took);

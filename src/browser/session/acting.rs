@@ -20,6 +20,15 @@ const CHOOSE: &str = "function (text) {
     return true;
 }";
 
+/// Types a text in place of what an element holds.
+const INSERT: &str = "function (text) {
+    const page = this.ownerDocument;
+    this.focus();
+    if (this.select) this.select();
+    else page.getSelection().selectAllChildren(this);
+    return page.execCommand(text ? 'insertText' : 'delete', false, text) || !text;
+}";
+
 impl Session {
     /// The current page and where an element of its last snapshot is.
     fn place(&self, name: &str) -> Result<(Page, Place), BrowserError> {
@@ -40,7 +49,16 @@ impl Session {
             let button = if count == 0 { "none" } else { "left" };
             let event =
                 json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": count });
-            self.on(&page, "Input.dispatchMouseEvent", event).await?;
+            // What is there after another document came is not what was meant.
+            if kind == "mousePressed" && self.place(name)?.0.session != page.session {
+                return Err(BrowserError::Stale(quoted_name(name)));
+            }
+            match self.say(&page, "Input.dispatchMouseEvent", event).await {
+                // It may be what closes its page, or replaces it.
+                Err(BrowserError::Closed) if count == 1 => break,
+                Err(BrowserError::Refused(_)) if kind == "mouseReleased" => break,
+                done => done?,
+            };
         }
         let is_loaded = self.settle(&page).await;
         self.told(is_loaded).await
@@ -68,17 +86,19 @@ impl Session {
             });
         }
         let node = json!({ "backendNodeId": place.node });
-        let stale = |_| BrowserError::Stale(quoted_name(name));
-        let found = self.on(&page, "DOM.describeNode", node.clone()).await.map_err(stale)?;
+        let gone = |error| unseen(name, error);
+        let found = self.on(&page, "DOM.describeNode", node.clone()).await.map_err(gone)?;
         if found["node"]["nodeName"] == "SELECT" {
             self.choose(&page, node, text).await?;
+        } else if place.takes_text && host.is_some() {
+            self.insert(&page, node, text).await.map_err(|error| unseen(name, error))?;
         } else if place.takes_text {
             self.on(&page, "DOM.focus", node).await.map_err(|error| unseen(name, error))?;
             self.command(&page, "selectAll").await?;
             if text.is_empty() {
                 self.command(&page, "deleteBackward").await?;
             } else {
-                self.on(&page, "Input.insertText", json!({ "text": text })).await?;
+                self.say(&page, "Input.insertText", json!({ "text": text })).await?;
             }
         } else {
             return Err(BrowserError::Unfit(format!("`{}` takes no text", quoted_name(name))));
@@ -89,7 +109,10 @@ impl Session {
                     "type": kind, "key": "Enter", "code": "Enter", "text": "\r",
                     "windowsVirtualKeyCode": 13, "nativeVirtualKeyCode": 13,
                 });
-                self.on(&page, "Input.dispatchKeyEvent", event).await?;
+                match self.say(&page, "Input.dispatchKeyEvent", event).await {
+                    Err(BrowserError::Closed) => break,
+                    done => done?,
+                };
             }
         }
         let is_loaded = self.settle(&page).await;
@@ -98,20 +121,39 @@ impl Session {
 
     async fn command(&self, page: &Page, command: &str) -> Result<(), BrowserError> {
         let event = json!({ "type": "rawKeyDown", "commands": [command] });
-        self.on(page, "Input.dispatchKeyEvent", event).await.map(drop)
+        self.say(page, "Input.dispatchKeyEvent", event).await.map(drop)
     }
 
     async fn choose(&self, page: &Page, node: Value, text: &str) -> Result<(), BrowserError> {
-        let list = self.on(page, "DOM.resolveNode", node).await?;
-        let call = json!({
-            "objectId": list["object"]["objectId"], "functionDeclaration": CHOOSE,
-            "arguments": [{ "value": text }], "returnByValue": true,
-        });
-        let chosen = self.on(page, "Runtime.callFunctionOn", call).await?;
-        if chosen["result"]["value"] == true {
+        if self.call(page, node, CHOOSE, text).await? {
             return Ok(());
         }
         Err(BrowserError::Unfit("the list has no such option; its words are wanted".to_owned()))
+    }
+
+    /// Types into this element and no other, whatever document the page has by then.
+    async fn insert(&self, page: &Page, node: Value, text: &str) -> Result<(), BrowserError> {
+        if self.call(page, node, INSERT, text).await? {
+            return Ok(());
+        }
+        Err(BrowserError::Unfit("the field takes no text now".to_owned()))
+    }
+
+    /// Runs a function on an element, which belongs to its document. Says whether it did what it is for.
+    async fn call(
+        &self,
+        page: &Page,
+        node: Value,
+        function: &str,
+        text: &str,
+    ) -> Result<bool, BrowserError> {
+        let element = self.on(page, "DOM.resolveNode", node).await?;
+        let call = json!({
+            "objectId": element["object"]["objectId"], "functionDeclaration": function,
+            "arguments": [{ "value": text }], "returnByValue": true,
+        });
+        let done = self.say(page, "Runtime.callFunctionOn", call).await?;
+        Ok(done["result"]["value"] == true)
     }
 }
 

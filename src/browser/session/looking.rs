@@ -1,6 +1,6 @@
 //! What a page shows: as lines, and as a picture.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ const MOST_FRAMES: usize = 20;
 /// The largest picture, in bytes, and the longest part of a page that is on one, in pixels.
 const LARGEST_PICTURE: usize = 2 << 20;
 const LONGEST_PICTURE: f64 = 10_000.0;
+/// How often a picture is tried, and how long each time.
+const CAPTURES: usize = 3;
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A picture of a page.
 pub struct Picture {
@@ -85,6 +88,17 @@ impl Session {
         Ok(Tree::new(addresses.get(frame).map_or("", String::as_str), tree))
     }
 
+    /// A page that is replaced meanwhile may leave this without an answer, so it is asked again.
+    async fn capture(&self, page: &Page, wanted: Value) -> Result<Value, BrowserError> {
+        for _ in 0..CAPTURES {
+            let taking = self.on(page, "Page.captureScreenshot", wanted.clone());
+            if let Ok(taken) = tokio::time::timeout(CAPTURE_TIMEOUT, taking).await {
+                return taken;
+            }
+        }
+        Err(BrowserError::Unfit("the page does not hold still for a picture".to_owned()))
+    }
+
     /// A picture of what is seen of the current page, or of all of it.
     pub async fn picture(&self, full_page: bool) -> Result<(Picture, String), BrowserError> {
         let page = self.current()?;
@@ -121,7 +135,7 @@ impl Session {
             if format == "jpeg" {
                 wanted["quality"] = quality.into();
             }
-            let taken = self.on(&page, "Page.captureScreenshot", wanted).await?;
+            let taken = self.capture(&page, wanted).await?;
             let bytes = STANDARD.decode(taken["data"].as_str().unwrap_or_default());
             let bytes = bytes.map_err(|error| BrowserError::Refused(error.to_string()))?;
             if bytes.len() <= LARGEST_PICTURE {

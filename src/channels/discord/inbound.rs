@@ -31,9 +31,8 @@ use super::{
     attachments::{self, Taken},
     cards::{self, Pressed},
     post::Post,
-    speech::sentence,
 };
-use crate::{files, settings::channels::Discord as Settings};
+use crate::{files, settings::channels::Discord as Settings, text::sentence};
 
 /// A sender is told of one refusal in this time.
 const REFUSED_ONCE_IN: Duration = Duration::from_secs(60);

@@ -1,10 +1,7 @@
 //! Posts: the way out of one Discord channel, in order and each part once.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -20,14 +17,13 @@ use hivewright_actors::{
         adapter::{Adapter, ConnectError, Delivery, serve},
         outbound::Outbound,
         outbox,
-        records::{DeliveryMark, newest_ordinal},
+        records::DeliveryMark,
         socket::{Closing, Socket},
     },
     clock::Clock,
     file::FileRef,
     frame::{Body, Notification, NotificationKind, ProgressKind},
     ids::{ChannelId, MessageId, QuestionId},
-    storage::StorageError,
     store::{reads::get, records::Writes},
 };
 use serenity::{
@@ -61,9 +57,6 @@ const REOPENED_AFTER: Duration = Duration::from_secs(1);
 /// A text of more messages than this is its first one and a file.
 const MOST_CHUNKS: usize = 10;
 const WHOLE_TEXT: &str = "response.md";
-
-/// Connections of networks, which no WebSocket has the number of.
-static CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// The way out of one channel.
 pub(super) struct Post {
@@ -120,8 +113,7 @@ impl Post {
     /// Brings the channel what it is told, until the service stops.
     pub(super) async fn run(self: Arc<Self>) {
         loop {
-            let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-            let socket = Arc::new(Socket::of_network(connection));
+            let socket = Arc::new(Socket::of_network());
             self.state().socket = Some(socket.clone());
             serve(Arc::new(WayOut(self.clone())), socket, self.bot.undelivered.clone()).await;
             self.detach();
@@ -193,15 +185,7 @@ impl Post {
     async fn connect_now(self: Arc<Self>) -> Result<(), ConnectError> {
         let channel = self.channel.clone();
         let id = channel.clone();
-        let read = self.bot.store.read(move |storage| match get::<DeliveryMark>(storage, &id) {
-            // A day's answers once more would be worse than one that is missing here.
-            Err(error @ StorageError::Damaged { .. }) => {
-                tracing::error!(channel = %id, %error, "what Discord has is not known");
-                let seq = outbox::seq(newest_ordinal(storage, &id)?);
-                Ok(DeliveryMark { seq, ..DeliveryMark::default() })
-            }
-            mark => Ok(mark?.unwrap_or_default()),
-        });
+        let read = self.bot.store.read(move |storage| DeliveryMark::read(storage, &id));
         let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
         let mut state = self.state();
         state.closing = None;

@@ -21,7 +21,7 @@ use serenity::{
     builder::CreateMessage,
     model::{
         channel::Message,
-        id::{ChannelId, GuildId, InteractionId, MessageId},
+        id::{ChannelId, GuildId, InteractionId, MessageId, UserId},
         user::CurrentUser,
     },
 };
@@ -52,6 +52,16 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
 /// Routes of which limits are known at one time.
 const MOST_ROUTES: usize = 10_000;
+
+/// View channels, send messages, attach files, read message history.
+const PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16;
+
+/// Where a bot is invited to a server.
+pub fn invite(bot: UserId) -> String {
+    format!(
+        "https://discord.com/oauth2/authorize?client_id={bot}&scope=bot&permissions={PERMISSIONS}"
+    )
+}
 
 /// Why Discord did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

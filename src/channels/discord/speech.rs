@@ -13,6 +13,8 @@ use hivewright_actors::{
 };
 use tokio::time::Instant;
 
+use crate::text::sentence;
+
 /// Blocks of text within a turn are posted this far apart.
 const APART: Duration = Duration::from_secs(5);
 /// The most text that is kept of a block; a longer one is left to the answer.
@@ -194,15 +196,6 @@ fn card(notification: &Notification) -> Saying {
             Saying::Card { kind, id: id.clone(), text }
         }
         _ => Saying::Text { text, answers: None, files: notification.files.clone() },
-    }
-}
-
-/// An error as a sentence.
-pub(super) fn sentence(error: &str) -> String {
-    let mut letters = error.trim().trim_end_matches('.').chars();
-    match letters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
-        None => "Something went wrong.".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use agent_client_protocol_schema::{SessionId, StopReason};
 use hivewright_actors::{
     frame::{Body, NotificationKind},
-    ids::TopicId,
+    ids::{MAIN, TopicId},
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::spawn_local};
@@ -11,16 +11,25 @@ use tokio::{sync::mpsc, task::spawn_local};
 use super::{
     decisions::Decisions,
     editor::{Editor, Order},
-    updates::{thought, updates, words},
+    thoughts::Thoughts,
+    updates::{remark, replay, thought, updates, words},
 };
-use crate::cli::{
-    Context,
-    exchange::{Exchange, Heard},
-    failure::Failure,
-    line::{Incoming, Words},
-    link::{Event, Link},
-    send::{forgotten, message_id},
-    transcript::{Transcript, complaint},
+use crate::{
+    api::{
+        endpoint::ById,
+        me::{ConversationItem, LIST_OWN_MESSAGES, SaidFilter},
+    },
+    cli::{
+        Context,
+        earlier::{self, Earlier},
+        exchange::{Exchange, Heard},
+        failure::Failure,
+        line::{Incoming, Words},
+        link::{Event, Link},
+        send::{forgotten, message_id},
+        service::Service,
+        transcript::{Transcript, complaint},
+    },
 };
 
 /// Something that was said, until it has ended.
@@ -38,37 +47,61 @@ pub(super) struct Conversation {
     editor: Editor,
     context: Context,
     link: Link,
+    thoughts: Thoughts,
     /// Where the first words went: the others follow there.
     topic: Option<TopicId>,
     open: Vec<Said>,
 }
 
 impl Conversation {
-    /// Connects, answers the request of the editor, and talks until one of both is gone.
-    pub(super) async fn begin(
-        id: SessionId,
-        request: Value,
-        mut orders: mpsc::UnboundedReceiver<Order>,
-        editor: Editor,
-        context: Context,
-    ) {
-        let link = match Link::open(&context, None).await {
-            Ok(link) => link,
+    /// Connects, answers the request of the editor, and talks until one of both is gone. The name of its channel, which
+    /// outlives the connection, is that of the session.
+    pub(super) async fn begin(request: Value, editor: Editor, context: Context) {
+        let (link, thoughts) =
+            tokio::join!(Link::open(&context, None), Thoughts::open(&context, MAIN));
+        let unnamed = || Failure::failed("the service names no channel");
+        let opened = link.and_then(|link| {
+            let channel = link.channel.as_ref().ok_or_else(unnamed)?;
+            Ok((SessionId::new(channel.as_str()), link))
+        });
+        let (id, link) = match opened {
+            Ok(opened) => opened,
             Err(failure) => return editor.failed(request, &failure),
         };
-        editor.opened(request, &id);
-        let mut talk = Self { id, editor, context, link, topic: None, open: Vec::new() };
+        let orders = editor.opened(request, &id);
+        let talk = Self { id, editor, context, link, thoughts, topic: None, open: Vec::new() };
+        talk.run(orders).await;
+    }
+
+    /// The same with an earlier conversation, which the editor is shown first.
+    pub(super) async fn load(id: SessionId, request: Value, editor: Editor, context: Context) {
+        let (found, thoughts) = tokio::join!(find(&id, &context), Thoughts::open(&context, MAIN));
+        let (earlier, said, link) = match found {
+            Ok(found) => found,
+            Err(failure) => return editor.failed(request, &failure),
+        };
+        for update in said.into_iter().rev().flat_map(replay) {
+            editor.update(&id, update);
+        }
+        let orders = editor.loaded(request, &id);
+        let topic = Some(earlier.topic).filter(|_| earlier.is_open);
+        let talk = Self { id, editor, context, link, thoughts, topic, open: Vec::new() };
+        talk.run(orders).await;
+    }
+
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(Order::Prompt { id, text }) => talk.say(id, text),
-                    Some(Order::Cancel) => talk.stop(),
+                    Some(Order::Prompt { id, text }) => self.say(id, text),
+                    Some(Order::Cancel) => self.stop(),
                     None => return,
                 },
-                event = talk.link.next() => match event {
-                    Ok(event) => talk.happened(event),
-                    Err(failure) => return talk.give_up(&failure, |_| true),
+                event = self.link.next() => match event {
+                    Ok(event) => self.happened(event),
+                    Err(failure) => return self.give_up(&failure, |_| true),
                 },
+                piece = self.thoughts.next() => self.editor.update(&self.id, thought(&piece)),
             }
         }
     }
@@ -89,6 +122,7 @@ impl Conversation {
             transcript: Transcript::default(),
             stops: false,
         });
+        self.thoughts.expect();
         self.link.say(words);
     }
 
@@ -112,6 +146,11 @@ impl Conversation {
         for place in 0..self.open.len() {
             let said = &mut self.open[place];
             let Some(heard) = said.exchange.take(frame) else { continue };
+            if let (Heard::Accepted(_), Some(task)) = (&heard, said.exchange.task()) {
+                for piece in self.thoughts.of(task.as_str()) {
+                    self.editor.update(&self.id, thought(&piece));
+                }
+            }
             for update in updates(&heard, &mut said.transcript) {
                 self.editor.update(&self.id, update);
             }
@@ -146,6 +185,10 @@ impl Conversation {
         let notification = match &frame.body {
             Body::Notification(notification) => notification,
             Body::Error(error) => return self.remark(&complaint(error)),
+            // The answer to something that was said before the conversation was opened again.
+            Body::Response(response) => {
+                return self.editor.update(&self.id, words(&format!("{}\n", response.content)));
+            }
             _ => return,
         };
         let is_open = matches!(notification.status.as_str(), "pending" | "open");
@@ -184,6 +227,23 @@ impl Conversation {
     }
 
     fn remark(&self, text: &str) {
-        self.editor.update(&self.id, thought(text));
+        self.editor.update(&self.id, remark(text));
     }
+}
+
+/// An earlier conversation: what was said in it, newest first, and a connection that goes on with it.
+async fn find(
+    id: &SessionId,
+    context: &Context,
+) -> Result<(Earlier, Vec<ConversationItem>, Link), Failure> {
+    let channel = id.to_string();
+    let found = earlier::first(context, |one| one.channel.as_str() == channel).await?;
+    let earlier = found.ok_or_else(|| {
+        Failure::not_found(format!("none of your conversations is the session `{id}`"))
+    })?;
+    let path = ById { id: earlier.topic.to_string() };
+    let said =
+        Service::find(context)?.all_rows(&LIST_OWN_MESSAGES, &path, &SaidFilter::default()).await?;
+    let link = Link::open(context, Some(&earlier)).await?;
+    Ok((earlier, said.data()?, link))
 }

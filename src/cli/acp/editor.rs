@@ -6,9 +6,9 @@ use std::{
 };
 
 use agent_client_protocol_schema::{
-    CLIENT_METHOD_NAMES, Error, NewSessionResponse, PromptResponse, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
-    SessionUpdate, StopReason,
+    CLIENT_METHOD_NAMES, Error, LoadSessionResponse, NewSessionResponse, PromptResponse,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    SessionNotification, SessionUpdate, StopReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,7 +29,11 @@ pub(super) enum Order {
 pub(super) struct Editor {
     lines: mpsc::UnboundedSender<Value>,
     asked: Arc<Mutex<Asked>>,
+    sessions: Arc<Mutex<Sessions>>,
 }
+
+/// What each conversation is told.
+type Sessions = HashMap<SessionId, mpsc::UnboundedSender<Order>>;
 
 /// Requests to the editor that have no answer yet.
 #[derive(Debug, Default)]
@@ -40,7 +44,7 @@ struct Asked {
 
 impl Editor {
     pub(super) fn new(lines: mpsc::UnboundedSender<Value>) -> Self {
-        Self { lines, asked: Arc::default() }
+        Self { lines, asked: Arc::default(), sessions: Arc::default() }
     }
 
     pub(super) fn answer(&self, id: Value, answer: Result<Value, Error>) {
@@ -50,8 +54,42 @@ impl Editor {
         });
     }
 
-    pub(super) fn opened(&self, request: Value, session: &SessionId) {
+    /// A conversation has begun: what it is told from now on.
+    pub(super) fn opened(
+        &self,
+        request: Value,
+        session: &SessionId,
+    ) -> mpsc::UnboundedReceiver<Order> {
+        let told = self.register(session);
         self.answer(request, Ok(json!(NewSessionResponse::new(session.clone()))));
+        told
+    }
+
+    /// The same of an earlier one, all of which was shown.
+    pub(super) fn loaded(
+        &self,
+        request: Value,
+        session: &SessionId,
+    ) -> mpsc::UnboundedReceiver<Order> {
+        let told = self.register(session);
+        self.answer(request, Ok(json!(LoadSessionResponse::new())));
+        told
+    }
+
+    fn register(&self, session: &SessionId) -> mpsc::UnboundedReceiver<Order> {
+        let (orders, told) = mpsc::unbounded_channel();
+        self.sessions().insert(session.clone(), orders);
+        told
+    }
+
+    /// Passes on what is wanted of a conversation.
+    pub(super) fn tell(&self, session: &SessionId, order: Order) -> Result<(), Error> {
+        let sent = self.sessions().get(session).map(|session| session.send(order).is_ok());
+        if sent == Some(true) {
+            return Ok(());
+        }
+        let words = format!("there is no session `{session}`, or its connection has ended");
+        Err(Error::invalid_params().data(json!(words)))
     }
 
     /// A prompt has ended.
@@ -114,6 +152,10 @@ impl Editor {
         message["jsonrpc"] = "2.0".into();
         // An editor that is gone ends the process by the end of its lines.
         let _ = self.lines.send(message);
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn asked(&self) -> MutexGuard<'_, Asked> {

@@ -1,15 +1,14 @@
 //! `hivewright acp`: a team as an agent for editors, by the Agent Client Protocol on the standard streams.
 
 use std::{
-    collections::HashMap,
     io::{self, BufRead},
     thread,
 };
 
 use agent_client_protocol_schema::{
     AGENT_METHOD_NAMES, AgentCapabilities, CancelNotification, Error, Implementation,
-    InitializeRequest, InitializeResponse, NewSessionRequest, PromptCapabilities, PromptRequest,
-    ProtocolVersion, SessionId,
+    InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest,
+    PromptCapabilities, PromptRequest, ProtocolVersion, SessionId,
 };
 use clap::Args;
 use hivewright_actors::ids::MAIN;
@@ -27,6 +26,7 @@ mod decisions;
 mod editor;
 mod other_team;
 mod prompt;
+mod thoughts;
 mod updates;
 
 use conversation::Conversation;
@@ -36,7 +36,7 @@ use other_team::OtherTeam;
 /// Offer a team to an editor, as an agent
 ///
 /// The editor starts it and speaks the Agent Client Protocol with it. Each thread of the editor is a conversation of
-/// its own with the main team; another team has one conversation, which all threads are a part of.
+/// its own with the main team, and can be opened again; another team has one conversation, which all threads are a part of.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright acp\n  \
@@ -53,7 +53,6 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         team: arguments.team.filter(|team| team != MAIN),
         context: context.clone(),
         editor: Editor::new(write_lines()),
-        sessions: HashMap::new(),
     };
     let listening = async {
         while let Some(line) = lines.recv().await {
@@ -99,8 +98,6 @@ struct Agent {
     team: Option<String>,
     context: Context,
     editor: Editor,
-    /// What each conversation is told.
-    sessions: HashMap<SessionId, mpsc::UnboundedSender<Order>>,
 }
 
 impl Agent {
@@ -122,14 +119,20 @@ impl Agent {
     fn requested(&mut self, method: &str, params: &Value, id: Value) {
         let refusal = if method == AGENT_METHOD_NAMES.initialize {
             parsed::<InitializeRequest>(params).map(|_| {
-                self.editor.answer(id.clone(), Ok(json!(introduction())));
+                let can_load = self.team.is_none();
+                self.editor.answer(id.clone(), Ok(json!(introduction(can_load))));
             })
         } else if method == AGENT_METHOD_NAMES.session_new {
             parsed::<NewSessionRequest>(params).map(|_| self.open(id.clone()))
+        } else if method == AGENT_METHOD_NAMES.session_load && self.team.is_none() {
+            parsed::<LoadSessionRequest>(params).map(|LoadSessionRequest { session_id, .. }| {
+                let (editor, context) = (self.editor.clone(), self.context.clone());
+                drop(spawn_local(Conversation::load(session_id, id.clone(), editor, context)));
+            })
         } else if method == AGENT_METHOD_NAMES.session_prompt {
             parsed::<PromptRequest>(params).and_then(|request| {
                 let text = prompt::words(request.prompt)?;
-                self.tell(&request.session_id, Order::Prompt { id: id.clone(), text })
+                self.editor.tell(&request.session_id, Order::Prompt { id: id.clone(), text })
             })
         } else {
             Err(Error::method_not_found())
@@ -144,47 +147,37 @@ impl Agent {
             && let Ok(CancelNotification { session_id, .. }) = parsed(params)
         {
             // One that is over has nothing to stop.
-            let _ = self.tell(&session_id, Order::Cancel);
+            let _ = self.editor.tell(&session_id, Order::Cancel);
         }
     }
 
-    fn tell(&mut self, session: &SessionId, order: Order) -> Result<(), Error> {
-        let unknown = || {
-            let words = format!("there is no session `{session}`, or its connection has ended");
-            Error::invalid_params().data(json!(words))
-        };
-        let sent = self.sessions.get(session).map(|session| session.send(order).is_ok());
-        if sent == Some(true) { Ok(()) } else { Err(unknown()) }
-    }
-
     /// Begins a conversation. It answers the editor itself, once it is connected.
-    fn open(&mut self, request: Value) {
-        let bits = match getrandom::u64() {
-            Ok(bits) => bits,
+    fn open(&self, request: Value) {
+        let (editor, context) = (self.editor.clone(), self.context.clone());
+        let Some(team) = self.team.clone() else {
+            return drop(spawn_local(Conversation::begin(request, editor, context)));
+        };
+        match getrandom::u64() {
+            Ok(bits) => {
+                let id = SessionId::new(format!("{team}-{bits:016x}"));
+                drop(spawn_local(OtherTeam { id, team, editor, context }.begin(request)));
+            }
             Err(error) => {
                 let error = Error::internal_error().data(json!(error.to_string()));
-                return self.editor.answer(request, Err(error));
-            }
-        };
-        let id = SessionId::new(format!("hivewright-{bits:016x}"));
-        let (orders, told) = mpsc::unbounded_channel();
-        self.sessions.insert(id.clone(), orders);
-        let (editor, context) = (self.editor.clone(), self.context.clone());
-        match self.team.clone() {
-            None => drop(spawn_local(Conversation::begin(id, request, told, editor, context))),
-            Some(team) => {
-                let other = OtherTeam { id, team, editor, context };
-                drop(spawn_local(other.begin(request, told)));
+                editor.answer(request, Err(error));
             }
         }
     }
 }
 
-fn introduction() -> InitializeResponse {
+/// What an editor is told of the agent. With another team all threads are one conversation, so that none is opened again.
+fn introduction(can_load: bool) -> InitializeResponse {
     let takes = PromptCapabilities::new().embedded_context(true);
     let name = Implementation::new("hivewright", env!("CARGO_PKG_VERSION"));
     InitializeResponse::new(ProtocolVersion::V1)
-        .agent_capabilities(AgentCapabilities::new().prompt_capabilities(takes))
+        .agent_capabilities(
+            AgentCapabilities::new().prompt_capabilities(takes).load_session(can_load),
+        )
         .agent_info(name.title("Hivewright".to_owned()))
 }
 

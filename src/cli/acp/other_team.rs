@@ -7,7 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     editor::{Editor, Order},
-    updates::words,
+    thoughts::Thoughts,
+    updates::{thought, words},
 };
 use crate::{
     api::{
@@ -32,19 +33,27 @@ pub(super) struct OtherTeam {
 
 impl OtherTeam {
     /// Answers the request of the editor, and talks until it is gone.
-    pub(super) async fn begin(self, request: Value, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(super) async fn begin(self, request: Value) {
         if let Err(failure) = Service::find(&self.context) {
             return self.editor.failed(request, &failure);
         }
-        self.editor.opened(request, &self.id);
+        let mut thoughts = Thoughts::open(&self.context, &self.team).await;
+        let mut orders = self.editor.opened(request, &self.id);
         while let Some(order) = orders.recv().await {
             if let Order::Prompt { id, text } = order {
-                self.say(id, &text, &mut orders).await;
+                self.say(id, &text, &mut orders, &mut thoughts).await;
             }
         }
     }
 
-    async fn say(&self, request: Value, text: &str, orders: &mut mpsc::UnboundedReceiver<Order>) {
+    async fn say(
+        &self,
+        request: Value,
+        text: &str,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+        thoughts: &mut Thoughts,
+    ) {
+        thoughts.expect();
         let (accepted, mut accepts) = oneshot::channel();
         // Who waits for it is below.
         let accepted = |task: &str| drop(accepted.send(task.to_owned()));
@@ -54,11 +63,14 @@ impl OtherTeam {
             tokio::select! {
                 answer = &mut answering => break answer,
                 Ok(accepted) = &mut accepts, if task.is_none() => {
+                    let early = thoughts.of(&accepted);
+                    early.iter().for_each(|piece| self.editor.update(&self.id, thought(piece)));
                     if stops {
                         self.stop(&accepted).await;
                     }
                     task = Some(accepted);
                 }
+                piece = thoughts.next() => self.editor.update(&self.id, thought(&piece)),
                 order = orders.recv() => match (order, &task) {
                     (None, _) => return,
                     (Some(Order::Cancel), None) => stops = true,

@@ -4,12 +4,18 @@ use agent_client_protocol_schema::{
     ContentChunk, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
     ToolKind,
 };
-use hivewright_actors::frame::{Progress, ProgressKind};
+use hivewright_actors::{
+    file::lines,
+    frame::{Progress, ProgressKind},
+};
 use serde_json::{Value, json};
 
-use crate::cli::{
-    exchange::Heard,
-    transcript::{Print, Transcript},
+use crate::{
+    api::me::{ConversationBlock, ConversationItem, ConversationMessage},
+    cli::{
+        exchange::Heard,
+        transcript::{Print, Transcript},
+    },
 };
 
 /// What the next thing that was heard changes in the editor. `transcript` is what it shows so far.
@@ -21,7 +27,7 @@ pub(super) fn updates(heard: &Heard<'_>, transcript: &mut Transcript) -> Vec<Ses
             ProgressKind::ToolResult => {
                 return vec![SessionUpdate::ToolCallUpdate(result(progress))];
             }
-            ProgressKind::Note => return vec![thought(&progress.content)],
+            ProgressKind::Note => return vec![remark(&progress.content)],
             ProgressKind::TextDelta | ProgressKind::UserMessage => {}
         }
     }
@@ -37,9 +43,45 @@ pub(super) fn words(text: &str) -> SessionUpdate {
     SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()))
 }
 
-/// Words beside the answer.
+/// A line beside the answer.
+pub(super) fn remark(text: &str) -> SessionUpdate {
+    thought(&format!("{text}\n"))
+}
+
+/// A piece of reasoning.
 pub(super) fn thought(text: &str) -> SessionUpdate {
-    SessionUpdate::AgentThoughtChunk(ContentChunk::new(format!("{text}\n").into()))
+    SessionUpdate::AgentThoughtChunk(ContentChunk::new(text.into()))
+}
+
+/// What was said earlier, with what came of it.
+pub(super) fn replay(item: ConversationItem) -> Vec<SessionUpdate> {
+    let ConversationMessage { text, files, thinking, blocks, end, .. } = match item {
+        ConversationItem::Message(message) => message,
+        ConversationItem::Notification(told) => return vec![words(&format!("{}\n", told.content))],
+    };
+    let said = if files.is_empty() { text } else { format!("{text}\n\n{}", lines(&files)) };
+    let mut updates = vec![SessionUpdate::UserMessageChunk(ContentChunk::new(said.into()))];
+    updates.extend(thinking.as_deref().map(remark));
+    updates.extend(blocks.into_iter().map(|block| match block {
+        ConversationBlock::Text { text } => words(&text),
+        ConversationBlock::Note { text } => remark(&text),
+        ConversationBlock::ToolCall { call_id, tool, arguments, ok, result, .. } => {
+            let status = match ok {
+                None => ToolCallStatus::InProgress,
+                Some(ok) => status(ok),
+            };
+            let result = result.filter(|result| !result.is_empty());
+            let call = ToolCall::new(call_id.to_string(), &*tool)
+                .kind(kind(&tool))
+                .status(status)
+                .raw_input(Some(shown(&arguments)))
+                .content(result.into_iter().map(Into::into).collect());
+            SessionUpdate::ToolCall(call)
+        }
+    }));
+    let error = end.and_then(|end| end.error);
+    updates.extend(error.map(|error| words(&format!("{error}\n"))));
+    updates
 }
 
 fn call(progress: &Progress) -> ToolCall {
@@ -52,13 +94,15 @@ fn call(progress: &Progress) -> ToolCall {
 }
 
 fn result(progress: &Progress) -> ToolCallUpdate {
-    let failed = progress.ok == Some(false);
-    let status = if failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-    let mut fields = ToolCallUpdateFields::new().status(status);
+    let mut fields = ToolCallUpdateFields::new().status(status(progress.ok != Some(false)));
     if let Some(preview) = progress.preview.clone().filter(|preview| !preview.is_empty()) {
         fields = fields.content(vec![preview.into()]);
     }
     ToolCallUpdate::new(id(progress), fields)
+}
+
+fn status(ok: bool) -> ToolCallStatus {
+    if ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed }
 }
 
 fn id(progress: &Progress) -> String {

@@ -15,7 +15,7 @@ use hivewright_actors::{
     approvals::question::AnswerKind,
     excerpt,
     frame::{Body, Notification, NotificationKind},
-    ids::MAIN,
+    ids::{MAIN, TaskId},
     task::Ending,
 };
 use tokio::{
@@ -37,7 +37,7 @@ use super::{
     screen::Screen,
     send::{forgotten, message_id},
     service::{MOST_ROWS, Service},
-    transcript::{Print, Transcript, complaint, plain},
+    transcript::{Print, Transcript, complaint},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -63,11 +63,11 @@ const HISTORY: &str = "chat-history";
 
 /// Talk with a team
 ///
-/// Enter sends, also while a turn runs; a line that ends with `\` goes on with the next one, and what is
-/// pasted stays together. Lines that begin with `/` are commands: `/help` lists them, Tab completes them.
-/// What waits for you is decided with `y` or `n`. Ctrl-C stops the turn that runs, and leaves if pressed
-/// again; Ctrl-D leaves, and what was accepted goes on. What you enter is kept in `chat-history` of the run
-/// dir, unless it begins with a space.
+/// Enter sends, also while a turn runs: the message waits for its own, and `/steer` adds it to this one. A line
+/// that ends with `\` goes on with the next one, and what is pasted stays together. Lines that begin with `/`
+/// are commands: `/help` lists them, Tab completes them. What waits for you is decided with `y` or `n`. Ctrl-C
+/// stops the turn that runs, and leaves if pressed again; Ctrl-D leaves, and what was accepted goes on. What
+/// you enter is kept in `chat-history` of the run dir, unless it begins with a space.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright chat\n  \
@@ -115,6 +115,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         topic_shown: None,
         team: arguments.team.filter(|team| team != MAIN),
         open: Vec::new(),
+        told: None,
         errands: FuturesUnordered::new(),
         given: Vec::new(),
         held: None,
@@ -213,6 +214,8 @@ struct Chat<'a> {
     team: Option<String>,
     /// Messages that have not ended, in the order in which they were sent.
     open: Vec<Open>,
+    /// The task whose answer was printed last.
+    told: Option<TaskId>,
     /// The same of other teams, and the tasks that they became.
     errands: FuturesUnordered<Errand>,
     given: Vec<(usize, Rc<RefCell<Option<String>>>)>,
@@ -414,7 +417,7 @@ impl Chat<'_> {
 
     fn say(&mut self, content: String) -> Result<(), Failure> {
         let word = content.split_whitespace().next().unwrap_or_default();
-        let is_command = word.starts_with('/');
+        let is_command = word.starts_with('/') && word != "/steer";
         if let (Some(team), false) = (self.team.clone(), is_command) {
             self.give(team, content);
             return Ok(());
@@ -531,6 +534,7 @@ impl Chat<'_> {
     /// Shows what a frame says, to the message that it is about.
     async fn show(&mut self, frame: &Incoming) {
         let live = self.screen.live && !self.screen.json;
+        let is_told = self.is_told(&frame.body);
         let mut prints = Vec::new();
         let mut about = None;
         for (place, open) in self.open.iter_mut().enumerate() {
@@ -541,7 +545,14 @@ impl Chat<'_> {
                     prints.push(Print::Remark(format!("· topic: {name}")));
                     self.topic_shown = Some(name.to_owned());
                 }
-                prints.extend(if live { open.transcript.live(&heard) } else { plain(&heard) });
+                if !is_told {
+                    let transcript = &mut open.transcript;
+                    prints.extend(if live {
+                        transcript.live(&heard)
+                    } else {
+                        transcript.whole(&heard)
+                    });
+                }
                 about = Some(place);
                 break;
             }
@@ -563,6 +574,20 @@ impl Chat<'_> {
         }
         if self.open[place].exchange.is_over() {
             self.open.remove(place);
+        }
+    }
+
+    /// Whether a frame is the answer that a message got by joining the turn of another, which is printed for that one.
+    fn is_told(&mut self, body: &Body) -> bool {
+        let Body::Response(response) = body else { return false };
+        let mut open = self.open.iter();
+        match &response.joined_task_id {
+            Some(turn) if self.told.as_ref() == Some(turn) => true,
+            Some(turn) if open.any(|open| open.exchange.task() == Some(turn)) => true,
+            joined => {
+                self.told = joined.clone().or(response.task_id.clone());
+                false
+            }
         }
     }
 

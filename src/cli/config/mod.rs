@@ -19,7 +19,7 @@ use crate::{
     },
     settings::{
         effective::{self, Setting, SettingSource},
-        load,
+        load::{self, ServiceFile},
     },
     text::counted,
 };
@@ -29,7 +29,7 @@ mod edit;
 /// Check, show and change the settings
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(
-    after_help = "Examples:\n  hivewright config check\n  hivewright config show server\n  hivewright config edit"
+    after_help = "Examples:\n  hivewright config check\n  hivewright config show server\n  hivewright config set server.port 9000\n  hivewright config edit"
 )]
 pub(super) enum Action {
     /// Read all settings files and say what is wrong in them, with file, line and field
@@ -49,20 +49,33 @@ pub(super) enum Action {
         #[arg(long)]
         changed: bool,
     },
+    /// Change one setting; the file is put in place if nothing is wrong with it
+    #[command(after_help = "Examples:\n  \
+        hivewright config set server.port 9000\n  \
+        hivewright config set profiles.default.model llama3\n  \
+        hivewright config set server.trusted_proxies '[127.0.0.1/32]'")]
+    Set {
+        /// Which, such as `server.port`; `hivewright config show` lists them
+        key: String,
+        /// What it is to be: YAML in one line, or a text
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
     /// Change a settings file in your editor (VISUAL, EDITOR); it is put in place if nothing is wrong with it
     #[command(after_help = "Examples:\n  \
         hivewright config edit\n  \
         EDITOR=nano hivewright config edit providers")]
     Edit {
         /// Which
-        #[arg(default_value = "config", value_parser = words::<edit::SettingsFile>())]
-        file: edit::SettingsFile,
+        #[arg(default_value = "config", value_parser = words::<ServiceFile>())]
+        file: ServiceFile,
     },
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     match action {
         Action::Check => check(context),
+        Action::Set { key, value } => edit::set(key, value, context).await,
         Action::Edit { file } => edit::run(file, context).await,
         Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     api::doctor::{Finding, FindingState},
     doctor::{browser, engines, machine, models, settings},
+    engines::installed::Installations,
     text::counted,
 };
 
@@ -61,13 +62,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(store::check(context, &running, arguments.deep).await);
     add(vec![vault]);
     let agents = settings.config.as_ref().map(|config| config.engines.clone());
-    let engines =
-        engines::check(&context.home, &agents.unwrap_or_default(), settings.providers.as_ref());
+    let agents = agents.unwrap_or_default();
+    let found = Installations::default();
+    let engines = engines::look(&found, &context.home, &agents, settings.providers.as_ref());
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
     add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
     drop(gauge);
-    add(engines);
+    add(engines::findings(&engines, &agents));
     add(vec![browser::check(&context.home)]);
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));

@@ -38,14 +38,15 @@ use crate::{
     scrub::Scrubber,
     storage::tiers::TieredStorage,
     system::WallClock,
-    transcript::{files, reading},
+    transcript::{
+        files,
+        reading::{self, pieces},
+    },
     vault::{Vault, master::KeyFiles},
 };
 
 /// A larger file is refused.
 const LARGEST: u64 = 256 << 20;
-/// Events are written in pieces of about this many bytes.
-const PIECE: usize = 256 << 10;
 
 /// Take transcripts over, each as a session of its own, with the service stopped
 ///
@@ -201,20 +202,4 @@ fn take(
     }
     let (messages, skipped) = (reading.messages, reading.skipped);
     Ok(Imported { file: file.into(), session, known, messages, skipped })
-}
-
-/// A turn in pieces that a store takes.
-fn pieces(turn: &[HistoryEvent]) -> Vec<&[HistoryEvent]> {
-    let mut pieces = Vec::new();
-    let (mut first, mut size) = (0, 0);
-    for (place, event) in turn.iter().enumerate() {
-        let length = serde_json::to_vec(event).map_or(0, |event| event.len());
-        if size > 0 && size + length > PIECE {
-            pieces.push(&turn[first..place]);
-            (first, size) = (place, 0);
-        }
-        size += length;
-    }
-    pieces.push(&turn[first..]);
-    pieces
 }

@@ -11,7 +11,8 @@ use super::{
     failure::{Failure, chain},
     screen::printable,
     service::{Service, target},
-    table::{columns, moment},
+    table::{columns, exact, moment},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, ByName, Empty},
@@ -34,7 +35,7 @@ mod tail;
 pub(super) enum Action {
     /// List sessions, the one used last first
     #[command(after_help = "Example:\n  hivewright history list --team research --since 24h")]
-    List(Listing<SessionFilter>),
+    List(Watched<Listing<SessionFilter>>),
     /// Show the newest part of a session, oldest first
     #[command(after_help = "Examples:\n  \
         hivewright history show\n  \
@@ -130,8 +131,9 @@ impl Which {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match action {
-        Action::List(list) => {
-            Service::find(context)?.list(&LIST_SESSIONS, &list).await?.table(screen)
+        Action::List(Watched { list, watch }) => {
+            show_rows(watch, context, async |service| service.list(&LIST_SESSIONS, &list).await)
+                .await
         }
         Action::Show { which, part } => {
             let answer = which.read(&Service::find(context)?, part).await?;
@@ -189,7 +191,7 @@ columns!(SessionRow {
 
 /// One message: who and when, then what, further in.
 fn message(message: &Message) -> String {
-    let mut text = format!("{}  {}\n", moment(&Timestamp(message.timestamp).date()), who(message));
+    let mut text = format!("{}  {}\n", exact(&Timestamp(message.timestamp).date()), who(message));
     for block in &message.content {
         let words = match block {
             Block::Text { text } => text.clone(),
@@ -287,7 +289,7 @@ mod tests {
         ]);
         let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
 
-        let at = moment(&Timestamp(at).date());
+        let at = exact(&Timestamp(at).date());
         let expected = format!(
             "{at}  user ann\n  Look\n  in here.\n\
              {at}  assistant\n  (thinks) Hm.\n  → bash {{\"command\":\"ls\"}}\n\

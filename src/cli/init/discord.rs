@@ -6,7 +6,7 @@ use clap::Args;
 use zeroize::Zeroizing;
 
 use crate::{
-    channels::discord::rest::Rest,
+    channels::discord::rest::{self, Rest},
     cli::{Context, blocking::blocking, failure::Failure, prompt, screen::complain},
     settings::{
         channels::{Discord, Snowflake},
@@ -15,9 +15,6 @@ use crate::{
         secret::Secret,
     },
 };
-
-/// View channels, send messages, attach files, read message history.
-const PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16;
 
 #[derive(Debug, Default, PartialEq, Args)]
 pub(super) struct Flags {
@@ -56,10 +53,7 @@ pub(super) async fn meet(flags: Flags) -> Result<Bot, Failure> {
     let rest =
         Rest::new(&api_url, Secret::new(token.to_string())).map_err(|error| cannot(&error))?;
     let me = rest.me().await.map_err(|error| cannot(&error))?;
-    let invite = format!(
-        "https://discord.com/oauth2/authorize?client_id={}&scope=bot&permissions={PERMISSIONS}",
-        me.id
-    );
+    let invite = rest::invite(me.id);
     let (name, shown) = (me.name.clone(), invite.clone());
     let settings = blocking(move || {
         if io::stdin().is_terminal() {

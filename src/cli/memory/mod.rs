@@ -30,13 +30,13 @@ pub(super) enum Action {
     /// List entries, newest first; with words to look for, best first
     #[command(after_help = "Examples:\n  \
         hivewright memory list --type lesson\n  \
-        hivewright memory list --search \"deploy host\" --all")]
+        hivewright memory list --search \"deploy host\" --versions")]
     List {
         #[command(flatten)]
         filter: MemoryFilter,
         /// Also replaced and deleted versions
         #[arg(long)]
-        all: bool,
+        versions: bool,
         #[command(flatten)]
         limit: Limit,
     },
@@ -141,9 +141,9 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = &Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List { mut filter, all, limit } => {
+        Action::List { mut filter, versions, limit } => {
             // What waits for a review may not be active yet.
-            filter.active = (!all && filter.review.is_none()).then_some(true);
+            filter.active = (!versions && filter.review.is_none()).then_some(true);
             service.limited(&LIST_MEMORIES, &Empty {}, &filter, &limit).await?.table(screen)
         }
         Action::Show { which, chain } => {

@@ -1,8 +1,6 @@
 //! `hivewright plugin`: what extends the service, installed once and switched on for each team.
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::{
     Context,
@@ -21,6 +19,7 @@ use crate::api::{
     },
 };
 
+mod doctor;
 mod install;
 mod look;
 mod new;
@@ -72,27 +71,19 @@ pub(super) enum Action {
         hivewright plugin new weather\n  \
         hivewright plugin new weather --language python --dir ~/plugins/weather")]
     New(new::New),
-    /// Look over a plugin in a folder, or all that there are
+    /// Try a plugin in a folder, which needs no service, or look over all that there are
     #[command(after_help = "Examples:\n  \
         hivewright plugin doctor\n  \
-        hivewright plugin doctor ./weather")]
-    Doctor(Doctor),
-}
-
-#[derive(Debug, PartialEq, Args)]
-pub(super) struct Doctor {
-    /// A folder with a `plugin.toml`, or the key of a plugin of the service
-    #[arg(value_name = "FOLDER|KEY")]
-    plugin: Option<PathBuf>,
+        hivewright plugin doctor ./weather\n  \
+        hivewright plugin doctor ./weather --config settings.json --call greet '{\"name\": \"Ada\"}'")]
+    Doctor(doctor::Doctor),
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match action {
         Action::New(new) => return new::run(new, context),
-        Action::Doctor(Doctor { plugin: Some(folder) }) if folder.is_dir() => {
-            return look::at_folder(&folder, context);
-        }
+        Action::Doctor(doctor) => return doctor::run(doctor, context).await,
         _ => {}
     }
     let service = Service::find(context)?;
@@ -115,10 +106,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         }
         Action::OfTeam(action) => team_plugins::run(action, context).await,
         Action::Approve { key } => approve(&service, ByKey { key }, context).await,
-        Action::Doctor(Doctor { plugin }) => {
-            look::at_all(&service, plugin.as_deref(), context).await
-        }
-        Action::New(_) => Ok(()),
+        Action::Doctor(_) | Action::New(_) => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     send::words,
     service::Service,
     table::{self, beginning, columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -34,7 +35,7 @@ const SHOWN: usize = 50;
 pub(super) enum Action {
     /// List tasks, those that are open first, each newest first
     #[command(after_help = "Example:\n  hivewright tasks list --state dead --since 24h")]
-    List(Listing<TaskFilter>),
+    List(Watched<Listing<TaskFilter>>),
     /// Show all of one task
     #[command(after_help = "Example:\n  hivewright tasks show task-61c8864680b583eb")]
     Show {
@@ -88,7 +89,9 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(list) => service.list(&LIST_TASKS, &list).await?.table(screen),
+        Action::List(Watched { list, watch }) => {
+            show_rows(watch, context, async |service| service.list(&LIST_TASKS, &list).await).await
+        }
         Action::Show { id } => {
             service.at(&SHOW_TASK, &ById { id }).await?.show(screen, |task| one(&task))
         }

@@ -23,7 +23,7 @@ use crate::{
         failure::Failure,
         screen::{Screen, printable},
         service::{MOST_ROWS, Service},
-        table::{beginning, moment},
+        table::{beginning, exact},
     },
 };
 
@@ -60,7 +60,7 @@ impl Seen {
     fn line(&self) -> String {
         let state = standing(self.state, self.wait_reason);
         let at = self.at.as_ref().or(self.created_at.as_ref());
-        let at = at.map(|at| moment(at)).unwrap_or_default();
+        let at = at.map(|at| exact(at)).unwrap_or_default();
         let words = beginning(&self.body, SHOWN);
         printable(format!("{at}  {}  {}  {state}  {words}", self.id, self.team).trim_end())
     }

@@ -10,6 +10,7 @@ use super::{
     screen::printable,
     service::{MOST_ROWS, Service},
     table::{self, columns, date},
+    watch::{Watched, show_rows},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -34,7 +35,7 @@ use form::{Form, When};
 pub(super) enum Action {
     /// List triggers
     #[command(after_help = "Example:\n  hivewright trigger list --team news --state active")]
-    List(TriggerFilter),
+    List(Watched<TriggerFilter>),
     /// Show all of a trigger
     #[command(after_help = "Example:\n  hivewright trigger show news/morning")]
     Show {
@@ -126,8 +127,10 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(filter) => {
-            service.all_rows(&LIST_TRIGGERS, &Empty {}, &filter).await?.table(screen)
+        Action::List(Watched { list, watch }) => {
+            let read =
+                async |service: &Service| service.all_rows(&LIST_TRIGGERS, &Empty {}, &list).await;
+            show_rows(watch, context, read).await
         }
         Action::Show { which } => {
             let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;

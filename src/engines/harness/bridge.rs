@@ -3,7 +3,7 @@
 //! It speaks over the socket that `hivewright mcp` connects to. A call is not run here: it waits until the turn has
 //! run it as it runs any other.
 
-use std::{io, sync::Arc};
+use std::{collections::HashMap, io, sync::Arc};
 
 use hivewright_actors::{
     engine::ToolOutput,
@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::lines::{Line, Lines};
+use crate::{engines::pictures, files::FileStore};
 
 /// The version of the protocol that is spoken with a client which names none.
 const PROTOCOL: &str = "2025-06-18";
@@ -37,12 +38,14 @@ pub struct BridgeCall {
 }
 
 /// What all connections of a turn share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Bridge {
     /// Stands for the turn: whoever does not know it is turned away.
     pub token: Arc<str>,
     pub tools: Arc<ToolSpecs>,
     pub calls: mpsc::UnboundedSender<BridgeCall>,
+    /// Where pictures of results are; none if the model sees none.
+    pub files: Option<FileStore>,
 }
 
 impl Bridge {
@@ -127,18 +130,30 @@ impl Bridge {
         if self.calls.send(call).is_err() {
             return;
         }
-        let answers = answers.clone();
+        let (answers, files) = (answers.clone(), self.files.clone());
         tokio::spawn(async move {
             // The turn that would answer may be over.
-            if let Ok(ToolOutput { content, fault, .. }) = answered.await {
-                let result = json!({
-                    "content": [{"type": "text", "text": content}],
-                    "isError": fault.is_some(),
-                });
+            if let Ok(output) = answered.await {
+                let content = content(&output, files.as_ref()).await;
+                let result = json!({"content": content, "isError": output.fault.is_some()});
                 let _ = answers.send(json!({"jsonrpc": "2.0", "id": id, "result": result}));
             }
         });
     }
+}
+
+/// A result with its pictures behind its words. One that failed may hold words alone.
+async fn content(output: &ToolOutput, files: Option<&FileStore>) -> Vec<Value> {
+    let encoded = match files.filter(|_| output.fault.is_none()) {
+        Some(files) => pictures::of_result(files, &output.pictures).await,
+        None => HashMap::new(),
+    };
+    let words = output.words(|file| encoded.contains_key(&file.id));
+    let images = output.pictures.iter().filter_map(|file| {
+        let data = encoded.get(&file.id)?;
+        Some(json!({"type": "image", "data": data, "mimeType": file.mime}))
+    });
+    std::iter::once(json!({"type": "text", "text": words})).chain(images).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -183,7 +198,7 @@ mod tests {
             schema: json!({"type": "object"}),
         };
         let tools = Arc::new(ToolSpecs::from_iter([spec]));
-        tokio::spawn(Bridge { token: "t-1".into(), tools, calls }.serve(listener));
+        tokio::spawn(Bridge { token: "t-1".into(), tools, calls, files: None }.serve(listener));
         (folder, socket, made)
     }
 
@@ -223,7 +238,8 @@ mod tests {
         }
         let call = made.recv().await.unwrap();
         let (id, name, content) = ("u1".into(), "read".into(), "text".into());
-        call.answer.send(ToolOutput { id, name, content, fault: None }).unwrap();
+        let output = ToolOutput { id, name, content, fault: None, pictures: Vec::new() };
+        call.answer.send(output).unwrap();
         let mut heard: Vec<Value> = Vec::new();
         while heard.len() < 4 {
             heard.push(serde_json::from_str(&answers.next_line().await.unwrap().unwrap()).unwrap());

@@ -28,6 +28,7 @@ use super::{
     voice::Voice,
 };
 use crate::{
+    files::FileStore,
     providers::fault::Remedy,
     sandbox::process::{
         PROCESSES, Sandbox, SandboxError,
@@ -58,6 +59,8 @@ pub struct Harness {
     retry: Arc<RetryPolicy>,
     /// This program, which is also the bridge to our tools.
     bridge: PathBuf,
+    /// Where pictures of results are.
+    files: Option<FileStore>,
     /// Agents between two steps.
     resting: Mutex<HashMap<TurnId, Running>>,
 }
@@ -68,8 +71,9 @@ impl Harness {
         http: reqwest::Client,
         retry: Arc<RetryPolicy>,
         bridge: PathBuf,
+        files: Option<FileStore>,
     ) -> Self {
-        Self { sandbox, http, retry, bridge, resting: Mutex::default() }
+        Self { sandbox, http, retry, bridge, files, resting: Mutex::default() }
     }
 }
 
@@ -207,7 +211,9 @@ impl AgentEngine {
         let relay = |listener, ends| relay::serve(listener, pass, http, ends);
         let dialogue = self.program.dialogue(&order);
         let calls = ModelCalls { spent, told: heard };
-        let running = Running::new(agent, dialogue, request, &order.token, calls, relay);
+        let sees = self.links.first().is_some_and(|link| link.profile.pictures);
+        let files = self.harness.files.clone().filter(|_| sees);
+        let running = Running::new(agent, dialogue, request, &order.token, files, calls, relay);
         tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
         Ok(running)
     }

@@ -39,6 +39,7 @@ use crate::{
         relay::Told,
         voice::{Voice, clean_blocks},
     },
+    files::FileStore,
     sandbox::process::agent::{Agent, Life},
     scrub::Scrubber,
 };
@@ -220,6 +221,7 @@ impl Running {
         dialogue: Box<dyn Dialogue>,
         request: &StepRequest,
         token: &str,
+        files: Option<FileStore>,
         model_calls: ModelCalls,
         relay: impl FnOnce(TcpListener, CancellationToken) -> F,
     ) -> Self {
@@ -231,7 +233,7 @@ impl Running {
         let mut serving = JoinSet::new();
         serving.spawn(relay(listener, ends.clone()));
         let tools = request.tools.clone();
-        serving.spawn(Bridge { token: token.into(), tools, calls: sent }.serve(bridge));
+        serving.spawn(Bridge { token: token.into(), tools, calls: sent, files }.serve(bridge));
         serving.spawn(notes.clone().follow(errors, noted));
         let earlier = request.earlier.iter().map(|part| &**part);
         let mut running = Self {
@@ -241,7 +243,7 @@ impl Running {
             closes: false,
             dialogue,
             is_ready: false,
-            untold: vec![wake::prompt(earlier, &request.messages)],
+            untold: vec![wake::prompt(request.task.as_ref(), earlier, &request.messages)],
             calls,
             message: MessageSoFar::default(),
             open: Vec::new(),

@@ -13,7 +13,10 @@ use hivewright_actors::{
 };
 
 use crate::{
-    engines::voice::{Voice, clean_blocks},
+    engines::{
+        pictures,
+        voice::{Voice, clean_blocks},
+    },
     files::FileStore,
     providers::{
         self, Answer, Ask, Pictures, call_ids,
@@ -26,7 +29,6 @@ use crate::{
 
 pub(super) mod gate;
 mod line;
-mod pictures;
 pub mod retry;
 pub(super) mod state;
 
@@ -358,6 +360,7 @@ mod tests {
             team: "main".into(),
             turn: "turn-1".into(),
             step: 2,
+            task: None,
             system: Arc::default(),
             tools: Arc::default(),
             earlier: Arc::new([Arc::new(FixedMessages::new(vec![

@@ -152,12 +152,7 @@ fn operator(caller: &Caller) -> By {
 
 async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
     let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
-    let at_once = pause.now;
     let teams = state.org().org.send(pause).await??;
-    if at_once {
-        let hosts = state.plugin_tools.hosts();
-        tokio::join!(state.servers.rest(&teams), state.plugins.rest(&teams), hosts.rest(&teams));
-    }
     Ok(Data(TeamsPaused { teams, state: wanted }))
 }
 

@@ -293,6 +293,7 @@ async fn a_rule_that_makes_no_sense_is_refused_by_field() {
         (json!({"effect": "perhaps", "resource": "tool:bash"}), "effect"),
         (json!({"effect": "deny", "resource": "bash"}), "resource"),
         (json!({"effect": "deny", "resource": "tool:bash", "principal": "me"}), "principal"),
+        (json!({"effect": "deny", "resource": "tool:bash", "team": "nobody"}), "team"),
         (json!({"effect": "deny", "resource": "tool:bash", "expires_at": "soon"}), "expires_at"),
         (json!({"effect": "deny", "resource": "tool:bash", "quorum": 2}), "quorum"),
         (

@@ -70,6 +70,7 @@ fn facts(number: u64) -> Vec<Fact> {
             rule: None,
             approved: false,
             files: Vec::new(),
+            pictures: Vec::new(),
         },
         Fact::AssistantText { text: format!("answer {number}"), step: 2 },
         Fact::TurnEnd {

@@ -73,15 +73,7 @@ async fn fill(bench: &Bench) {
             report: None,
             finished_at: at,
         });
-        let topic = Topic {
-            id: format!("t-{number:016x}").into(),
-            name: format!("topic {number}"),
-            created_at: at,
-            last_activity: at,
-            closed: false,
-            thinking: None,
-            recent: Default::default(),
-        };
+        let topic = Topic::new(format!("t-{number:016x}").into(), format!("topic {number}"), at);
         let lane = Lane { team: "main".into(), topic: Some(topic.id.clone()) };
         let event = HistoryEvent {
             seq: 1,

@@ -74,15 +74,7 @@ impl Bench {
     async fn conversation(&self, token: &str, channel: &str, topic: &str, messages: u64) {
         let owner = self.auth().token(token).unwrap().owner();
         let row = ChannelRow::new(owner, Timestamp(NOW), Default::default());
-        let stored = Topic {
-            id: topic.into(),
-            name: format!("about {topic}"),
-            created_at: at(1),
-            last_activity: at(1),
-            closed: false,
-            thinking: None,
-            recent: Default::default(),
-        };
+        let stored = Topic::new(topic.into(), format!("about {topic}"), at(1));
         let id = channel.into();
         let mut writes = Writes::new().put_at(&id, &row).put_at(&stored.key(&id), &stored);
         for number in 1..=messages {
@@ -140,6 +132,7 @@ async fn the_channels_of_the_caller_are_listed_with_what_is_unread() {
                 "id": "t-1",
                 "name": "about t-1",
                 "state": "active",
+                "pinned": false,
                 "last_activity": at(50).date(),
                 "queued": 0,
                 "running": false,
@@ -287,7 +280,8 @@ fn read_meanwhile(answers: u64) -> (Vec<(String, u64)>, usize) {
     };
 
     let topic = Some(&TopicId::from("t-1"));
-    let rows = me::said(&busy, &owner, &channel, topic, &page, Depth::Frames).unwrap().unwrap();
+    let rows =
+        me::said(&busy, &owner, &channel, topic, None, &page, Depth::Frames).unwrap().unwrap();
 
     let seen = rows.data.into_iter().map(|item| match item {
         ConversationItem::Message(said) => (said.message_id.to_string(), said.seq),

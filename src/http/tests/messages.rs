@@ -41,15 +41,7 @@ impl Bench {
             channel_type: Default::default(),
             begins_anew: false,
         };
-        let topic = Topic {
-            id: topic.into(),
-            name: "billing".to_owned(),
-            created_at: now,
-            last_activity: now,
-            closed: false,
-            thinking: None,
-            recent: Default::default(),
-        };
+        let topic = Topic::new(topic.into(), "billing".to_owned(), now);
         let writes = Writes::new().put_at(&id.into(), &row).put_at(&topic.key(&id.into()), &topic);
         self.state.spine.store.commit(writes).await.unwrap();
     }

@@ -28,7 +28,7 @@ use hivewright_actors::{
     approvals::ports::Deciders,
     briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Ledger, Spent},
-    classifier::Classifier,
+    classifier::{Classifier, Purpose},
     clock::Timestamp,
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TeamKey},
@@ -68,6 +68,7 @@ use crate::{
         tokens::NewToken,
         when::Expiry,
     },
+    engines::installed::Installations,
     logging::{Secrets, tap::Errors},
     mcp::Servers,
     memory::doubles::NoSecrets,
@@ -112,6 +113,7 @@ mod fold;
 mod grants;
 mod history;
 mod input;
+mod instructions;
 mod lists;
 mod log;
 mod login;
@@ -179,7 +181,7 @@ impl Briefing for NoTurns {
 }
 
 impl Classifier for NoTurns {
-    fn ask(&self, _: String) -> BoxFuture<'static, Option<String>> {
+    fn ask(&self, _: Purpose, _: String) -> BoxFuture<'static, Option<String>> {
         async { None }.boxed()
     }
 }
@@ -385,6 +387,7 @@ impl Bench {
                 idle_after: Duration::from_secs(60),
             },
             ask_model: false,
+            titles: false,
             discord_rate: Rate { per_minute: 30, burst: 10 },
             channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             rate: Rate { per_minute: 0, burst: 1 },
@@ -448,7 +451,7 @@ impl Bench {
         let kept = taint::Kept { store, clock: clock.clone(), ids: random() };
         let taint = Taint::open(&*storage, &home.teams(), Some(kept)).unwrap();
         let surroundings = Arc::new(Surroundings::default());
-        let plugins = Instances::unused(&home, &spine.store, &vault);
+        let plugins = Instances::unused(&home, &spine.store, &vault, &file_store);
         let identities =
             Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
         let state = web::Data::new(State {
@@ -490,6 +493,7 @@ impl Bench {
                 reload: Arc::new(|| async { Ok(()) }.boxed()),
             },
             file_store,
+            installations: Installations::default(),
             days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
             backups: Arc::new(Shelf),
             started: Instant::now(),

@@ -43,15 +43,7 @@ impl Bench {
 
     /// A topic of a channel that nobody is connected to.
     async fn topic(&self, channel: &str, id: &str, name: &str, at: u64) {
-        let topic = Topic {
-            id: id.into(),
-            name: name.to_owned(),
-            created_at: Timestamp(at),
-            last_activity: Timestamp(at),
-            closed: false,
-            thinking: None,
-            recent: Default::default(),
-        };
+        let topic = Topic::new(id.into(), name.to_owned(), Timestamp(at));
         let row = ChannelRow {
             principal: "ann".into(),
             grant: None,
@@ -98,6 +90,7 @@ async fn topics_of_all_channels_are_listed_by_activity() {
             "channel_type": "ws",
             "name": "Export",
             "state": "active",
+            "pinned": false,
             "created_at": "2023-11-14T22:13:20.000Z",
             "last_activity": "2023-11-14T22:13:20.000Z",
             "queued": 0,
@@ -120,6 +113,7 @@ async fn a_topic_is_renamed_closed_and_opened_again() {
     let renamed = bench.amend("/api/v1/topics/t-1", json!({"name": " Bills "})).await;
     let taken = bench.amend("/api/v1/topics/t-1", json!({"name": "EXPORT"})).await;
     let bad = bench.amend("/api/v1/topics/t-1", json!({"name": "a:b"})).await;
+    let pinned = bench.amend("/api/v1/topics/t-1", json!({"pinned": true})).await;
     let closed = bench.amend("/api/v1/topics/t-1", json!({"state": "done"})).await;
     let again = bench.amend("/api/v1/topics/t-1", json!({"state": "active"})).await;
     let one_too_many = bench.amend("/api/v1/topics/t-2", json!({"state": "done"})).await;
@@ -129,12 +123,30 @@ async fn a_topic_is_renamed_closed_and_opened_again() {
     assert_eq!(shown(&renamed, "name"), "Bills");
     assert_eq!(taken.refusal(), (409, "bad_topic_name".to_owned()));
     assert_eq!(bad.refusal(), (400, "bad_topic_name".to_owned()));
-    assert_eq!(shown(&closed, "state"), "done");
+    assert_eq!((shown(&pinned, "pinned"), shown(&pinned, "name")), (json!(true), json!("Bills")));
+    assert_eq!((shown(&closed, "state"), shown(&closed, "pinned")), (json!("done"), json!(false)));
     assert_eq!((shown(&again, "state"), shown(&again, "name")), (json!("active"), json!("Bills")));
     assert_eq!(one_too_many.status, 200);
     // The settings of this bench allow one active topic.
     assert_eq!(refused.refusal(), (409, "too_many_topics".to_owned()));
     assert_eq!(bench.amend("/api/v1/topics/t-9", json!({})).await.status, 404);
+}
+
+/// CH-122: one that is over because it was left alone for long can be opened again, and a pinned one is never over by that.
+#[actix::test]
+async fn a_topic_that_was_left_alone_is_opened_again() {
+    let bench = Bench::new().await;
+    bench.topic("ws:1", "t-1", "old", NOW - 30 * 86_400_000).await;
+    bench.topic("ws:2", "t-2", "older", NOW - 60 * 86_400_000).await;
+    let state = async |id: &str, change: Value| {
+        let answer = bench.amend(&format!("/api/v1/topics/{id}"), change).await;
+        answer.json()["data"]["state"].clone()
+    };
+
+    assert_eq!(state("t-1", json!({})).await, "done");
+    assert_eq!(state("t-1", json!({"state": "active"})).await, "active");
+    assert_eq!(state("t-2", json!({"pinned": true})).await, "idle");
+    assert_eq!(state("t-2", json!({"pinned": false})).await, "done");
 }
 
 /// OP-124

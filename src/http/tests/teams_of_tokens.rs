@@ -70,6 +70,8 @@ async fn a_token_for_another_team_sees_nothing_of_this_one() {
             (200, true) if path == "/api/v1/tokens" => {
                 assert_eq!(seen.json()["data"].as_array().unwrap().len(), 1);
             }
+            // They are shipped, and of no team.
+            (200, true) if path == "/api/v1/team-templates" => {}
             (200, true) => assert_eq!(seen.json()["data"], json!([]), "{path}"),
             (200, false) if path == "/metrics" => {}
             (status, _) => panic!("{path}: {status} {}", seen.body),
@@ -191,12 +193,16 @@ async fn whoever_has_some_teams_gives_no_others() {
     let same = bench.post("/api/v1/tokens", &own, wish("b", json!(["main"]))).await;
     let unsaid = bench.post("/api/v1/tokens", &own, wish("c", Value::Null)).await;
     let none = bench.post("/api/v1/tokens", &own, wish("d", json!([]))).await;
+    let unknown =
+        bench.post("/api/v1/tokens", &bench.operator(), wish("e", json!(["other"]))).await;
 
     assert_eq!(wider.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(wider.field(), "teams");
     assert_eq!(same.json()["data"]["teams"], json!(["main"]));
     assert_eq!(unsaid.json()["data"]["teams"], json!(["main"]));
     assert_eq!(none.refusal().0, 400);
+    assert_eq!((unknown.refusal().0, unknown.field()), (400, "teams".to_owned()));
+    assert!(unknown.json()["error"]["message"].to_string().contains("`main`"));
     let shown = bench.get("/api/v1/session", &own).await;
     assert_eq!(shown.json()["data"]["teams"], json!(["main"]));
     // A token that reaches more is out of reach.

@@ -2,7 +2,7 @@
 // The page: who is logged in, then everything else.
 
 import { events, me } from "./core/api.js";
-import { byId, clean, make } from "./core/dom.js";
+import { byId, clean, coded, make } from "./core/dom.js";
 import * as session from "./core/session.js";
 import { live } from "./live/live.js";
 import { toast } from "./parts/toast.js";
@@ -66,8 +66,7 @@ function showLogin(refusal) {
   problem.hidden = !refusal;
   if (refusal)
     problem.replaceChildren(
-      clean(refusal.message),
-      " ",
+      make("span", {}, coded(refusal.message), " "),
       make("code", {}, clean(refusal.code)),
       refusal.request ? ` Request ${clean(refusal.request)}` : "",
     );

@@ -170,7 +170,9 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
         skill: skill.filter(|_| subagent.is_none()),
         subagent,
         turn_timeout_ms: None,
+        profile: None,
         thinking: None,
+        steers: false,
     }
 }
 

@@ -104,15 +104,9 @@ fn convert_one(
     } else {
         said.max(now - (idle_after + DONE_AFTER).saturating_sub(MARGIN)).min(now - idle_after)
     };
-    let topic = Topic {
-        id: row.id.as_str().into(),
-        name,
-        created_at: moment(&row.created_at).unwrap_or(said).min(last_activity),
-        last_activity,
-        closed,
-        thinking: None,
-        recent: Default::default(),
-    };
+    let created_at = moment(&row.created_at).unwrap_or(said).min(last_activity);
+    let topic = Topic::new(row.id.as_str().into(), name, created_at);
+    let topic = Topic { last_activity, closed, ..topic };
     Ok((bare_channel(&row.channel).into(), topic, changes))
 }
 

@@ -212,7 +212,7 @@ fn a_count_weighs_like_an_index() {
     ];
     let query = "blue harbour";
 
-    let mut count = Count::new(query);
+    let mut count = Count::new(query, false);
     entries.iter().for_each(|entry| count.add(entry));
     let mut weighed: Vec<Hit> = entries.iter().filter_map(|entry| count.weigh(entry)).collect();
     weighed.sort_by(order);

@@ -109,7 +109,10 @@
     "hook/fire": async ({ event, payload, call_id }) => {
       let now = payload;
       let isRewritten = false;
-      for (const run of hooks.get(String(event).replace(/@v1$/, "")) ?? []) {
+      const runs = hooks.get(String(event).replace(/@v1$/, ""));
+      // The manifest promised one: that nobody looked is not that nobody objects.
+      if (runs === undefined) throw refusal(UNKNOWN, `the plugin has no hook for \`${event}\``);
+      for (const run of runs) {
         const decided = (await run(now, { call_id })) ?? { decision: "pass" };
         if (decided.decision === "deny") return decided;
         if (decided.decision === "rewrite") {

@@ -226,13 +226,6 @@ impl Hosts {
         Ok(host)
     }
 
-    /// Ends the hosts of teams that are stopped at once; the next call starts them again.
-    pub async fn rest(&self, teams: &[TeamName]) {
-        let places: Vec<_> =
-            teams.iter().filter_map(|team| self.teams().get(team).cloned()).collect();
-        Self::end_all(places).await;
-    }
-
     /// Ends all hosts.
     pub async fn end(&self) {
         let places: Vec<_> = self.teams().values().cloned().collect();
@@ -259,6 +252,11 @@ impl Belongings for Hosts {
             Self::end_all(place.into_iter().collect()).await;
             Vec::new()
         })
+    }
+
+    fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
+        let place = self.teams().get(team).filter(|_| now).cloned();
+        Box::pin(Self::end_all(place.into_iter().collect()))
     }
 }
 

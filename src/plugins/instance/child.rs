@@ -42,6 +42,11 @@ const MOST_EVENTS: usize = 256;
 const STOP: Duration = Duration::from_secs(5);
 /// How long a process whose streams have ended has to end itself.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How often a child that owes no answer is asked whether it is there, and how long it has to say so.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(10);
+/// A child that was silent so often in a row is as good as ended.
+const MOST_SILENT: u32 = 2;
 /// A list that changed is read again after this time, however often it changes.
 const SETTLES: Duration = Duration::from_millis(500);
 
@@ -56,6 +61,9 @@ pub enum RequestError {
     Timeout,
     #[error("the plugin ended before it answered")]
     Gone,
+    /// It cannot have taken effect.
+    #[error("the plugin ended before it was asked")]
+    Unsent,
     #[error("the plugin answered something else")]
     Senseless,
     /// The words are the plugin's.
@@ -66,7 +74,7 @@ pub enum RequestError {
 /// The process of a plugin of a team. Dropping it ends the process.
 pub struct Child {
     peer: Peer<RoleClient>,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     events: Arc<Events>,
     faults: Faults,
     /// It takes `plugin/stop`.
@@ -103,9 +111,10 @@ impl Child {
         let (end, over) = (CancellationToken::new(), CancellationToken::new());
         let peer = running.service.peer().clone();
         let events = Arc::<Events>::default();
+        let requests = Arc::new(Semaphore::new(IN_FLIGHT));
         let child = Self {
             peer: peer.clone(),
-            requests: Semaphore::new(IN_FLIGHT),
+            requests: Arc::clone(&requests),
             events: Arc::clone(&events),
             faults: faults.clone(),
             is_ours,
@@ -114,7 +123,7 @@ impl Child {
             _end_on_drop: end.clone().drop_guard(),
         };
         tokio::spawn(pump(peer, events, over.clone()));
-        tokio::spawn(keep(running, faults, plugin, end, over));
+        tokio::spawn(keep(running, faults, plugin, requests, end, over));
         child
     }
 
@@ -136,6 +145,11 @@ impl Child {
         }
     }
 
+    /// Asks whether it is there.
+    pub async fn ping(&self, limit: Duration) -> Result<(), RequestError> {
+        self.request::<IgnoredAny>(wire::PING, &json!({}), limit).await.map(drop)
+    }
+
     /// Asks one of its hooks.
     pub async fn fire(
         &self,
@@ -155,7 +169,11 @@ impl Child {
         let params = json!({"name": tool, "arguments": args, "_meta": meta});
         let params: CallToolRequestParams =
             serde_json::from_value(params).map_err(|_| RequestError::Senseless)?;
-        let _place = self.requests.acquire().await.map_err(|_| RequestError::Gone)?;
+        let _place = self.requests.acquire().await.map_err(|_| RequestError::Unsent)?;
+        // Until nothing of it is left, one that has ended counts as running.
+        if self.peer.is_transport_closed() || self.faults.said().is_some() {
+            return Err(RequestError::Unsent);
+        }
         let called = tokio::select! {
             called = self.peer.call_tool_once(params) => called,
             () = self.over.cancelled() => return Err(RequestError::Gone),
@@ -259,11 +277,33 @@ async fn pump(peer: Peer<RoleClient>, events: Arc<Events>, over: CancellationTok
     }
 }
 
+/// Ends when a child that owes no answer has been silent too often. One that works on something may have no ear for
+/// anything else, and that has its own deadline.
+async fn silence(peer: &Peer<RoleClient>, requests: &Semaphore) -> String {
+    let mut silent = 0;
+    while silent < MOST_SILENT {
+        tokio::time::sleep(PING).await;
+        if requests.available_permits() < IN_FLIGHT {
+            silent = 0;
+            continue;
+        }
+        let nothing = json!({});
+        let asked = request::<IgnoredAny>(peer, wire::PING, &nothing, PONG);
+        match tokio::time::timeout(PONG, asked).await {
+            Err(_) | Ok(Err(RequestError::Timeout)) => silent += 1,
+            // A refusal is a sign of life too.
+            Ok(_) => silent = 0,
+        }
+    }
+    "it does not answer: two pings were lost".to_owned()
+}
+
 /// Waits for the end of a child, and clears away what is left of it.
 async fn keep(
     running: Running,
     faults: Faults,
     plugin: Arc<TeamPlugin>,
+    requests: Arc<Semaphore>,
     end: CancellationToken,
     over: CancellationToken,
 ) {
@@ -271,6 +311,7 @@ async fn keep(
     let _over = over.drop_guard();
     let (peer, stop) = (service.peer().clone(), service.cancellation_token());
     let mut ended = std::pin::pin!(service.waiting());
+    let mut silence = std::pin::pin!(silence(&peer, &requests));
     let mut has_ended = false;
     let reason = loop {
         tokio::select! {
@@ -280,6 +321,7 @@ async fn keep(
             }
             excess = &mut excess => break Some(format!("it wrote too much: {excess}")),
             fault = faults.heard() => break Some(fault),
+            silence = &mut silence => break Some(silence),
             () = end.cancelled() => break Some(UNNEEDED.to_owned()),
             () = changed.notified() => {
                 let listing = async {
@@ -319,4 +361,76 @@ async fn keep(
     };
     faults.say(reason);
     life.end(STOP).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::{ServiceExt, transport::async_rw::AsyncRwTransport};
+    use tokio::{
+        io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+        sync::mpsc,
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// A plugin that answers as many pings as it is told to, and tells of each.
+    async fn plugin(
+        stream: tokio::io::DuplexStream,
+        mut pings: usize,
+        heard: mpsc::Sender<Instant>,
+    ) {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let mut answer = json!({"jsonrpc": "2.0", "id": message["id"]});
+            match message["method"].as_str() {
+                Some("initialize") => {
+                    answer["result"] = json!({
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {},
+                        "serverInfo": {"name": "test", "version": "1"},
+                    });
+                }
+                Some("ping") => {
+                    heard.send(Instant::now()).await.unwrap();
+                    if pings == 0 {
+                        continue;
+                    }
+                    pings -= 1;
+                    answer["result"] = json!({});
+                }
+                _ if message["id"].is_null() => continue,
+                _ => answer["error"] = json!({"code": -32601, "message": "unknown method"}),
+            }
+            write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    /// PL-103
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_is_silent_twice_is_as_good_as_ended_unless_it_works() {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let (heard, mut pings) = mpsc::channel(16);
+        tokio::spawn(plugin(theirs, 1, heard));
+        let (read, write) = tokio::io::split(ours);
+        let transport = AsyncRwTransport::<RoleClient, _, _>::new(read, write);
+        let service = ().serve(transport).await.unwrap();
+        let requests = Arc::new(Semaphore::new(IN_FLIGHT));
+        let began = Instant::now();
+
+        // While it owes an answer, nobody asks it anything else.
+        let call = Arc::clone(&requests).acquire_owned().await.unwrap();
+        let at_work = tokio::time::timeout(10 * PING, silence(service.peer(), &requests)).await;
+        let asked_at_work = pings.try_recv().is_ok();
+        drop(call);
+        let told = silence(service.peer(), &requests).await;
+
+        assert!(at_work.is_err() && !asked_at_work);
+        let asked: Vec<_> = std::iter::from_fn(|| pings.try_recv().ok()).collect();
+        assert_eq!(asked.len(), 3, "one was answered, two were not");
+        assert_eq!(began.elapsed().as_secs(), (13 * PING + 2 * PONG).as_secs());
+        assert!(told.contains("two pings"), "{told}");
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     mcp::opening::permits,
     plugins::schema::{Mismatch, Schema},
+    scrub::Scrubber,
     vault::{
         Vault,
         audit::Actor,
@@ -188,6 +189,19 @@ pub fn shown(schema: &Schema, config: &Value) -> Value {
     config
 }
 
+/// Places of settings that hold what is known to be secret, and are no secret fields.
+pub(super) fn in_the_clear(schema: &Schema, config: &Value, known: &Scrubber) -> Vec<String> {
+    let (mut found, mut secrets) = (Vec::new(), Vec::new());
+    let mut config = config.clone();
+    each_secret(schema, &mut config, &mut |pointer, _| secrets.push(pointer.to_owned()));
+    each_text(&mut config, "", &mut |pointer, text| {
+        if known.knows(text) && !secrets.iter().any(|secret| secret == pointer) {
+            found.push(pointer.to_owned());
+        }
+    });
+    found
+}
+
 /// Secret fields whose values stand there in the clear.
 fn plain_secrets(schema: &Schema, config: &mut Value) -> Vec<String> {
     let mut plain = Vec::new();
@@ -277,12 +291,17 @@ mod tests {
                     "value": {"type": "string", "x-secret": true}}}}}}}}));
         let config = json!({"tools": {"open": "seen", "keys": [{"value": "hunter22"}, {"value": "${vault:K}"}]}});
 
-        let shown = shown(&schema.unwrap(), &config);
+        let schema = schema.unwrap();
+        let shown = shown(&schema, &config);
 
         assert_eq!(
             shown,
             json!({"tools": {"open": "seen", "keys": [{"value": "***"}, {"value": "${vault:K}"}]}})
         );
+        let known = Scrubber::new(["hunter22", "seen-and-known"]);
+        let open =
+            json!({"tools": {"open": "it is seen-and-known", "keys": [{"value": "hunter22"}]}});
+        assert_eq!(in_the_clear(&schema, &open, &known), ["/tools/open"]);
         assert_eq!(vault_key("http", "/tools/keys/0/value"), "plugin.http.tools.keys.0.value");
     }
 }

@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{mcp::definition::shown, vault::scrubbers::Scrubbers};
+use crate::{mcp::definition::shown, scrub::Scrubber, vault::scrubbers::Scrubbers};
 
 /// Lines of a plugin that the log takes in a second.
 const A_SECOND: u32 = 50;
@@ -36,11 +36,13 @@ struct State {
     since: Instant,
     lines: u32,
     last: Option<String>,
+    /// What no vault knows yet.
+    hidden: Option<Scrubber>,
 }
 
 impl Lines {
     pub(super) fn new(team: &TeamKey, plugin: &str, scrubbers: Arc<Scrubbers>) -> Self {
-        let state = State { since: Instant::now(), lines: 0, last: None };
+        let state = State { since: Instant::now(), lines: 0, last: None, hidden: None };
         Self(Arc::new(Inner {
             team: team.clone(),
             plugin: plugin.to_owned(),
@@ -49,15 +51,23 @@ impl Lines {
         }))
     }
 
+    /// From now on no line shows these either.
+    pub(super) fn hide(&self, hidden: Scrubber) {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
+    }
+
     /// Writes a line to the log, unless there were too many in this second.
     pub(super) fn log(&self, line: &str) {
         let Inner { team, plugin, scrubbers, state } = &*self.0;
-        let line = scrubbers.of(&team.name).scrub(&shown(line)).into_owned();
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = scrubbers.of(&team.name).scrub(&shown(line)).into_owned();
+        if let Some(hidden) = &state.hidden {
+            line = hidden.scrub(&line).into_owned();
+        }
         let line = excerpt::line(line.trim(), LONGEST);
         if line.is_empty() {
             return;
         }
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.since.elapsed() >= Duration::from_secs(1) {
             let left_out = state.lines.saturating_sub(A_SECOND);
             (state.since, state.lines) = (Instant::now(), 0);

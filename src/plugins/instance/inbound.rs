@@ -1,4 +1,5 @@
-//! What a plugin may ask of us over its pipe: a request to its hosts, what it has put aside, to be heard.
+//! What a plugin may ask of us over its pipe: a request to its hosts, what it has put aside, to bring a message, to be
+//! heard.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::{TeamPlugin, errors::Lines, wire};
+use super::{TeamPlugin, channel, errors::Lines, wire};
 use crate::{
     plugins::{manifest::Network, package::Package},
     sandbox::egress::{
@@ -45,6 +46,8 @@ pub(super) struct Inbound {
     pub(super) hosts: Vec<HostPattern>,
     pub(super) changed: Arc<Notify>,
     pub(super) lines: Lines,
+    /// It is the child of a wizard, which carries no messages and keeps nothing.
+    pub(super) sets_up: bool,
 }
 
 impl Inbound {
@@ -55,7 +58,8 @@ impl Inbound {
                 let value = self.plugin.kept(&key);
                 serde_json::to_value(wire::StateValue { value }).map_err(refused)
             }
-            wire::STATE_SET => {
+            // What it is told while it is set up is nobody's to keep yet.
+            wire::STATE_SET if !self.sets_up => {
                 let wire::State { key, value } = read(params)?;
                 self.plugin.keep(key, value).await.map_err(refused)?;
                 Ok(json!({}))
@@ -66,6 +70,10 @@ impl Inbound {
                 let fetched = tokio::time::timeout(limit.min(LONGEST_TIMEOUT), self.fetch(fetch));
                 let fetched = fetched.await.unwrap_or_else(|_| Err("timed out".to_owned()));
                 serde_json::to_value(fetched.map_err(refused)?).map_err(refused)
+            }
+            wire::CHANNEL_INBOUND if !self.sets_up => {
+                let taken = channel::inbound::receive(&self.plugin, read(params)?).await;
+                serde_json::to_value(taken.map_err(refused)?).map_err(refused)
             }
             _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None)),
         }
@@ -193,6 +201,7 @@ impl ClientHandler for Inbound {
         _: NotificationContext<RoleClient>,
     ) {
         match told.method.as_str() {
+            _ if self.sets_up => {}
             wire::PLUGIN_ERROR => {
                 if let Ok(wire::ErrorTold { message }) = read(told.params) {
                     self.plugin.note(message);

@@ -5,16 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use hivewright_actors::{
-    blocking,
     clock::Clock,
     excerpt,
     hook::HookEvent,
@@ -24,7 +22,6 @@ use hivewright_actors::{
         event::{Event, Kind},
     },
     notice::{Notice, NoticeKind},
-    org::belongings::Belongings,
     plugin::{
         Disable, Instance, Lease, Renew, Standing, Unavailable, lease,
         lifecycle::{Status, Terms},
@@ -39,14 +36,19 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value, json};
 
+pub mod channel;
 pub mod child;
 pub mod config;
 mod errors;
 mod inbound;
 mod recipe;
+mod removal;
+pub mod setup;
 pub mod wire;
 
+use channel::{ChannelGrounds, OpenChannel};
 use recipe::Recipe;
+use setup::Wizard;
 
 use super::{catalogue::Catalogue, package::Package, schema::Mismatch};
 use crate::{
@@ -84,6 +86,7 @@ pub struct Grounds {
     pub store: StoreHandle,
     pub ids: Ids,
     pub live: Publisher,
+    pub channels: ChannelGrounds,
 }
 
 /// The plugins of all teams. Cheap to clone.
@@ -130,6 +133,12 @@ struct State {
     version: u64,
     /// Its row is about to be written.
     is_dirty: bool,
+    /// Its channel, while it is switched on.
+    channel: Option<Arc<OpenChannel>>,
+    /// The setup wizard that runs.
+    wizard: Option<Arc<Wizard>>,
+    /// Its team or its package is gone for good: nothing is written of it any more.
+    is_retired: bool,
 }
 
 /// A tool of a plugin, for a turn.
@@ -254,7 +263,11 @@ impl TeamPlugin {
             if Value::Object(kept.clone()).to_string().len() > MOST_KEPT {
                 return Err("a plugin keeps at most 64 KiB".to_owned());
             }
-            self.state().kept = kept.clone();
+            let mut state = self.state();
+            if state.is_retired {
+                return Err("nothing is kept for it any more".to_owned());
+            }
+            state.kept = kept.clone();
             kept
         };
         let row = PluginState { team: self.team.clone(), plugin: self.key.clone(), state: kept };
@@ -358,6 +371,9 @@ impl TeamPlugin {
             let (row, before) = {
                 let mut state = plugin.state();
                 state.is_dirty = false;
+                if state.is_retired {
+                    return;
+                }
                 (state.row.clone(), status)
             };
             if row.status != before {
@@ -376,6 +392,7 @@ impl TeamPlugin {
         let mut state = self.state();
         state.enabled = false;
         state.make = None;
+        state.channel = None;
         self.actor.get()
     }
 
@@ -411,7 +428,12 @@ impl Instances {
 
     /// Plugins for a test in which nobody uses one.
     #[cfg(test)]
-    pub(crate) fn unused(home: &Home, store: &StoreHandle, vault: &Vault) -> Self {
+    pub(crate) fn unused(
+        home: &Home,
+        store: &StoreHandle,
+        vault: &Vault,
+        files: &crate::files::FileStore,
+    ) -> Self {
         let settings = crate::sandbox::process::SandboxSettings {
             launcher: PathBuf::from("/nonexistent"),
             memory: 1 << 30,
@@ -434,6 +456,7 @@ impl Instances {
             store: store.clone(),
             ids: Ids::new(Arc::new(crate::system::Randomness)),
             live: Publisher::new(1, Arc::new(WallClock)),
+            channels: ChannelGrounds::unconnected(files.clone()),
         };
         let (grounds, thread) = (Arc::new(grounds), OnceLock::new());
         Self(Arc::new(Inner { grounds, known: Mutex::default(), thread, rows: Mutex::default() }))
@@ -482,6 +505,9 @@ impl Instances {
                 offers: None,
                 version: 0,
                 is_dirty: false,
+                channel: None,
+                wizard: None,
+                is_retired: false,
             }),
         });
         known.insert(place, Arc::clone(&plugin));
@@ -555,6 +581,13 @@ impl Instances {
         self.known().get(&(team.clone(), key.to_owned())).cloned()
     }
 
+    /// Those that carry a channel now.
+    pub fn channels(&self) -> Vec<Arc<TeamPlugin>> {
+        let mut all = self.all();
+        all.retain(|plugin| plugin.state().channel.is_some());
+        all
+    }
+
     fn all(&self) -> Vec<Arc<TeamPlugin>> {
         self.known().values().cloned().collect()
     }
@@ -575,17 +608,12 @@ impl Instances {
         }
     }
 
-    /// Ends the plugins of teams that are stopped at once; the next turn starts them again.
-    pub async fn rest(&self, teams: &[TeamName]) {
-        let all = self.all();
-        let of_teams = all.iter().filter(|plugin| teams.contains(&plugin.team.name));
-        // What has not ended by then ends without anybody waiting for it.
-        let _ = tokio::time::timeout(END, join_all(of_teams.map(|plugin| plugin.disable()))).await;
-    }
-
     /// Ends all plugins.
     pub async fn end(&self) {
         let all = self.all();
+        for plugin in &all {
+            plugin.state().wizard = None;
+        }
         let ending = join_all(all.iter().map(|plugin| plugin.disable()));
         if tokio::time::timeout(END, ending).await.is_err() {
             tracing::warn!("some plugins did not end in time; they are killed");
@@ -620,6 +648,12 @@ impl TeamPlugin {
             state.enabled = true;
             state.make = Some(make);
             state.package = Some(Arc::clone(package));
+            // Before a child can bring anything.
+            match (&package.manifest.channel, &state.channel) {
+                (Some(_), None) => state.channel = Some(OpenChannel::start(self)),
+                (Some(_), Some(_)) => {}
+                (None, _) => state.channel = None,
+            }
         }
         self.renew(package, config);
     }
@@ -639,44 +673,5 @@ impl TeamPlugin {
     pub fn trust(self: &Arc<Self>, patterns: Vec<String>) {
         self.state().row.trusted_output = patterns;
         self.changed();
-    }
-}
-
-/// The plugins of a team that is shut down, with all they kept.
-impl Belongings for Instances {
-    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let plugins: Vec<_> = {
-            let mut known = self.known();
-            let (of_team, others): (BTreeMap<_, _>, _) =
-                std::mem::take(&mut *known).into_iter().partition(|((of, _), _)| *of == team.name);
-            *known = others;
-            of_team.into_values().collect()
-        };
-        let kept: Vec<_> = {
-            let mut rows = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
-            let (of_team, others) =
-                std::mem::take(&mut *rows).into_iter().partition(|((of, _), _)| of == team);
-            *rows = others;
-            let of_team: BTreeMap<(TeamKey, String), _> = of_team;
-            of_team
-                .into_keys()
-                .chain(plugins.iter().map(|it| (it.team.clone(), it.key.clone())))
-                .collect()
-        };
-        let data = data_of(&self.0.grounds.home, &team.name);
-        Box::pin(async move {
-            let ending = join_all(plugins.iter().map(|plugin| plugin.disable()));
-            // What has not ended by then is killed all the same.
-            let _ = tokio::time::timeout(END, ending).await;
-            let removed = blocking::run(move || fs::remove_dir_all(data)).await;
-            if let Ok(Err(error)) = removed
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, "files of plugins stay");
-            }
-            let gone =
-                kept.iter().map(|key| Writes::new().delete::<Row>(key).delete::<PluginState>(key));
-            gone.collect()
-        })
     }
 }

@@ -17,6 +17,7 @@ use tokio::{io::AsyncWriteExt, sync::Notify};
 
 use super::{
     TeamPlugin,
+    channel::webhook,
     child::{self, Child, RequestError, Running},
     config,
     errors::Lines,
@@ -41,6 +42,7 @@ use crate::{
         SandboxError, plan::PluginProgram, plugin::PluginJob, script::ScriptHost,
         server::ServerProcess,
     },
+    settings::network::HostPattern,
     vault::expand::wipe,
 };
 
@@ -100,21 +102,76 @@ impl PluginPort for Recipe {
     }
 }
 
+/// Starts a child for the setup wizard: it is told no settings, and carries no messages.
+pub(super) async fn start_setup(
+    plugin: &Arc<TeamPlugin>,
+    package: &Arc<Package>,
+) -> Result<(Child, Lines), StartFault> {
+    let lines = Lines::new(&plugin.team, &plugin.key, Arc::clone(&plugin.grounds.scrubbers));
+    let starting = async {
+        let hosts = inbound::hosts(package, &Value::Null);
+        let Launched { running, faults } = launch(plugin, package, hosts, true, &lines).await?;
+        Ok((Child::new(running, faults, Arc::clone(plugin), true), lines.clone()))
+    };
+    let started = tokio::time::timeout(package.manifest.limits.start_timeout.0, starting).await;
+    let started = started.unwrap_or_else(|_| Err(for_now("it did not start in time")));
+    started.map_err(|fault| StartFault { reason: lines.with_last(fault.reason), ..fault })
+}
+
 async fn start(
     plugin: &Arc<TeamPlugin>,
     package: &Arc<Package>,
-    config: Value,
+    written: Value,
     lines: &Lines,
 ) -> Result<Begun<Child>, StartFault> {
     let manifest = &package.manifest;
-    let (looking, grounds) = (Arc::clone(package), &plugin.grounds);
-    let verified = blocking::run(move || looking.verify()).await.map_err(for_now)?;
-    verified.map_err(for_good)?;
+    let grounds = &plugin.grounds;
     let mut config =
-        config::expanded(&grounds.vault, &plugin.team, &plugin.key, &package.schema, &config)
+        config::expanded(&grounds.vault, &plugin.team, &plugin.key, &package.schema, &written)
             .await
             .map_err(|wrong| for_good(listed(&wrong)))?;
+    if let Some(webhook) = manifest.channel.as_ref().and_then(|it| it.webhook.as_ref()) {
+        webhook::check_secret(webhook, &config, &written).map_err(for_good)?;
+    }
+    let hosts = inbound::hosts(package, &config);
+    let Launched { mut running, faults } = launch(plugin, package, hosts, false, lines).await?;
+    let peer = running.service.peer().clone();
+    let introducing = introduce(&peer, plugin, package, &mut config);
+    let introduced = tokio::select! {
+        introduced = introducing => introduced,
+        fault = faults.heard() => Err(for_now(fault)),
+    };
+    wipe(&mut config);
+    let exclusive = match introduced {
+        Ok(exclusive) => exclusive,
+        Err(fault) if peer.is_transport_closed() && !fault.for_good => {
+            // How it ended says more than that it did.
+            let why = tokio::time::timeout(LAST_WORDS, running.life.ended()).await;
+            return Err(for_now(why.ok().flatten().unwrap_or(fault.reason)));
+        }
+        Err(fault) => return Err(fault),
+    };
     let is_ours = manifest.run.protocol == Protocol::Hivewright;
+    let child = Child::new(running, faults, Arc::clone(plugin), is_ours);
+    Ok(Begun { child, exclusive })
+}
+
+/// A program that runs and has said who it is.
+struct Launched {
+    running: Running,
+    faults: Faults,
+}
+
+async fn launch(
+    plugin: &Arc<TeamPlugin>,
+    package: &Arc<Package>,
+    hosts: Vec<HostPattern>,
+    sets_up: bool,
+    lines: &Lines,
+) -> Result<Launched, StartFault> {
+    let looking = Arc::clone(package);
+    let verified = blocking::run(move || looking.verify()).await.map_err(for_now)?;
+    verified.map_err(for_good)?;
     let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
     let process = spawn(plugin, package).await?;
     let ServerProcess { streams, errors, mut life, excess } = process;
@@ -127,9 +184,10 @@ async fn start(
     .with_max_line_length(LONGEST_LINE);
     let inbound = Inbound {
         plugin: Arc::clone(plugin),
-        hosts: inbound::hosts(package, &config),
+        hosts,
         changed: Arc::clone(&changed),
         lines: lines.clone(),
+        sets_up,
     };
     let guarded = Guarded::new(transport, faults.clone(), passes);
     let service = match opening::shake(inbound, guarded, &faults).await {
@@ -139,25 +197,8 @@ async fn start(
             return Err(for_now(why.ok().flatten().unwrap_or(reason)));
         }
     };
-    let peer = service.peer().clone();
-    let introducing = introduce(&peer, plugin, package, &mut config);
-    let introduced = tokio::select! {
-        introduced = introducing => introduced,
-        fault = faults.heard() => Err(for_now(fault)),
-    };
-    wipe(&mut config);
-    let exclusive = match introduced {
-        Ok(exclusive) => exclusive,
-        Err(fault) if peer.is_transport_closed() && !fault.for_good => {
-            // How it ended says more than that it did.
-            let why = tokio::time::timeout(LAST_WORDS, life.ended()).await;
-            return Err(for_now(why.ok().flatten().unwrap_or(fault.reason)));
-        }
-        Err(fault) => return Err(fault),
-    };
     let running = Running { service, life, excess, changed, lines: lines.clone() };
-    let child = Child::new(running, faults, Arc::clone(plugin), is_ours);
-    Ok(Begun { child, exclusive })
+    Ok(Launched { running, faults })
 }
 
 /// Says to a child what it must know, and hears what it offers. Returns whether there may be only one.
@@ -181,7 +222,13 @@ async fn introduce(
             let parsed = child::request(peer, wire::CONFIG_PARSE, &asked, limit).await;
             *config = parsed.map(|wire::Config { config }| config).map_err(refused)?;
         }
-        let start = wire::Start { config: config.clone(), state: plugin.all_kept() };
+        let has_webhook =
+            package.manifest.channel.as_ref().is_some_and(|channel| channel.webhook.is_some());
+        let start = wire::Start {
+            config: config.clone(),
+            state: plugin.all_kept(),
+            public_url: has_webhook.then(|| plugin.webhook_url()),
+        };
         child::request::<IgnoredAny>(peer, wire::PLUGIN_START, &start, limit)
             .await
             .map_err(refused)?;

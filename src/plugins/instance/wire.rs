@@ -2,9 +2,11 @@
 //!
 //! Fields are only ever added. Requests of ours that MCP does not have go as custom requests of `rmcp`.
 
-use hivewright_actors::hook::HookEvent;
-use serde::{Deserialize, Serialize};
+use hivewright_actors::{hook::HookEvent, words};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
+
+use super::setup::state::SetupState;
 
 /// The version of what is here.
 pub const VERSION: u32 = 1;
@@ -16,8 +18,17 @@ pub const CONFIG_REFUSED: i32 = -32050;
 pub const CONFIG_PARSE: &str = "config/parse";
 pub const PLUGIN_START: &str = "plugin/start";
 pub const PLUGIN_STOP: &str = "plugin/stop";
+/// Of MCP: whether the other side is there.
+pub const PING: &str = "ping";
 pub const HOOK_FIRE: &str = "hook/fire";
 pub const HOOK_NOTIFY: &str = "hook/notify";
+pub const CHANNEL_SEND: &str = "channel/send";
+pub const CHANNEL_WEBHOOK: &str = "channel/webhook";
+pub const CHANNEL_INBOUND: &str = "channel/inbound";
+pub const SETUP_BEGIN: &str = "setup/begin";
+pub const SETUP_POLL: &str = "setup/poll";
+pub const SETUP_SUBMIT: &str = "setup/submit";
+pub const SETUP_CANCEL: &str = "setup/cancel";
 pub const HOST_FETCH: &str = "host/fetch";
 pub const STATE_GET: &str = "state/get";
 pub const STATE_SET: &str = "state/set";
@@ -57,6 +68,9 @@ pub struct Start {
     pub config: Value,
     /// What [`STATE_SET`] has kept.
     pub state: Map<String, Value>,
+    /// Where the network of its channel calls, if it has a webhook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
 }
 
 /// [`PLUGIN_STOP`].
@@ -105,6 +119,147 @@ pub struct CallMeta<'a> {
     pub idempotency_key: &'a str,
     pub turn: &'a str,
     pub deadline_ms: u64,
+}
+
+words! {
+    /// What a message to a person is.
+    #[schemars(rename = "ChannelSendKind")]
+    pub enum SendKind {
+        /// The answer to what they wrote.
+        Response = "response",
+        /// Something that they did not ask for now.
+        Notification = "notification",
+        /// What they wrote came to nothing.
+        Error = "error",
+    }
+}
+
+/// [`CHANNEL_SEND`]: the same `delivery_id` again is the same message.
+#[derive(Debug, Serialize)]
+pub struct Outgoing<'a> {
+    pub delivery_id: String,
+    /// The conversation.
+    pub recipient: &'a str,
+    pub content: String,
+    pub attachments: Vec<Attachment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<&'a str>,
+    pub kind: SendKind,
+    /// The `event_id` of the message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<&'a str>,
+    pub deadline_ms: u64,
+}
+
+/// A file for a person.
+#[derive(Debug, Serialize)]
+pub struct Attachment {
+    pub name: String,
+    pub mime: String,
+    pub size: u64,
+    pub data_base64: String,
+}
+
+/// The answer to [`CHANNEL_SEND`].
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Sent {
+    /// It is with the person.
+    Delivered { native_id: Option<String> },
+    /// Not now.
+    Retry { after_ms: u64 },
+    /// Never.
+    Undeliverable {
+        #[serde(default)]
+        reason: String,
+    },
+}
+
+/// [`CHANNEL_INBOUND`]. The same `event_id` again is the same message.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Incoming {
+    pub event_id: String,
+    pub conversation: String,
+    pub sender: IncomingSender,
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    pub attachments: Vec<Attached>,
+    /// When the network had it; here it counts when it comes in.
+    #[serde(default)]
+    pub received_at: IgnoredAny,
+}
+
+/// Who wrote a message, as the plugin says. Further fields, such as a name, are for the plugin alone.
+#[derive(Debug, Deserialize)]
+pub struct IncomingSender {
+    pub id: String,
+}
+
+/// A file that came with a message. It is named to the team, and not fetched.
+#[derive(Debug, Deserialize)]
+pub struct Attached {
+    pub name: String,
+    pub size: Option<u64>,
+    pub mime: Option<String>,
+    pub url: Option<String>,
+}
+
+/// The answer to [`CHANNEL_INBOUND`]: what is accepted is safe.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct Taken {
+    pub accepted: bool,
+    /// It was accepted before.
+    pub duplicate: bool,
+    pub message_id: String,
+    /// Why it is not accepted, for code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The same in words that may be told to the person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When it may be sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// [`CHANNEL_WEBHOOK`].
+#[derive(Debug, Serialize)]
+pub struct Webhook {
+    pub request_id: String,
+    pub method: &'static str,
+    pub query: String,
+    /// Without credentials and without the signature.
+    pub headers: Map<String, Value>,
+    pub body_base64: String,
+    pub deadline_ms: u64,
+}
+
+/// The answer to [`CHANNEL_WEBHOOK`].
+#[derive(Debug, PartialEq, Deserialize)]
+pub struct WebhookAnswer {
+    pub status: u16,
+    /// Of these, `content-type` counts.
+    #[serde(default)]
+    pub headers: Map<String, Value>,
+    #[serde(default)]
+    pub body: String,
+}
+
+/// [`SETUP_BEGIN`], [`SETUP_POLL`], [`SETUP_SUBMIT`], [`SETUP_CANCEL`].
+#[derive(Debug, Serialize)]
+pub struct Setup<'a> {
+    pub session: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<&'a Map<String, Value>>,
+    pub deadline_ms: u64,
+}
+
+/// The answer to all of them.
+#[derive(Debug, Deserialize)]
+pub struct SetupAnswer {
+    pub state: SetupState,
 }
 
 /// [`HOST_FETCH`].

@@ -97,7 +97,7 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
         "skill `look`: there are `skills/look/SKILL.md` and `skills/look.md`; the latter is left out".to_owned(),
         format!("{}/bad/SKILL.md:2:7: name: must be `bad`", skills.display()),
         format!("{}/empty/SKILL.md: No such file", skills.display()),
-        format!("{}/long.md: (body): is larger than 100 KiB", skills.display()),
+        format!("{}/long.md:1:1: (body): is larger than 100 KiB", skills.display()),
     ];
     assert_eq!(library.warnings.len(), expected.len(), "{:?}", library.warnings);
     for (warning, expected) in library.warnings.iter().zip(expected) {

@@ -145,7 +145,9 @@ fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Turn> {
             Message::Assistant(blocks) => {
                 ("assistant", blocks.iter().filter_map(assistant_block).collect())
             }
-            Message::ToolResults(results) => ("user", results.iter().map(result_block).collect()),
+            Message::ToolResults(results) => {
+                ("user", results.iter().map(|result| result_block(result, pictures)).collect())
+            }
         };
         match turns.last_mut() {
             _ if content.is_empty() => {}
@@ -158,11 +160,12 @@ fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Turn> {
 
 /// A picture before its line, any other file by its line alone.
 fn file_blocks(file: &FileRef, pictures: &Pictures) -> Vec<Value> {
-    let picture = pictures.of(file).map(|data| {
-        let source = json!({ "type": "base64", "media_type": file.mime, "data": data });
-        json!({ "type": "image", "source": source })
-    });
-    picture.into_iter().chain([text(&file.line())]).collect()
+    image(file, pictures).into_iter().chain([text(&file.line())]).collect()
+}
+
+fn image(file: &FileRef, pictures: &Pictures) -> Option<Value> {
+    let source = json!({ "type": "base64", "media_type": file.mime, "data": pictures.of(file)? });
+    Some(json!({ "type": "image", "source": source }))
 }
 
 fn assistant_block(block: &Block) -> Option<Value> {
@@ -179,12 +182,22 @@ fn assistant_block(block: &Block) -> Option<Value> {
     }
 }
 
-fn result_block(result: &ToolOutput) -> Value {
+/// A result with its pictures behind its words. One that failed may hold words alone.
+fn result_block(result: &ToolOutput, pictures: &Pictures) -> Value {
+    let failed = result.fault.is_some();
+    let words = result.words(|file| !failed && pictures.of(file).is_some());
+    let shown = result.pictures.iter().filter(|_| !failed);
+    let images: Vec<Value> = shown.filter_map(|file| image(file, pictures)).collect();
+    let content = if images.is_empty() {
+        json!(words)
+    } else {
+        words_block(&words).into_iter().chain(images).collect()
+    };
     json!({
         "type": "tool_result",
         "tool_use_id": plain_id(result.id.as_str()),
-        "content": result.content,
-        "is_error": result.fault.is_some(),
+        "content": content,
+        "is_error": failed,
     })
 }
 
@@ -223,6 +236,7 @@ mod tests {
             name: "read".into(),
             content: format!("content of {id}"),
             fault,
+            pictures: Vec::new(),
         };
         vec![
             Message::User("go".into()),
@@ -327,6 +341,7 @@ mod tests {
             name: "read".into(),
             content: "found".into(),
             fault: None,
+            pictures: Vec::new(),
         };
         Arc::new(FixedMessages::new(vec![
             Message::User(format!("question {number}")),

@@ -397,6 +397,7 @@ mod tests {
     }
 
     fn output(content: &str, fault: Option<ToolFault>) -> ToolOutput {
-        ToolOutput { id: "x".into(), name: "t".into(), content: content.to_owned(), fault }
+        let (id, name, content) = ("x".into(), "t".into(), content.to_owned());
+        ToolOutput { id, name, content, fault, pictures: Vec::new() }
     }
 }

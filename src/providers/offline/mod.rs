@@ -284,6 +284,7 @@ mod tests {
                     name: "t".into(),
                     content: (*content).into(),
                     fault: None,
+                    pictures: Vec::new(),
                 })
                 .collect(),
         )

@@ -87,8 +87,11 @@ impl Guard {
         if let Some(body) = &request.body {
             sent = sent.body(body.clone());
         }
-        let failed =
-            |error: reqwest::Error| EgressError::Connection(target.host.clone(), cause(&error));
+        let failed = |error: reqwest::Error| match cause(&error) {
+            why if error.is_connect() => EgressError::Connection(target.host.clone(), why),
+            // It was asked, and may have done what it was asked for.
+            why => EgressError::BrokenOff(0, why),
+        };
         sent.send().await.map_err(failed)
     }
 }

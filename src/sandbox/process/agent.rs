@@ -35,6 +35,7 @@ use super::{
     mounts,
     plan::{AgentProgram, Ended, Plan, Program, Report, TERMINATE},
 };
+use crate::sandbox::quota;
 
 /// The one port that there is for it.
 pub const PORT: u16 = 4000;
@@ -137,6 +138,12 @@ impl Life {
                 Report::Ended(_) | Report::Listening => None,
             }
         })
+    }
+
+    /// Ends when its private files take more than so many bytes of the disk.
+    pub async fn holds_more_than(&self, bytes: u64) {
+        let Some((scratch, _)) = &self.left else { return std::future::pending().await };
+        quota::grows_beyond(&scratch.path, bytes).await;
     }
 
     /// Ends it with all it started: asked first, then killed after a moment.

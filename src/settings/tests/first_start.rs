@@ -138,7 +138,7 @@ fn init_writes_what_is_missing_and_overwrites_nothing() {
     place.write(&place.home.config_file(), "log: {level: warn}\n");
 
     let first = scaffold::init(&place.home, None, None).unwrap();
-    let second = scaffold::init(&place.home, Some(Provider::OpenAi), None).unwrap();
+    let second = scaffold::init(&place.home, Some(&Provider::OpenAi.into()), None).unwrap();
 
     assert_eq!(
         first,
@@ -233,7 +233,7 @@ fn init_for_a_provider_makes_its_profile() {
         let place = place();
         let environment = Environment::fixed([("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o")]);
 
-        scaffold::init(&place.home, Some(provider), None).unwrap();
+        scaffold::init(&place.home, Some(&provider.into()), None).unwrap();
 
         let found = load::read_providers(&place.home, &environment).0.unwrap();
         assert_eq!(found.profile("default").unwrap().provider, provider);

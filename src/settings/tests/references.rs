@@ -1,7 +1,7 @@
 //! What reports of settings files say of values that references lead to: nothing.
 
 use super::*;
-use crate::settings::load::{self, File, Report};
+use crate::settings::load::{self, File, Report, ServiceFile};
 
 const CANARY: &str = "canary/5417 of Nobody";
 
@@ -82,9 +82,9 @@ fn a_text_that_was_sent_is_never_expanded() {
     place.write(&path, CANARY);
     for (file, text) in TEXTS {
         let which = match file {
-            "config" => File::Config,
-            "providers" => File::Providers,
-            _ => File::Channels,
+            "config" => File::Service(ServiceFile::Config),
+            "providers" => File::Service(ServiceFile::Providers),
+            _ => File::Service(ServiceFile::Channels),
         };
         let told = |reference: &str| {
             let text = text.replace('@', &format!("\"{reference}\""));

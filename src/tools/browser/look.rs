@@ -1,9 +1,6 @@
 //! `browser_snapshot`, `browser_screenshot`: what a page shows, as words and as a picture.
 
-use hivewright_actors::{
-    task::Label,
-    tool::{CallContext, Effect},
-};
+use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,8 +11,8 @@ use crate::{
     tools::{
         about::About,
         contract::{Tool, ToolContext, ToolError},
+        pictures,
         provenance::Scope,
-        send_file::send,
     },
 };
 
@@ -45,7 +42,7 @@ impl Tool for Snapshot {
 impl Tool for Screenshot {
     const ABOUT: About = About::new("browser_screenshot", GROUP, CLASS, Effect::Pure).exclusive();
     const DESCRIPTION: &'static str = "Takes a picture of the page, keeps it in the workspace, and shows it to the person \
-        you work for. To act on the page, take a snapshot.";
+        you work for, and to you if you see pictures. To act on the page, take a snapshot.";
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -54,17 +51,12 @@ impl Tool for Screenshot {
         let (picture, told) = finish(used, cx, session.picture(args.full_page)).await?;
         let Picture { bytes, extension, cut } = picture;
         let path = format!("screenshots/{}.{extension}", self.1.now().0);
-        // A stranger made the page, whoever wants its picture.
-        let call = CallContext { label: Label::Untrusted, ..cx.call.clone() };
-        let of_page = ToolContext { call, ..cx.clone() };
+        let of_page = cx.untrusted();
         let (place, content) = (path.clone(), bytes.clone());
         let write = move |cx: &ToolContext| Ok((String::new(), Some(cx.write(&place, &content)?)));
         of_page.change(Self::ABOUT.name, &path, Scope::Whole, write).await?;
         let mut lines = vec![format!("The picture is `{path}` in the workspace.")];
-        if cx.caller.source.is_some() {
-            send(&self.1, &of_page, &path, &bytes, Label::Untrusted).await?;
-            lines.push("The person sees it.".to_owned());
-        }
+        lines.extend(pictures::show(&self.1, &of_page, &[(path, bytes)]).await);
         lines.extend(cut);
         Ok(marked(&format!("{told}\n{}", lines.join(" "))))
     }

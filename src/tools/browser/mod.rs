@@ -94,7 +94,7 @@ async fn finish_act(
 ) -> Result<String, ToolError> {
     let work = async {
         match work.await {
-            Err(BrowserError::Ended) => Ok(Err(BrowserError::Ended)),
+            Err(error @ (BrowserError::Ended | BrowserError::Disk(_))) => Ok(Err(error)),
             done => done.map(Ok),
         }
     };
@@ -113,8 +113,10 @@ impl From<BrowserError> for ToolError {
         let fault = match error {
             BrowserError::Sandbox(error) => return error.into(),
             BrowserError::Blocked(error) => return error.into(),
-            BrowserError::Busy => ToolFault::Busy,
-            BrowserError::NoPage | BrowserError::Unfit(_) => ToolFault::Conflict,
+            BrowserError::Busy(_) => ToolFault::Busy,
+            BrowserError::NoPage | BrowserError::Closed | BrowserError::Unfit(_) => {
+                ToolFault::Conflict
+            }
             BrowserError::Stale(_) => ToolFault::NotFound,
             BrowserError::HoldsSecret => ToolFault::SecretNotAllowed,
             _ => ToolFault::ToolFailed,

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
     excerpt,
+    ids::TeamName,
     policy::caution::{Caution, Kind, Risk},
     text::quoted,
     tool::{Caller, Effect},
@@ -11,9 +13,10 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    PluginTool, PluginTools, ToolStateError, run,
+    Declared, PluginTool, PluginTools, ToolStateError, run,
     verify::{self, Candidate, Refusal},
 };
 use crate::{
@@ -26,7 +29,7 @@ use crate::{
         answer,
         contract::{Tool, ToolContext, ToolError, not_blank},
         propose_change::difference,
-        toolbox::Made,
+        toolbox::{Grant, Made},
     },
     vault::expand::BEGIN,
 };
@@ -46,6 +49,7 @@ pub fn made(tools: &PluginTools, egress: &Egress) -> [Made; 3] {
     ]
 }
 
+#[derive(Clone)]
 struct Register {
     tools: PluginTools,
     egress: Egress,
@@ -93,6 +97,23 @@ impl Register {
         hosts.iter().map(String::as_str).filter(|host| !is_within(host)).collect()
     }
 
+    /// All checks, in the host of the team.
+    async fn verify(
+        &self,
+        args: &Registration,
+        team: &TeamName,
+        scrubber: &Scrubber,
+        cancel: &CancellationToken,
+    ) -> Result<(Declared, Verification), ToolError> {
+        let candidate = Candidate { name: &args.tool_name, source: &args.source_code, scrubber };
+        let (hosts, sample) = (self.tools.hosts(), args.sample_input.as_ref());
+        let mut verification = Verification::default();
+        match candidate.verify(team, hosts, sample, cancel, &mut verification).await {
+            Ok(declared) => Ok((declared, verification)),
+            Err(refusal) => Err(self.refuse(args, refusal, verification)),
+        }
+    }
+
     fn refuse(&self, args: &Registration, refusal: Refusal, mut done: Verification) -> ToolError {
         let Refusal { check, message } = refusal;
         done.checks.push(Check { check: check.to_owned(), ok: false, message: message.clone() });
@@ -111,6 +132,7 @@ impl Tool for Register {
         About::new("register_plugin_tool", "@plugins", "plugin.register", Effect::Idempotent)
             .structural()
             .within(LONGEST, LONGEST)
+            .tried_first()
             .refuses_secrets();
     const DESCRIPTION: &'static str = "Makes a tool of your team from JavaScript that you wrote. It is checked, then runs alone, without files and \
         with `fetch` to its `hosts`. A skill that lists it under `## Required Tools` has it, as `<team>__<tool>`. Secrets \
@@ -130,6 +152,26 @@ impl Tool for Register {
             .and_then(|()| Self::is_taken(args, known.as_deref()))
             .and_then(|()| candidate.look());
         looked.map(drop).map_err(|refusal| self.refuse(args, refusal, Verification::default()))
+    }
+
+    /// Nobody is shown code that does not load.
+    fn examine(
+        &self,
+        args: Registration,
+        caller: &Caller,
+        grant: &Grant,
+    ) -> BoxFuture<'static, Result<(), ToolError>> {
+        let (this, team) = (self.clone(), caller.team.name.clone());
+        let objection = self.objection(&args, caller);
+        let is_done = self.is_done(&args, self.tools.find(&team, &args.tool_name).as_deref());
+        let scrubber = grant.secrets.of(&team);
+        Box::pin(async move {
+            objection?;
+            if is_done {
+                return Ok(());
+            }
+            this.verify(&args, &team, &scrubber, &CancellationToken::new()).await.map(drop)
+        })
     }
 
     fn caution(&self, args: &Registration, caller: &Caller) -> Option<Caution> {
@@ -181,22 +223,14 @@ impl Tool for Register {
         if let Some(row) = known.as_deref().filter(|row| self.is_done(&args, Some(row))) {
             return Ok(told(row));
         }
-        let mut verification = Verification::default();
         let taken = verify::check_name(&args.tool_name)
             .and_then(|()| Self::is_taken(&args, known.as_deref()));
         if let Err(refusal) = taken {
-            return Err(self.refuse(&args, refusal, verification));
+            return Err(self.refuse(&args, refusal, Verification::default()));
         }
         let scrubber = cx.grant.secrets.of(&team.name);
-        let candidate =
-            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
-        let (hosts, sample) = (self.tools.hosts(), args.sample_input.as_ref());
-        let verified =
-            candidate.verify(&team.name, hosts, sample, &cx.cancel, &mut verification).await;
-        let declared = match verified {
-            Ok(declared) => declared,
-            Err(refusal) => return Err(self.refuse(&args, refusal, verification)),
-        };
+        let (declared, verification) =
+            self.verify(&args, &team.name, &scrubber, &cx.cancel).await?;
         let by = format!("team {}, task {}", team.name, cx.caller.task);
         let (name, source) = (&args.tool_name, &args.source_code);
         let row = self.tools.adopt(team, name, source, declared, verification, &by).await?;

@@ -3,14 +3,14 @@
 //! Its code is not trusted. Requests are made here, to the hosts that the tool was verified with; a reference to a secret is
 //! expanded on the way out, and what comes back is scrubbed before the code sees it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamName,
     task::Label,
-    tool::{Caller, Checked, Effect, Stow, ToolFault, ToolSpec},
+    tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
 };
 use reqwest::Url;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ use crate::{
     settings::network::{HostPattern, host_name},
     tools::{
         about::About,
-        contract::{Redaction, ToolContext, ToolError},
+        contract::{ToolContext, ToolError},
         hosted::{Hosted, LARGEST_ARGUMENTS},
         judge::Sight,
         reach::Reach,
@@ -36,7 +36,6 @@ use crate::{
         web::{Web, fetch},
     },
     vault::{
-        aside::Origin,
         expand::{self, Use},
         scope::Scope,
     },
@@ -163,20 +162,6 @@ impl Hosted for TeamTool {
         let sight = Sight::new(key, about, reaches.collect());
         Ok((Checked::allowed(about.effect, about.exclusive, about.timeout), sight))
     }
-
-    fn objection(&self, _: &Value, _: &Caller) -> Result<(), ToolError> {
-        Ok(())
-    }
-
-    fn redact(&self, _: &Value) -> Option<Redaction> {
-        None
-    }
-
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
-        Err(ToolError::failed("this tool keeps no secrets"))
-    }
-
-    fn settled(&self, _: &Origin) {}
 
     fn call(
         self: Arc<Self>,

@@ -142,6 +142,7 @@ async fn an_entry_tells_what_its_turn_had_read() {
                 rule: None,
                 approved: false,
                 files: Vec::new(),
+                pictures: Vec::new(),
             },
         )
     };

@@ -90,6 +90,7 @@ fn result(id: &str, content: &str) -> Fact {
         rule: None,
         approved: false,
         files: Vec::new(),
+        pictures: Vec::new(),
     }
 }
 

@@ -119,6 +119,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             rule: None,
             approved: true,
             files: Vec::new(),
+            pictures: Vec::new(),
         }),
         (models, usage(), select(vec!["stop", ""])).prop_map(|(model, usage, stop)| {
             Fact::Meta(Remark::Usage {
@@ -186,6 +187,11 @@ fn parts(messages: &[crate::api::transcript::Message]) -> [Vec<String>; 5] {
     parts
 }
 
+/// Lines without the labels of turns. Here turns are torn apart, and a line counts as one of the turn that ends behind it.
+fn unlabelled(lines: &str) -> String {
+    lines.replace("\"label\":\"trusted\",", "").replace("\"label\":\"untrusted\",", "")
+}
+
 proptest! {
     /// EN-126
     #[test]
@@ -194,11 +200,11 @@ proptest! {
 
         let again = read(&lane(), &exported).map(|reading| {
             prop_assert_eq!(reading.skipped, 0);
-            Ok(lines_of(&events_of(&reading)))
+            Ok(unlabelled(&lines_of(&events_of(&reading))))
         });
 
         let has_messages = exported.contains("\"type\":\"history\"");
-        prop_assert_eq!(again.transpose()?, has_messages.then_some(exported));
+        prop_assert_eq!(again.transpose()?, has_messages.then(|| unlabelled(&exported)));
     }
 
     /// EN-126, EN-46

@@ -119,15 +119,8 @@ async fn a_value_is_found_however_often_it_was_escaped() {
 #[actix::test]
 async fn a_topic_is_not_called_after_a_secret() {
     let bench = Bench::new();
-    let topic = Topic {
-        id: "t-1".into(),
-        name: "password canary 5b0c77e9 1fa6d024".to_owned(),
-        created_at: Timestamp(0),
-        last_activity: Timestamp(0),
-        closed: false,
-        thinking: None,
-        recent: Default::default(),
-    };
+    let name = "password canary 5b0c77e9 1fa6d024".to_owned();
+    let topic = Topic::new("t-1".into(), name, Timestamp(0));
     commit(&bench, Writes::new().put_at(&topic.key(&"ws:1".into()), &topic)).await;
 
     set(&bench, &team("main"), "canary+5b0c77e9=1fa6d024").await.unwrap();

@@ -9,7 +9,7 @@ use super::{
     chat, furnished, has_no_complaints, send,
     views::{ALWAYS, VIEWS, shows},
 };
-use crate::webdriver::is_quick;
+use crate::webdriver::{Browser, is_quick};
 
 /// `./tests/run` puts it there, at the version that `tests/ui/package.json` names.
 const AXE: &str =
@@ -25,6 +25,18 @@ const TOO_WIDE: &str = "[document.documentElement, document.querySelector('#view
 /// Nothing is on its way from one colour or place to another: what passes is not what is seen.
 const STILL: &str = "document.getAnimations().every(one => one.playState !== 'running' \
     || one.effect.getComputedTiming().iterations === Infinity)";
+
+/// What the page shows now has no serious finding.
+pub(super) async fn has_no_findings(browser: &Browser) {
+    let Ok(axe) = fs::read_to_string(AXE) else {
+        assert!(is_quick(), "axe-core is missing: run ./tests/run once");
+        return;
+    };
+    browser.run(&axe).await;
+    browser.until(STILL).await;
+    assert_eq!(browser.run(AUDIT).await, json!([]));
+    assert_eq!(browser.value(TOO_WIDE).await, 0);
+}
 
 /// OP-69, OP-70, OP-129: no serious finding, no sideways scrolling.
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{chat, data, go, has_no_complaints, press, submit, until_gone, until_shown};
+use super::{
+    chat, data, furnished, go, has_no_complaints, order, press, submit, until_gone, until_shown,
+};
 use crate::{service::Service, webdriver::Browser};
 
 async fn dialog_says(browser: &Browser, words: &str) {
@@ -10,6 +12,58 @@ async fn dialog_says(browser: &Browser, words: &str) {
     browser
         .until(&format!("document.querySelector('dialog')?.textContent.includes({words})"))
         .await;
+}
+
+/// OP-50: whoever may only look is offered what they can look at, and nothing that refuses them.
+#[tokio::test]
+async fn a_token_is_offered_the_views_that_it_may_see() {
+    let service = furnished().await;
+    let wish = json!({"name": "watcher", "scopes": ["read"]});
+    let token = order(&service, "POST", "/api/v1/tokens", wish).await["token"].clone();
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+
+    browser.open(&service.url()).await;
+    browser.fill("#token", token.as_str().unwrap()).await;
+    browser.click("#login-button").await;
+    browser.until("location.hash === '#/tasks'").await;
+    // Who is logged in was asked before somebody was.
+    browser.complaints().await;
+    let links = "[...document.querySelectorAll('#nav a')].map(one => one.getAttribute('href'))";
+    browser.until(&format!("{links}.length > 5")).await;
+    let links = browser.value(links).await;
+    let settings =
+        "[...document.querySelectorAll('.tabbar a')].map(one => one.getAttribute('href'))";
+    go(&browser, "#/settings").await;
+    browser.until("document.querySelectorAll('.tabbar a').length > 3").await;
+    let parts = browser.value(settings).await;
+    go(&browser, "#/approvals").await;
+    browser.until("document.querySelector('.tabbar a[href=\"#/approvals/grants\"]')").await;
+    let approvals = browser.value(settings).await;
+    let mut places: Vec<&str> = Vec::new();
+    for list in [&links, &parts, &approvals] {
+        places.extend(list.as_array().unwrap().iter().filter_map(|one| one.as_str()));
+    }
+    places.push("#/team/research");
+    for place in &places {
+        go(&browser, place).await;
+        browser
+            .until("!document.querySelector('.loading') && document.querySelector('#view h1')")
+            .await;
+        browser.until("document.querySelector('#view h1').getClientRects().length").await;
+        assert_eq!(
+            browser.value("document.querySelectorAll('.failure').length").await,
+            0,
+            "{place}"
+        );
+    }
+
+    for hidden in ["#/chat", "#/vault", "#/triggers", "#/settings/tokens", "#/approvals/notices"] {
+        assert!(!places.contains(&hidden), "{places:?}");
+    }
+    has_no_complaints(&browser).await;
+    browser.close().await;
 }
 
 /// OP-58: a new secret takes the place of none without a word, and keeps what the old one was for.
@@ -68,7 +122,7 @@ async fn revoking_a_token_offers_what_it_made() {
     go(&browser, "#/settings/tokens").await;
     until_shown(&browser, "daughter").await;
     press(&browser, "Revoke mother").await;
-    dialog_says(&browser, "Also what it made: daughter").await;
+    dialog_says(&browser, "Also revoke the tokens it created: daughter").await;
     submit(&browser).await;
 
     until_gone(&browser, "daughter").await;

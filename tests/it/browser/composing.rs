@@ -3,14 +3,22 @@
 use serde_json::json;
 
 use super::{
-    ONLINE, TURNS, answers, chat, data, go, has_no_complaints, press, send, until_last_turn_is,
-    until_shown,
+    ONLINE, TURNS, access, answers, chat, data, go, has_no_complaints, press, send,
+    until_last_turn_is, until_shown,
 };
-use crate::{service::Service, webdriver::key};
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::Service,
+    webdriver::key,
+};
 
 const TYPED: &str = "document.querySelector('#composer').value";
+/// Which version of a message is shown.
+const FORK: &str = "document.querySelector('.fork:not([hidden])')?.textContent";
+const BUBBLES: &str =
+    "[...document.querySelectorAll('.bubble')].map(one => one.textContent).join()";
 
-/// OP-51: words are changed and sent again, asked again and quoted; what waits is taken back. The former stays readable.
+/// OP-51: words are changed and sent again, asked again and quoted; what waits is taken back.
 #[tokio::test]
 async fn a_message_is_edited_asked_again_quoted_and_taken_back() {
     let service = Service::start_working().await;
@@ -23,15 +31,14 @@ async fn a_message_is_edited_asked_again_quoted_and_taken_back() {
     press(&browser, "Edit").await;
     browser.until(&format!("{TYPED} === '#reply First.'")).await;
     browser.keys("#composer", &format!(" Better.{}", key::ENTER)).await;
-    browser.until(&format!("{TURNS}.length === 2")).await;
+    browser.until(&format!("{FORK} === '‹ 2 of 2 ›'")).await;
     until_last_turn_is(&browser, "done").await;
-    browser.click_on(&format!("[...{TURNS}[1].querySelectorAll('.foot button')].at(-1)")).await;
-    browser.until(&format!("{TURNS}.length === 3")).await;
+    browser.click_on(&format!("[...{TURNS}[0].querySelectorAll('.foot button')].at(-1)")).await;
+    browser.until(&format!("{TURNS}.length === 2")).await;
     until_last_turn_is(&browser, "done").await;
     assert_eq!(
         answers(&browser).await,
         json!([
-            ["#reply First.", ["First."]],
             ["#reply First. Better.", ["First. Better."]],
             ["#reply First. Better.", ["First. Better."]],
         ])
@@ -51,6 +58,75 @@ async fn a_message_is_edited_asked_again_quoted_and_taken_back() {
     browser
         .until(&format!("{TURNS}.every(turn => turn.getAttribute('aria-busy') === 'false')"))
         .await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// SE-41, OP-51: an edited message begins a branch with what was said before it; the other stays readable, and the model is told only
+/// the one that is open.
+#[tokio::test]
+async fn an_edited_message_begins_a_branch_and_the_former_stays() {
+    let model = FakeModel::start();
+    model.otherwise(Reply::text("Yes."));
+    let providers = format!(
+        "profiles:\n  default: {{provider: anthropic, api_url: \"{}\", api_key: {KEY}, model: m}}\n",
+        model.url()
+    );
+    let service =
+        Service::prepare().with_file("data/config/providers.yaml", &providers).started().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let told = || model.requests().last().unwrap().body["messages"].to_string();
+    for (count, words) in [(1, "apples"), (2, "pears"), (3, "plums")] {
+        send(&browser, words).await;
+        browser.until(&format!("{TURNS}.length === {count}")).await;
+        until_last_turn_is(&browser, "done").await;
+    }
+    browser.keys("#composer", "a draft").await;
+
+    let edit = "[...document.querySelectorAll('.turn')][1].querySelector('.sent button')";
+    browser.click_on(edit).await;
+    browser.until(&format!("{TYPED} === 'pears'")).await;
+    browser.keys("#composer", &format!(" and figs{}", key::ENTER)).await;
+    browser.until(&format!("{BUBBLES} === 'apples,pears and figs'")).await;
+    until_last_turn_is(&browser, "done").await;
+    browser.until(&format!("{FORK} === '‹ 2 of 2 ›'")).await;
+    let of_branch = told();
+    browser.resize(375, 800).await;
+    access::has_no_findings(&browser).await;
+
+    // By keyboard to the other version, which has gone nowhere, and back.
+    browser.run("document.querySelector('.fork button').focus()").await;
+    browser.press(&[key::ENTER]).await;
+    browser.until(&format!("{BUBBLES} === 'apples,pears,plums' && {FORK} === '‹ 1 of 2 ›'")).await;
+    browser.until(&format!("{TYPED} === 'a draft'")).await;
+    browser.fill("#composer", "").await;
+    send(&browser, "cherries").await;
+    browser.until(&format!("{TURNS}.length === 4")).await;
+    until_last_turn_is(&browser, "done").await;
+    let of_first = told();
+    browser.run("document.querySelector('.fork button:enabled').focus()").await;
+    browser.press(&[key::ENTER]).await;
+    browser.until(&format!("{BUBBLES} === 'apples,pears and figs'")).await;
+    browser.until("document.activeElement.matches('.fork button')").await;
+    browser.reload().await;
+    browser
+        .until(&format!("{BUBBLES} === 'apples,pears and figs' && {FORK} === '‹ 2 of 2 ›'"))
+        .await;
+    assert_eq!(browser.value("document.querySelectorAll('.topic').length").await, 1);
+    send(&browser, "dates").await;
+    browser.until(&format!("{TURNS}.length === 3")).await;
+    until_last_turn_is(&browser, "done").await;
+    let on_branch = told();
+
+    let holds = |told: &str, words: &[&str]| words.iter().all(|words| told.contains(words));
+    assert!(holds(&of_branch, &["apples", "pears and figs"]), "{of_branch}");
+    assert!(!of_branch.contains("plums"), "{of_branch}");
+    assert!(holds(&of_first, &["apples", "pears", "plums", "cherries"]), "{of_first}");
+    assert!(!of_first.contains("figs"), "{of_first}");
+    assert!(holds(&on_branch, &["apples", "pears and figs", "dates"]), "{on_branch}");
+    assert!(!on_branch.contains("plums"), "{on_branch}");
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -108,7 +184,7 @@ async fn any_team_is_talked_to_and_menus_need_no_mouse() {
     };
     let offers = "[...document.querySelectorAll('#offers [role=option] strong')].map(one => one.textContent)";
 
-    browser.keys("#composer", "/re").await;
+    browser.keys("#composer", "/ren").await;
     browser.until(&format!("{offers}.join() === '/rename <name>'")).await;
     browser.keys("#composer", key::TAB).await;
     browser.until(&format!("{TYPED} === '/rename '")).await;
@@ -141,6 +217,14 @@ async fn any_team_is_talked_to_and_menus_need_no_mouse() {
     browser.until(ONLINE).await;
     browser.until(&format!("{TURNS}.length === 2")).await;
 
+    assert_eq!(answers(&browser).await, said);
+    // It is in the list also where nobody has looked at it.
+    go(&browser, "#/chat?new=1").await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    browser.until("document.querySelector('.topic-name')?.textContent === '@research'").await;
+    browser.click(".topic").await;
+    browser.until(&format!("{TURNS}.length === 2")).await;
     assert_eq!(answers(&browser).await, said);
     let tasks = data(&service, "/api/v1/tasks?team=research&type=chat").await;
     assert_eq!(tasks.as_array().unwrap().len(), 2);

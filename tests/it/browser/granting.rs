@@ -54,7 +54,7 @@ async fn a_call_is_approved_more_than_once() {
 
     go(&browser, "#/approvals/grants").await;
     browser.until("document.querySelector('hw-grants .rows tbody tr')").await;
-    press(&browser, "Take back").await;
+    press(&browser, "Revoke").await;
     browser.click("dialog [type=submit]").await;
     browser.until("document.querySelector('hw-grants .empty')").await;
     assert_eq!(grants(&service).await, json!([]));

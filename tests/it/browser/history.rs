@@ -33,7 +33,7 @@ async fn a_transcript_is_found_read_and_taken_along() {
         ))
         .await;
     browser.fill(".session-list .search", "not in any name").await;
-    until_shown(&browser, "None of those shown fits.").await;
+    until_shown(&browser, "Nothing matches among those shown.").await;
 
     go(&browser, &format!("#/history/{}", session.replace(':', "%3A"))).await;
     until_shown(&browser, "no honey").await;

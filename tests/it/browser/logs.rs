@@ -25,11 +25,11 @@ async fn the_log_is_held_narrowed_and_downloaded() {
     browser.until("window.ear.readyState === EventSource.OPEN").await;
 
     press(&browser, "Pause").await;
-    browser.until("document.querySelector('[aria-pressed=true]')?.textContent === 'Go on'").await;
+    browser.until("document.querySelector('[aria-pressed=true]')?.textContent === 'Resume'").await;
     order(&service, "POST", "/api/v1/config/reload", json!({})).await;
     browser.until(&format!("window.heard.includes({})", json!(SAID))).await;
     assert_eq!(browser.value(&shown).await, false);
-    press(&browser, "Go on").await;
+    press(&browser, "Resume").await;
     browser.until(&shown).await;
 
     browser
@@ -51,7 +51,7 @@ async fn the_log_is_held_narrowed_and_downloaded() {
         )
         .await;
     browser.fill("#view .search", "nobody says this").await;
-    until_shown(&browser, "nothing fits these filters").await;
+    until_shown(&browser, "Nothing matches these filters").await;
     press(&browser, "Show all").await;
     browser.until(&shown).await;
     has_no_complaints(&browser).await;

@@ -56,7 +56,7 @@ async fn a_memory_is_found_pinned_and_ended() {
 
     go(&browser, "#/memory?team=main").await;
     browser.until(&format!("{rows} === 2")).await;
-    browser.fill("#view .search", "bees").await;
+    browser.fill("#view .search", "bee").await;
     browser.until(&format!("{rows} === 1")).await;
     browser.choose("[aria-label=Type]", "context").await;
     until_shown(&browser, "No entry matches.").await;
@@ -73,7 +73,7 @@ async fn a_memory_is_found_pinned_and_ended() {
     let path = "/api/v1/memories?key=honey";
     assert_eq!(data(&service, path).await[0]["pinned"], true);
 
-    press(&browser, "End…").await;
+    press(&browser, "Forget…").await;
     browser.fill("dialog [name=note]", "it was wax").await;
     submit(&browser).await;
     until_gone(&browser, "honey").await;

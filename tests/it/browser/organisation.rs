@@ -37,7 +37,7 @@ async fn the_organisation_is_looked_at_and_steered() {
     until_told(&browser, "research is paused.").await;
     assert_eq!(data(&service, "/api/v1/teams/research").await["state"], "paused");
     press(&browser, "Resume research").await;
-    until_told(&browser, "research goes on.").await;
+    until_told(&browser, "research is resumed.").await;
     assert_eq!(data(&service, "/api/v1/teams/research").await["state"], "active");
 
     press(&browser, "Pause all").await;
@@ -45,7 +45,7 @@ async fn the_organisation_is_looked_at_and_steered() {
     until_shown(&browser, "paused").await;
     assert_eq!(data(&service, "/api/v1/overview").await["teams"]["paused"], 2);
     press(&browser, "Resume all").await;
-    until_told(&browser, "All teams go on.").await;
+    until_told(&browser, "All teams are resumed.").await;
     assert_eq!(data(&service, "/api/v1/overview").await["teams"]["paused"], 0);
 
     press(&browser, "New team").await;

@@ -53,29 +53,17 @@ async fn a_token_is_made_and_revoked() {
     browser.close().await;
 }
 
-/// OP-63, OP-103: what is wrong is marked before it is saved, and shown with its line after.
+/// OP-63, OP-103: what is wrong with a file is shown with its line, until it is cured.
 #[tokio::test]
-async fn settings_are_checked_and_read_again() {
+async fn settings_are_read_again() {
     let service = asking().await;
     let Some(browser) = chat(&service).await else {
         return;
     };
 
     go(&browser, "#/settings/config").await;
-    press(&browser, "Check a file…").await;
-    browser
-        .fill("dialog [name=content]", "store: {durability: process}\nlog: {level: loud}\n")
-        .await;
-    browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('dialog .line-numbers [data-bad]')?.textContent === '2'")
-        .await;
-    browser.fill("dialog [name=content]", "log: {level: debug}\n").await;
-    submit(&browser).await;
-    until_told(&browser, "The file is valid.").await;
-
     service.write("data/config/config.yaml", &format!("{ASKING}log: {{level: loud}}\n"));
-    press(&browser, "Read files again").await;
+    press(&browser, "Reload files").await;
     browser
         .until("document.querySelector('.toast[data-bad]')?.textContent.includes('config_invalid')")
         .await;
@@ -83,8 +71,8 @@ async fn settings_are_checked_and_read_again() {
     // The refusal is one to the browser, too.
     browser.complaints().await;
     service.write("data/config/config.yaml", &format!("{ASKING}log: {{level: debug}}\n"));
-    press(&browser, "Read files again").await;
-    until_told(&browser, "Read again").await;
+    press(&browser, "Reload files").await;
+    until_told(&browser, "Reloaded").await;
     until_gone(&browser, "config.yaml:8").await;
     let settings = data(&service, "/api/v1/config").await;
     let fields = settings["fields"].as_array().unwrap();
@@ -107,14 +95,14 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     };
 
     go(&browser, "#/settings/trust").await;
-    press(&browser, "Let a sender in").await;
+    press(&browser, "Add a sender").await;
     browser.fill("dialog [name=sender_id]", "8035111").await;
     submit(&browser).await;
     until_shown(&browser, "8035111").await;
     assert_eq!(data(&service, "/api/v1/trust").await[0]["sender_id"], "8035111");
-    press(&browser, "Take back the grant of 8035111").await;
+    press(&browser, "Remove 8035111").await;
     submit(&browser).await;
-    until_shown(&browser, "No grants").await;
+    until_shown(&browser, "No senders added").await;
     assert_eq!(data(&service, "/api/v1/trust").await, json!([]));
 
     go(&browser, "#/settings/identities").await;
@@ -130,19 +118,19 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     assert_eq!(data(&service, "/api/v1/identities").await, json!([]));
 
     go(&browser, "#/settings/policy").await;
-    press(&browser, "New rule").await;
+    press(&browser, "New policy").await;
     browser.fill("dialog [name=id]", "no-shell").await;
     browser.choose("dialog [name=effect]", "deny").await;
     browser.fill("dialog [name=resource]", "tool:bash").await;
     submit(&browser).await;
     until_shown(&browser, "no-shell").await;
-    press(&browser, "Explain a call…").await;
+    press(&browser, "Test a call…").await;
     browser.fill("dialog [name=tool]", "write").await;
     browser.fill("dialog [name=args]", "{\"file_path\": \"a\", \"content\": \"b\"}").await;
     browser.click("dialog [type=submit]").await;
     browser.until("document.querySelector('#explained')?.textContent.includes('ask-write')").await;
     press(&browser, "Close").await;
-    press(&browser, "Remove no-shell").await;
+    press(&browser, "Delete no-shell").await;
     submit(&browser).await;
     until_gone(&browser, "no-shell").await;
     let rules = data(&service, "/api/v1/policies").await;
@@ -170,8 +158,8 @@ async fn the_service_is_backed_up_and_examined() {
     until_shown(&browser, job["message"].as_str().unwrap()).await;
 
     go(&browser, "#/settings/doctor").await;
-    press(&browser, "Ask the providers too").await;
-    until_told(&browser, "Examined").await;
+    press(&browser, "Test the models too").await;
+    until_told(&browser, "Checked").await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }

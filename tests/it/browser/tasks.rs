@@ -79,7 +79,7 @@ async fn a_task_is_given_cancelled_and_tried_again() {
     assert_eq!(state(&service, &first).await, "cancelled");
 
     press(&browser, "Try again").await;
-    until_told(&browser, "Given again as a new task.").await;
+    until_told(&browser, "Started again as a new task.").await;
     browser.until(&format!("!location.hash.endsWith({})", json!(first))).await;
     let second = on_page(&browser).await;
     until_it_is(&browser, "running").await;
@@ -183,7 +183,7 @@ async fn the_last_note_of_an_agent_stands_with_its_task() {
     go(&browser, &format!("#/tasks/{id}")).await;
     until_shown(&browser, "waiting for the proxy").await;
     go(&browser, "#/settings/doctor").await;
-    until_shown(&browser, "reaches demo through the relay with profile `default`").await;
+    until_shown(&browser, "reaches demo through the relay with profile default").await;
 
     has_no_complaints(&browser).await;
     browser.close().await;

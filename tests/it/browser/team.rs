@@ -42,7 +42,7 @@ async fn file(service: &Service) -> Value {
 /// Writes a text into the editor, and has the changes shown.
 async fn rewrite(browser: &Browser, text: &str) {
     browser.fill("dialog [name=content]", text).await;
-    press(browser, "Look at the changes").await;
+    press(browser, "Review changes").await;
     browser.until("document.querySelector('dialog .diff')").await;
 }
 
@@ -56,11 +56,11 @@ async fn a_team_is_set_up_again_described_and_given_work() {
     go(&browser, "#/team/research").await;
 
     press(&browser, "Set up again").await;
-    until_told(&browser, "Its first work was given to it again.").await;
+    until_told(&browser, "It is setting itself up again.").await;
     until_gone(&browser, "Set up again").await;
     assert_eq!(data(&service, "/api/v1/teams/research").await["phase"], "ready");
 
-    press(&browser, "Describe…").await;
+    press(&browser, "Edit description…").await;
     browser.fill("dialog [name=description]", "reads books").await;
     browser.fill("dialog [name=scope]", "books").await;
     submit(&browser).await;
@@ -118,7 +118,7 @@ async fn the_file_of_a_team_is_edited() {
     browser
         .until("document.querySelector('dialog [name=content]')?.value === 'max_steps: 7\\n'")
         .await;
-    press(&browser, "Look at the changes").await;
+    press(&browser, "Review changes").await;
     press(&browser, "Save").await;
     until_told(&browser, "Saved").await;
     assert_eq!(file(&service).await, "max_steps: 7\n");

@@ -63,7 +63,7 @@ async fn a_trigger_is_switched_changed_run_and_deleted() {
     until_told(&browser, "Enabled.").await;
     assert_eq!(data(&service, &path).await["state"], "active");
     press(&browser, "Disable").await;
-    until_shown(&browser, "Nothing: it is not active.").await;
+    until_shown(&browser, "None: it is not active.").await;
     assert_eq!(data(&service, &path).await["state"], "disabled");
 
     press(&browser, "Edit…").await;
@@ -205,7 +205,7 @@ async fn a_trigger_is_changed_field_by_field() {
     browser.fill("dialog [name=notify_channel]", "ws:nobody").await;
     browser.click("dialog [type=submit]").await;
     browser
-        .until("document.querySelector('dialog .problem')?.textContent.includes('no channel `ws:nobody`')")
+        .until("document.querySelector('dialog .problem')?.textContent.includes('no channel ws:nobody')")
         .await;
     browser.complaints().await;
     browser.run("document.querySelector('dialog [name=notify_channel]').value = ''").await;

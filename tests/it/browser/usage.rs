@@ -14,7 +14,7 @@ async fn usage_is_seen_over_a_range_and_as_a_table() {
     let days = "document.querySelectorAll('.chart-panel')[0]?.querySelectorAll('tbody tr').length";
 
     go(&browser, "#/usage").await;
-    until_shown(&browser, "Cost by day").await;
+    until_shown(&browser, "Tokens by day").await;
     browser.until(&format!("{days} === 14")).await;
     press(&browser, "30 days").await;
     browser.until(&format!("{days} === 30")).await;

@@ -87,8 +87,8 @@ async fn every_view_opens_empty() {
         ("#/memory", "Nothing remembered yet"),
         ("#/vault", "The vault is empty"),
         ("#/settings/identities", "Nobody is linked"),
-        ("#/settings/trust", "No grants"),
-        ("#/settings/policy", "No rules of your own"),
+        ("#/settings/trust", "No senders added"),
+        ("#/settings/policy", "No policies of your own"),
     ] {
         go(&browser, hash).await;
         let shown = format!(

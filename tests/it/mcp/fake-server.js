@@ -21,7 +21,7 @@ function nested(depth) {
 }
 
 function tools() {
-  const all = ["echo", "die", "hang", "slow", "shout", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env", "reach"].map(
+  const all = ["echo", "die", "hang", "slow", "shout", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env", "reach", "picture"].map(
     (name) => tool(name),
   );
   if (late) all.push(tool("late"));
@@ -97,6 +97,13 @@ const calls = {
       socket.destroy();
     });
     socket.on("error", (error) => text(id, `refused ${error.code}`));
+  },
+  picture: (id) => {
+    const pixel =
+      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAACklEQVR4nGMAAQAABQABDQottAAAAABJRU5ErkJggg==";
+    const lie = Buffer.from("<svg onload='alert(1)'/>").toString("base64");
+    const image = (data) => ({ type: "image", mimeType: "image/png", data });
+    say({ id, result: { content: [{ type: "text", text: "a dot" }, image(pixel), image(lie)] } });
   },
   words: (id, args) => {
     const words = JSON.parse(fs.readFileSync(`${__dirname}/words.json`, "utf8"));

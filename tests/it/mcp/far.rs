@@ -8,7 +8,8 @@ use crate::{
     web_server::{WebServer, response},
 };
 
-/// What an MCP server at an address says to a request. The tool `echo` repeats its arguments, `wait` never answers.
+/// What an MCP server at an address says to a request. The tool `echo` repeats its arguments, `wait` never answers, `cut` and
+/// `stop` break off.
 pub(crate) fn answer(request: &str) -> Option<String> {
     let json =
         |body: Value| response("200 OK\r\nContent-Type: application/json", &body.to_string());
@@ -27,8 +28,18 @@ pub(crate) fn answer(request: &str) -> Option<String> {
             "protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "far", "version": "1"},
         }),
-        "tools/list" => json!({"tools": [tool("echo"), tool("wait")]}),
+        "tools/list" => {
+            let tools = ["echo", "wait", "cut", "stop"].map(tool);
+            json!({"tools": tools})
+        }
         "tools/call" if params["name"] == "wait" => return None,
+        "tools/call" if params["name"] == "cut" => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999";
+            return Some(format!("{head}\r\n\r\n{{\"jsonrpc\":\"2.0\","));
+        }
+        "tools/call" if params["name"] == "stop" => {
+            return Some(response("200 OK\r\nContent-Type: text/event-stream", ": soon\n\n"));
+        }
         "tools/call" => {
             json!({"content": [{"type": "text", "text": format!("far {}", params["arguments"])}]})
         }
@@ -96,6 +107,24 @@ async fn a_server_at_an_address_is_reached_there_and_nowhere_else() {
         assert!(found.contains(why), "{name}: {found}");
     }
     assert_eq!(asked(&other), 0);
+}
+
+/// TO-137, TO-16: one that breaks off in the middle of its answer is told of in time, and is there for the next call.
+#[actix::test]
+async fn a_server_at_an_address_that_breaks_off_is_asked_again() {
+    let far = WebServer::start(answer).await;
+    let service =
+        with_servers(&format!(" far: {{url: \"{}\", call_timeout: 5s}}\n", far.url("/mcp"))).await;
+    let mut client = service.connect().await;
+
+    for tool in ["cut", "stop", "wait"] {
+        let broken = call(&mut client, &format!("mcp__far__{tool}"), json!({})).await;
+        let again = call(&mut client, "mcp__far__echo", json!({"words": tool})).await;
+
+        let is_told = ["ended during the call", "Timed out after 5000 ms", "cannot be reached"];
+        assert!(is_told.iter().any(|words| broken.contains(words)), "{tool}: {broken}");
+        assert!(again.contains(&format!("far {{\"words\":\"{tool}\"}}")), "{tool}: {again}");
+    }
 }
 
 /// MV-44 to MV-46: in its arguments a server is given a secret if the entry names its host; a program never is.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     engine::Block,
+    file::FileRef,
     tool::{Args, ToolCall},
 };
 
@@ -24,6 +25,7 @@ fn result(id: &str, characters: usize) -> Message {
         name: "read".to_owned(),
         content: "é".repeat(characters),
         fault: None,
+        pictures: Vec::new(),
     }])
 }
 
@@ -110,6 +112,34 @@ fn old_long_results_become_their_size() {
     assert!(!all.shorten(LONG), "twice");
     assert!(all.shorten(LONG_AT_LAST));
     assert!(contents(&all)[1].contains("2000 characters"));
+}
+
+/// SE-92, TO-82: old pictures make room first, however short their results are.
+#[test]
+fn old_pictures_are_left_out() {
+    let mut all = conversation(100_000, &[10, 10, 10, 10, 10]);
+    let picture = FileRef {
+        id: "file-1".into(),
+        name: "a.png".to_owned(),
+        mime: "image/png".to_owned(),
+        size: 3,
+        digest: "00".to_owned(),
+        path: None,
+    };
+    all.shrink(|messages, _| {
+        for message in messages {
+            if let Message::ToolResults(results) = message {
+                results[0].pictures.push(picture.clone());
+            }
+        }
+    });
+
+    assert!(all.shorten(LONG));
+
+    let left = all.messages().iter().map(|message| message.files().count()).sum::<usize>();
+    assert!((1..5).contains(&left), "{left}");
+    assert_eq!(contents(&all)[0], "éééééééééé\n[Its pictures are left out to save room.]");
+    assert!(!all.shorten(LONG), "twice");
 }
 
 /// SE-92, SE-93: stage 2 keeps the task, the last messages, and calls with their results.

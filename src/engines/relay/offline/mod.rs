@@ -378,6 +378,7 @@ fn add_result(messages: &mut Vec<Message>, id: &Value, content: &Value, failed: 
         name: String::new(),
         content: words(content),
         fault: failed.then_some(ToolFault::ToolFailed),
+        pictures: Vec::new(),
     };
     match messages.last_mut() {
         Some(Message::ToolResults(results)) => results.push(output),

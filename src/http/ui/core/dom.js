@@ -94,6 +94,12 @@ export const clean = (text) =>
     .replace(CODES, "")
     .replace(CONTROLS, "");
 
+/** A text that names things in backticks, as those of the service do. @param {unknown} text @returns {Child[]} */
+export function coded(text) {
+  const parts = clean(text).split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? make("code", {}, part) : part)) : [clean(text)];
+}
+
 /** Hands a text to the browser as a file. @param {string} name @param {string} text @param {string} type */
 export function download(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));

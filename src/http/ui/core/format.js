@@ -87,6 +87,9 @@ export function money(usd) {
     : `$${usd.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
+/** Without a price for the model, tokens cost nobody knows what. @param {{usd?: number, tokens?: number} | null | undefined} spent */
+export const spending = (spent) => (spent?.tokens && !spent.usd ? "unknown" : money(spent?.usd ?? 0));
+
 /** @param {number | null | undefined} value */
 export const count = (value) => (typeof value === "number" ? value.toLocaleString() : "–");
 

@@ -50,8 +50,7 @@ class ApprovalCard extends Asked {
 
   /** @param {any} row */
   choices(row) {
-    if (!may("approve"))
-      return make("p", { class: "muted" }, "Your token has no scope `approve`, so someone else decides.");
+    if (!may("approve")) return make("p", { class: "muted" }, "Your token may not approve, so someone else decides.");
     return make(
       "div",
       { class: "choices" },

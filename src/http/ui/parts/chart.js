@@ -128,8 +128,8 @@ const sum = (row) => row.values.reduce((a, b) => a + b, 0);
 
 /** A day as day and month. @param {string} key */
 function shortKey(key) {
-  const day = /^\d{4}-(\d\d)-(\d\d)$/.exec(key);
-  return day ? `${Number(day[2])}.${Number(day[1])}.` : clean(key).slice(0, 12);
+  if (!/^\d{4}-\d\d-\d\d$/.test(key)) return clean(key).slice(0, 12);
+  return new Date(`${key}T12:00:00`).toLocaleDateString(undefined, { day: "numeric", month: "short" });
 }
 
 /** @param {string} title @param {SVGElement} svg @param {string[]} series @param {{key: string, values: number[]}[]} rows @param {(value: number) => string} format */

@@ -2,7 +2,7 @@
 // Dialogs: forms and questions above the page. Only its buttons and Escape close one, and Escape asks before something
 // is lost that was typed. Focus returns to where it was.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make } from "../core/dom.js";
 
 /**
  * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why. With `stays` it
@@ -50,10 +50,10 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
         problem.hidden = true;
         if (!stays) dialog.close();
       } catch (refusal) {
-        const { message, code, request, field } = /** @type {any} */ (refusal);
+        const { code, request } = /** @type {any} */ (refusal);
         problem.hidden = false;
         problem.replaceChildren(
-          ...[field ? `${clean(field)}: ` : "", clean(message), " "].filter(Boolean),
+          make("span", {}, coded(reason(/** @type {any} */ (refusal))), " "),
           ...(code ? [make("code", {}, clean([code, request].filter(Boolean).join(" · ")))] : []),
         );
       }
@@ -103,6 +103,12 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
     const first = /** @type {HTMLElement | null} */ (form.querySelector(".dialog-body :is(input, textarea, select)"));
     (first ?? send).focus();
   });
+}
+
+/** Why something was refused, with the field that it is about. @param {{field?: string | null, message: string}} refusal */
+export function reason({ field, message }) {
+  const words = clean(message);
+  return !field || words.replaceAll("`", "").startsWith(field) ? words : `${clean(field)}: ${words}`;
 }
 
 /**

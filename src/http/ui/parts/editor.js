@@ -1,14 +1,14 @@
 // @ts-check
 // A text with numbered lines. What is wrong with it is marked at its line, and said below.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make } from "../core/dom.js";
 
 /** @typedef {{line?: number | null, column?: number | null, path?: string | null, message: string}} Problem */
 
 /**
  * @param {string} label @param {string} name
  * @param {{value?: string, rows?: number, problems?: Problem[]}} [more]
- * @returns {{element: HTMLElement, mark: (problems: Problem[]) => void}}
+ * @returns {{element: HTMLElement, show: (place: {line?: number | null, column?: number | null}) => void}}
  */
 export function editor(label, name, { value = "", rows = 18, problems = [] } = {}) {
   const numbers = make("div", { class: "line-numbers", "aria-hidden": "true" });
@@ -36,7 +36,7 @@ export function editor(label, name, { value = "", rows = 18, problems = [] } = {
     numbers.scrollTop = text.scrollTop;
   }
 
-  /** @param {Problem} problem */
+  /** @param {{line?: number | null, column?: number | null}} place */
   function show({ line, column }) {
     const lines = text.value.split("\n");
     const at = Math.min(line ?? 1, lines.length) - 1;
@@ -70,7 +70,7 @@ export function editor(label, name, { value = "", rows = 18, problems = [] } = {
                 ]
               : null,
             problem.path ? [make("code", {}, clean(problem.path)), " "] : null,
-            clean(problem.message),
+            coded(problem.message),
           ),
         ),
       ),
@@ -87,6 +87,6 @@ export function editor(label, name, { value = "", rows = 18, problems = [] } = {
       make("div", { class: "editor" }, numbers, text),
       found,
     ),
-    mark,
+    show,
   };
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// A settings file, changed in two steps: write, then see what changes before it counts.
+// A file of the service, changed in two steps: write, then see what changes before it counts.
 
 import { put } from "../core/api.js";
 import { ask } from "./dialog.js";
@@ -7,22 +7,33 @@ import { between } from "./diff.js";
 import { editor } from "./editor.js";
 import { toast } from "./toast.js";
 
+/** As the service shows a file; the revision of one that is not there is empty. @typedef {{content: string, revision: string, problems?: any[]}} Shown */
+
+/** One that is not there yet. @type {Shown} */
+export const NO_FILE = { content: "", revision: "" };
+
 /**
- * @param {{title: string, path: string, file: {content: string, problems?: any[]}, draft?: string, done: string}} what `draft` is
- *   what the text begins with in place of the file's own
+ * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, done: string}} what
+ *   `draft` is what the text begins with in place of the file's own, `line` what is looked at first; with `review` the
+ *   difference is shown first
  * @param {(saved: any) => void} onSaved
  */
-export async function editFile({ title, path, file, draft, done: words }, onSaved) {
+export async function editFile({ title, path, file, draft, line, review, label = "YAML", done: words }, onSaved) {
   /** @type {any} */ let content = draft ?? file.content;
   /** @type {any[]} */ let problems = file.problems ?? [];
-  for (;;) {
-    content = await ask({
-      title,
-      body: editor("YAML", "content", { value: content, problems }).element,
-      action: "Look at the changes",
-      wide: true,
-      submit: async (values) => values.content,
-    });
+  for (let first = true; ; first = false) {
+    if (!(review && first)) {
+      const text = editor(label, "content", { value: content, problems });
+      const written = ask({
+        title,
+        body: text.element,
+        action: "Review changes",
+        wide: true,
+        submit: async (values) => values.content,
+      });
+      if (first && line) text.show({ line });
+      content = await written;
+    }
     if (typeof content !== "string" || content === file.content) return;
     problems = [];
     const done = await ask({
@@ -34,7 +45,8 @@ export async function editFile({ title, path, file, draft, done: words }, onSave
       submit: () => save(),
     });
     if (done?.saved) {
-      toast(words);
+      const wrong = (done.saved.problems ?? []).map((/** @type {any} */ one) => one.message).join(" ");
+      toast(wrong ? `Saved, but not in use: ${wrong}` : words, { bad: Boolean(wrong) });
       return onSaved(done.saved);
     }
   }
@@ -42,7 +54,7 @@ export async function editFile({ title, path, file, draft, done: words }, onSave
   /** Whoever does not save, or is refused, goes back to the text; there the refused lines are marked. */
   async function save() {
     try {
-      return { saved: await put(path, { content }) };
+      return { saved: await put(path, { content, revision: file.revision }) };
     } catch (refusal) {
       ({ problems } = /** @type {any} */ (refusal));
       if (!problems?.length) throw refusal;

@@ -1,7 +1,7 @@
 // @ts-check
 // What a view shows when there is nothing to show yet, nothing at all, or something went wrong.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make } from "../core/dom.js";
 
 export const loading = (word = "Loading…") =>
   make("div", { class: "loading", role: "status" }, make("span", { class: "spinner", "aria-hidden": "true" }), word);
@@ -31,7 +31,7 @@ export function failure(refusal, retry) {
     make(
       "div",
       {},
-      make("p", { class: "failure-words" }, missing ? `Not there: ${clean(refusal.message)}` : clean(refusal.message)),
+      make("p", { class: "failure-words" }, missing ? "Not found: " : "", coded(refusal.message)),
       make(
         "p",
         { class: "muted" },

@@ -1,7 +1,7 @@
 // @ts-check
 // Short words in the corner: what succeeded, what was refused, what came in elsewhere.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make } from "../core/dom.js";
 
 const SHOWN = 7_000;
 /** Older ones make room. */
@@ -17,7 +17,7 @@ export function toast(words, { code, bad, link, action } = {}) {
     make(
       "div",
       {},
-      clean(words),
+      coded(words),
       code ? make("code", {}, clean(code)) : null,
       link ? make("a", { href: link[1] }, link[0]) : null,
       action
@@ -33,7 +33,8 @@ export function toast(words, { code, bad, link, action } = {}) {
 }
 
 /**
- * Does something once, shows that it is being done, and says how it went. Returns whether it succeeded.
+ * Does something once, shows that it is being done, and says how it went. Returns whether it succeeded. What opens a dialog
+ * has no button: the focus could not come back to one that is not to be pressed meanwhile.
  * @param {HTMLButtonElement | null | undefined} button
  * @param {() => Promise<any>} action
  * @param {string | ((answer: any) => string)} [done] what to say then

@@ -1,19 +1,27 @@
 // @ts-check
 // The command palette: every view, team, topic and a few acts, by their first letters, and a search for what is typed.
 
-import { list } from "../core/api.js";
+import { list, may } from "../core/api.js";
 import { clean, icon, make } from "../core/dom.js";
 import { hasWord } from "../core/format.js";
 import { paint } from "../core/paint.js";
 import { go } from "../core/place.js";
 import { live } from "../live/live.js";
 import { talk } from "../views/chat/talk.js";
-import { PLACES } from "./places.js";
+import { offered, PLACES } from "./places.js";
 
 /** @typedef {{word: string, about: string, picture: string, run: () => void}} Item */
 
 /** @param {any} node @returns {string[]} */
 const names = (node) => (node ? [node.name, ...(node.teams ?? []).flatMap(names)] : []);
+
+/** What can be made, where, and which scope that takes. */
+const NEW = [
+  { word: "New topic", view: "chat", needs: "chat" },
+  { word: "New task", view: "tasks", needs: "operate" },
+  { word: "New team", view: "org", needs: "operate" },
+  { word: "New trigger", view: "triggers", needs: "operate" },
+];
 
 /** @param {string[]} teams @returns {Item[]} */
 function items(teams) {
@@ -24,11 +32,13 @@ function items(teams) {
     run: () => go(entry.view),
   });
   return [
-    ...PLACES.filter((entry) => !entry.hidden).map(view),
-    { word: "New topic", about: "Chat", picture: "plus", run: () => go("chat", [], { new: "1" }) },
-    { word: "New task", about: "Tasks", picture: "plus", run: () => go("tasks", [], { new: "1" }) },
-    { word: "New team", about: "Organisation", picture: "plus", run: () => go("org", [], { new: "1" }) },
-    { word: "New trigger", about: "Triggers", picture: "plus", run: () => go("triggers", [], { new: "1" }) },
+    ...offered().map(view),
+    ...NEW.filter(({ needs }) => may(needs)).map(({ word, view: place }) => ({
+      word,
+      about: PLACES.find((entry) => entry.view === place)?.title ?? "",
+      picture: "plus",
+      run: () => go(place, [], { new: "1" }),
+    })),
     {
       word: "Switch colours",
       about: "System, light, dark",
@@ -160,7 +170,7 @@ export function openPalette() {
       ),
       found.length
         ? null
-        : make("li", { class: "muted nothing", role: "option", "aria-selected": "false" }, "Nothing of that name."),
+        : make("li", { class: "muted nothing", role: "option", "aria-selected": "false" }, "Nothing matches."),
     );
     if (found.length) field.setAttribute("aria-activedescendant", `palette-${at}`);
     rows.children[at]?.scrollIntoView({ block: "nearest" });

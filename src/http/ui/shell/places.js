@@ -1,14 +1,18 @@
 // @ts-check
-// The views, in the order of the navigation. Each is loaded when it is first opened.
+// The views, in the order of the navigation. Each is loaded when it is first opened, by whoever may look at it.
+
+import { may } from "../core/api.js";
 
 /**
- * @typedef {{view: string, title: string, picture: string, group: string, tag: string, load: () => Promise<any>, short?: string, hidden?: boolean}} Entry
+ * What is behind `needs` a scope of the token.
+ * @typedef {{view: string, needs: string, title: string, picture: string, group: string, tag: string, load: () => Promise<any>, short?: string, hidden?: boolean}} Entry
  */
 
 /** @type {Entry[]} */
 export const PLACES = [
   {
     view: "chat",
+    needs: "chat",
     title: "Chat",
     picture: "chat",
     group: "Work",
@@ -17,6 +21,7 @@ export const PLACES = [
   },
   {
     view: "tasks",
+    needs: "read",
     title: "Tasks",
     picture: "tasks",
     group: "Work",
@@ -25,6 +30,7 @@ export const PLACES = [
   },
   {
     view: "approvals",
+    needs: "read",
     title: "Approvals",
     picture: "approvals",
     group: "Work",
@@ -33,6 +39,7 @@ export const PLACES = [
   },
   {
     view: "org",
+    needs: "read",
     title: "Organisation",
     short: "Teams",
     picture: "org",
@@ -42,6 +49,7 @@ export const PLACES = [
   },
   {
     view: "team",
+    needs: "read",
     title: "Team",
     picture: "org",
     group: "",
@@ -51,6 +59,7 @@ export const PLACES = [
   },
   {
     view: "triggers",
+    needs: "operate",
     title: "Triggers",
     picture: "triggers",
     group: "Keep",
@@ -59,6 +68,7 @@ export const PLACES = [
   },
   {
     view: "memory",
+    needs: "read",
     title: "Memory",
     picture: "memory",
     group: "Keep",
@@ -67,6 +77,7 @@ export const PLACES = [
   },
   {
     view: "vault",
+    needs: "secrets",
     title: "Vault",
     picture: "vault",
     group: "Keep",
@@ -75,6 +86,7 @@ export const PLACES = [
   },
   {
     view: "search",
+    needs: "read",
     title: "Search",
     picture: "search",
     group: "Look",
@@ -83,6 +95,7 @@ export const PLACES = [
   },
   {
     view: "history",
+    needs: "read",
     title: "History",
     picture: "history",
     group: "Look",
@@ -91,6 +104,7 @@ export const PLACES = [
   },
   {
     view: "usage",
+    needs: "read",
     title: "Usage",
     picture: "usage",
     group: "Look",
@@ -99,6 +113,7 @@ export const PLACES = [
   },
   {
     view: "logs",
+    needs: "read",
     title: "Logs",
     picture: "logs",
     group: "Look",
@@ -107,6 +122,7 @@ export const PLACES = [
   },
   {
     view: "settings",
+    needs: "read",
     title: "Settings",
     picture: "settings",
     group: "Look",
@@ -114,6 +130,9 @@ export const PLACES = [
     load: () => import("../views/settings/settings.js"),
   },
 ];
+
+/** Those that are offered: whoever is logged in may look at them. */
+export const offered = () => PLACES.filter((entry) => !entry.hidden && may(entry.needs));
 
 /** The ones with a place of their own on a phone; the rest is behind `More`. */
 export const TABS = ["chat", "tasks", "approvals", "org"];

@@ -11,7 +11,7 @@ import { badge } from "../parts/marks.js";
 import { toast } from "../parts/toast.js";
 import { talk } from "../views/chat/talk.js";
 import { openPalette } from "./palette.js";
-import { PLACES, TABS } from "./places.js";
+import { offered, PLACES, TABS } from "./places.js";
 
 const WORDS = {
   connecting: "Connecting",
@@ -31,9 +31,11 @@ export function openShell({ onLeave }) {
   byId("principal").textContent = clean(me.principal);
   byId("version").textContent = me.version ? `Version ${clean(me.version)}` : "";
   talk.addEventListener("frame", async (event) => {
+    const frame = /** @type {CustomEvent} */ (event).detail;
+    if (!["response", "error", "notification"].includes(frame.type)) return;
     // Loaded when there is something to tell; what comes while the service is away is told by the page alone.
     const notify = await import("./notify.js").catch(() => null);
-    notify?.notice(/** @type {CustomEvent} */ (event).detail);
+    notify?.notice(frame);
   });
   byId("logout").onclick = onLeave;
   byId("open-palette").onclick = () => openPalette();
@@ -63,6 +65,9 @@ function drawDemo() {
 async function show() {
   const place = here();
   const entry = PLACES.find((one) => one.view === place.view) ?? PLACES[0];
+  const [first] = offered();
+  // Who names no view gets one that there is for them.
+  if (!location.hash && first && !may(entry.needs)) return location.replace(write(first.view));
   drawFrame();
   // Whatever was on its way is not wanted any more.
   const number = (opening += 1);
@@ -121,7 +126,7 @@ function link(/** @type {any} */ entry, /** @type {string} */ current) {
 
 function drawFrame() {
   const current = here().view;
-  const entries = PLACES.filter((entry) => !entry.hidden);
+  const entries = offered();
   const groups = [...new Set(entries.map((entry) => entry.group))];
   paint(
     byId("nav"),

@@ -152,8 +152,8 @@ class History extends View {
                 (as) => (this.filter({ as: as === "full" ? "" : as }), this.follow()),
               ),
               may("operate")
-                ? button("Compact", "spark", (pressed) => this.compact(pressed), {
-                    title: "Have what was said summarised, so that the model reads less of it",
+                ? button("Summarise", "spark", (pressed) => this.compact(pressed), {
+                    title: "Summarise what was said, so that the model has less to read",
                   })
                 : null,
               make(
@@ -199,7 +199,8 @@ class History extends View {
         "Each topic and each team has a session; its transcript appears with the first turn.",
         make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
       );
-    if (!rows.length) return [make("p", { class: "muted" }, "None of those shown fits."), remainder(this.sessions)];
+    if (!rows.length)
+      return [make("p", { class: "muted" }, "Nothing matches among those shown."), remainder(this.sessions)];
     return [
       make(
         "ul",

@@ -72,7 +72,7 @@ class Logs extends View {
     const { query } = this.place;
     return [
       head("Logs", "Newest first, without secrets. New lines come in by themselves.", [
-        button(this.paused ? "Go on" : "Pause", this.paused ? "play" : "pause", () => this.pause(), {
+        button(this.paused ? "Resume" : "Pause", this.paused ? "play" : "pause", () => this.pause(), {
           "aria-pressed": String(this.paused),
         }),
         copyButton("Copy", () => this.text(), "button"),
@@ -112,7 +112,7 @@ class Logs extends View {
       return empty(
         "logs",
         "Nothing to show",
-        "What the service reports appears here; nothing fits these filters so far.",
+        "Nothing matches these filters yet. New lines appear here as they come.",
         this.place.query.q || this.place.query.level || this.place.query.team
           ? button("Show all", "close", () => this.narrow({ q: "", level: "", team: "" }))
           : null,

@@ -29,9 +29,9 @@ const inPrompt = (injection) => {
     case "cut":
       return `${injection.shown} of its ${injection.of} characters`;
     case "no_room":
-      return "No: others take the room";
+      return "No: other entries take up the room";
     case "type":
-      return "No: entries of its type are only searched for";
+      return "No: entries of this type are only found by search";
     case "review":
       return "No: it is not approved";
     default:
@@ -61,7 +61,7 @@ const provenance = (source) => [
   ],
   ["Had read", source.tools?.length ? clean(source.tools.join(", ")) : null],
   ["Addresses", source.urls?.length ? clean(source.urls.join(", ")) : null],
-  ["Believed", source.label ? (source.label === "trusted" ? "Yes" : "No: something in it comes from outside") : null],
+  ["Trusted", source.label ? (source.label === "trusted" ? "Yes" : "No: something in it comes from outside") : null],
 ];
 
 class Memory extends View {
@@ -109,7 +109,7 @@ class Memory extends View {
     return [
       head(
         "Memory",
-        "What the teams keep from turn to turn. What fits is in every prompt: pinned entries first, then the newest of each type.",
+        "What teams remember. As much as fits goes into every prompt: pinned entries first, then the newest of each type.",
         may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
       ),
       make(
@@ -140,7 +140,7 @@ class Memory extends View {
     if (!rows.length && (q || team || type || active))
       return empty(
         "search",
-        "Nothing fits",
+        "Nothing matches",
         "No entry matches.",
         button("Show all", "close", () => this.narrow({ q: "", team: "", type: "", active: "" })),
       );
@@ -148,7 +148,7 @@ class Memory extends View {
       return empty(
         "memory",
         "Nothing remembered yet",
-        "What a team learns and keeps for later turns appears here. Tell one to remember something, or write it down yourself.",
+        "Ask a team to remember something, or write an entry yourself.",
         may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
       );
     return [
@@ -175,7 +175,7 @@ class Memory extends View {
                   ? pill("active", "in use")
                   : row.proposal
                     ? pill("pending", "to review")
-                    : pill("off", "ended"),
+                    : pill("off", "forgotten"),
                 row.pinned ? make("span", { class: "tag" }, "pinned") : null,
               ),
           },
@@ -211,7 +211,7 @@ class Memory extends View {
             make("span", { class: "tag" }, words(entry.type)),
             entry.active
               ? pill("active", "in use")
-              : pill(entry.proposal ? "pending" : "off", entry.proposal ? "to review" : "ended"),
+              : pill(entry.proposal ? "pending" : "off", entry.proposal ? "to review" : "forgotten"),
             entry.pinned ? make("span", { class: "tag" }, "pinned") : null,
           ),
         ),
@@ -228,7 +228,7 @@ class Memory extends View {
             ? make(
                 "section",
                 { class: "panel" },
-                make("h2", {}, "Against what is in use"),
+                make("h2", {}, "Compared with the version in use"),
                 between(entry.current.content, entry.content),
               )
             : null,
@@ -258,9 +258,9 @@ class Memory extends View {
                   ]
                 : words(entry.review),
             ],
-            ["Made", when(entry.created_at)],
+            ["Created", when(entry.created_at)],
             ["Changed", when(entry.updated_at)],
-            ["Ends", entry.expires_at ? when(entry.expires_at) : "Never"],
+            ["Expires", entry.expires_at ? when(entry.expires_at) : "Never"],
             [
               "Ended",
               entry.ended
@@ -335,7 +335,7 @@ class Memory extends View {
               act(pressed, () => post(`${path}/pin`, { pinned: !entry.pinned })).then(again),
             ),
             button("Edit…", "edit", () => this.edit(entry)),
-            button("End…", "trash", () => this.end(entry), { tone: "danger" }),
+            button("Forget…", "trash", () => this.end(entry), { tone: "danger" }),
           ]
         : null,
     ];
@@ -348,7 +348,7 @@ class Memory extends View {
       about: "The team reads it from its next turn on, in these words.",
       body: [
         area("Content", "content", { value: entry.content, rows: 8, required: true }),
-        input("Note", "note", { placeholder: "Why it can be believed" }),
+        input("Note", "note", { placeholder: "Why it can be trusted" }),
       ],
       action: "Keep",
       wide: true,
@@ -368,7 +368,7 @@ class Memory extends View {
     await ask({
       title: `Reject ${entry.key}?`,
       about: "The team does not remember it. It stays readable here.",
-      body: input("Note", "note", { placeholder: "Why it cannot be believed" }),
+      body: input("Note", "note", { placeholder: "Why it cannot be trusted" }),
       action: "Reject",
       dangerous: true,
       submit: ({ note }) =>
@@ -381,7 +381,7 @@ class Memory extends View {
   async edit(entry) {
     const made = await ask({
       title: `Edit ${entry.key}`,
-      about: "This makes a new version; the old one stays in the chain.",
+      about: "This creates a new version; the old one is kept.",
       body: [
         area("Content", "content", { value: entry.content, rows: 8, required: true }),
         select("Type", "type", TYPES, { value: entry.type }),
@@ -398,10 +398,10 @@ class Memory extends View {
   /** @param {any} entry */
   async end(entry) {
     const done = await ask({
-      title: `End ${entry.key}?`,
+      title: `Forget ${entry.key}?`,
       about: "The team no longer remembers it. It stays readable here and can be brought back.",
       body: input("Note", "note", { placeholder: "Why it is no longer true" }),
-      action: "End it",
+      action: "Forget",
       dangerous: true,
       submit: ({ note }) => remove(`/memories/${part(entry.id)}`, note ? { note } : {}),
     });
@@ -422,7 +422,7 @@ class Memory extends View {
         input("Key", "key", {
           required: true,
           placeholder: "customer-tone",
-          hint: "One entry per key: the same key again makes a new version",
+          hint: "Using a key again creates a new version of its entry",
         }),
         area("Content", "content", { required: true, rows: 5, placeholder: "Customers like short, friendly letters." }),
       ],

@@ -3,7 +3,7 @@
 
 import { list } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
-import { count, money, short } from "../core/format.js";
+import { count, money, short, spending } from "../core/format.js";
 import { View } from "../core/view.js";
 import { bars, columns } from "../parts/chart.js";
 import { segments } from "../parts/fields.js";
@@ -42,7 +42,7 @@ class Usage extends View {
     return [
       head(
         "Usage",
-        "What the models were given, what they said, and what it cost.",
+        "What the models read and wrote, and what it cost.",
         segments(
           "Range",
           [
@@ -67,7 +67,7 @@ class Usage extends View {
       return [
         empty(
           "usage",
-          "No usage in this time",
+          "No usage in this period",
           "Each request to a model is counted here, with its tokens and its price.",
           make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
         ),
@@ -88,15 +88,17 @@ class Usage extends View {
       make(
         "div",
         { class: "columns charts" },
-        columns({
-          title: "Cost by day",
-          series: [""],
-          rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })),
-          format: money,
-        }),
+        total("usd")
+          ? columns({
+              title: "Cost by day",
+              series: [""],
+              rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })),
+              format: money,
+            })
+          : null,
         columns({
           title: "Tokens by day",
-          series: ["Read anew", "From the cache", "Written"],
+          series: ["Input", "Input from the cache", "Output"],
           rows: this.filled(found).map((row) => ({
             key: row.key,
             values: [(row.input ?? 0) + (row.cache_write ?? 0), row.cache_read ?? 0, row.output ?? 0],
@@ -144,7 +146,7 @@ class Usage extends View {
           "Budgets",
           [
             { name: "Team", cell: (row) => teamLink(row.team) },
-            { name: "Spent today", number: true, cell: (row) => money(row.spent?.usd) },
+            { name: "Spent today", number: true, cell: (row) => spending(row.spent) },
             { name: "Per day", number: true, cell: (row) => money(row.caps?.usd_per_day) },
             {
               name: "Used",

@@ -49,7 +49,7 @@ class Vault extends View {
     return [
       head(
         "Vault",
-        "Models see references, never values. A tool gets a value as the last act before its call, where you allowed it.",
+        "Secrets for the service and its teams. Models see only their names; a tool gets a value only where you allow it.",
         may("secrets")
           ? [
               may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null,
@@ -61,7 +61,7 @@ class Vault extends View {
         "vault",
         [
           ["keys", "Keys"],
-          ["audit", "Use"],
+          ["audit", "Activity"],
         ],
         tab,
       ),
@@ -105,7 +105,7 @@ class Vault extends View {
     if (!rows.length)
       return empty(
         "search",
-        "Nothing fits",
+        "Nothing matches",
         "No key matches.",
         button("Show all", "close", () => this.narrow({ q: "", scope: "" })),
       );
@@ -139,7 +139,7 @@ class Vault extends View {
             cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")),
             quiet: true,
           },
-          { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
+          { name: "Last used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
           { name: "Version", number: true, cell: (row) => String(row.version), quiet: true },
           {
             name: "",
@@ -226,20 +226,20 @@ class Vault extends View {
           required: !row,
           placeholder: row ? "Unchanged" : "",
         }),
-        row ? null : tick("It is a secret: no model and no person sees it again", "secret", { checked: true }),
+        row ? null : tick("Secret: no model and no person sees the value again", "secret", { checked: true }),
         make(
           "div",
           { class: "pair" },
           input("Tools that may use it", "tools", {
             value: row?.tools.join(", ") ?? "",
             placeholder: "bash",
-            hint: "Parted by commas; none means no tool",
+            hint: "Separated by commas. Empty: no tool",
           }),
           input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" }),
         ),
         input("Note", "note", { value: row?.note ?? "" }),
       ],
-      action: "Store",
+      action: "Save",
       submit: async (values, form) => {
         const place = `/vault/${part(row?.scope ?? values.scope)}/${part(row?.key ?? values.key)}`;
         const value = values.value;
@@ -262,7 +262,7 @@ class Vault extends View {
             };
             const replaced = await confirm({
               title: `Replace ${values.key}?`,
-              lost: "There is such a key. Its value is lost; its tools, hosts and note stay unless you gave others.",
+              lost: "This key exists. Its value is replaced; its tools, hosts and note stay unless you gave others.",
               action: "Replace",
               submit: () => put(place, { value, secret, ...given }),
             });
@@ -291,7 +291,7 @@ class Vault extends View {
     return ask({
       title: "Rotate the master key?",
       about: [
-        "All data keys are wrapped anew under a new master key. Values stay as they are. Back the new key up: ",
+        "A new master key protects all values from now on; the values stay as they are. Back up the new key: ",
         make("code", {}, "hivewright doctor"),
         " says where it is.",
       ],

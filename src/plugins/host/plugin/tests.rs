@@ -273,7 +273,7 @@ fn the_echo_channel_takes_brings_and_is_set_up() {
     let begun = plugin.ask("setup/begin", json!({ "session": "s1" }));
     let done = plugin.ask(
         "setup/submit",
-        json!({ "session": "s1", "values": { "secret": "0123456789abcdef" } }),
+        json!({ "session": "s1", "values": { "secret": "0123456789abcdef01234567" } }),
     );
 
     assert_eq!(
@@ -283,5 +283,5 @@ fn the_echo_channel_takes_brings_and_is_set_up() {
     assert_eq!(answered["result"]["status"], 200);
     assert_eq!(sent["result"]["status"], "delivered");
     assert_eq!(begun["result"]["state"]["kind"], "awaiting_user_input");
-    assert_eq!(done["result"]["state"]["config"], json!({ "secret": "0123456789abcdef" }));
+    assert_eq!(done["result"]["state"]["config"], json!({ "secret": "0123456789abcdef01234567" }));
 }

@@ -58,7 +58,8 @@ class Approvals extends View {
       (signal, wanted) => upTo("/memories", { review: "pending" }, wanted, signal),
       ["memory.changed"],
     );
-    this.notices = this.source((signal, wanted) => upTo("/inbox", {}, wanted, signal), ["inbox.changed"]);
+    if (may("operate"))
+      this.notices = this.source((signal, wanted) => upTo("/inbox", {}, wanted, signal), ["inbox.changed"]);
     this.addEventListener("decided", () => this.again());
     this.every(10_000);
   }
@@ -83,8 +84,13 @@ class Approvals extends View {
   render() {
     const tab = this.place.rest[0] ?? "calls";
     return [
-      head("Approvals", "What the teams may not decide alone, and what you should know."),
-      tabs("approvals", TABS, tab, this.counts()),
+      head("Approvals", "What teams may not decide alone, and what you should know."),
+      tabs(
+        "approvals",
+        TABS.filter(([id]) => id !== "notices" || this.notices),
+        tab,
+        this.counts(),
+      ),
       make("div", { class: "inbox" }, this.shown(tab)),
     ];
   }
@@ -135,7 +141,7 @@ class Approvals extends View {
         : empty(
             "approvals",
             "Nothing waits for you",
-            "A call that a rule holds back appears here, in the chat of its topic and on the command line.",
+            "A call that a policy holds back appears here, in the chat of its topic and on the command line.",
             make("code", {}, "hivewright policy add"),
           ),
       remainder(this.pending),

@@ -50,7 +50,7 @@ class Grants extends View {
         },
         { name: "Team", cell: (row) => teamLink(row.team) },
         { name: "Uses left", number: true, cell: usesLeft },
-        { name: "Ends", cell: (row) => (row.expires_at ? since(row.expires_at) : "when taken back"), quiet: true },
+        { name: "Ends", cell: (row) => (row.expires_at ? since(row.expires_at) : "when revoked"), quiet: true },
         { name: "Given by", cell: (row) => clean(row.granted_by ?? ""), quiet: true },
         {
           name: "",
@@ -59,9 +59,9 @@ class Grants extends View {
               ? make(
                   "div",
                   { class: "row-actions" },
-                  button("Take back…", "trash", () => this.end(row), {
+                  button("Revoke…", "trash", () => this.end(row), {
                     tone: "small quiet",
-                    "aria-label": `Take back the grant for ${clean(row.tool)}`,
+                    "aria-label": `Revoke the grant for ${clean(row.tool)}`,
                   }),
                 )
               : null,
@@ -75,9 +75,9 @@ class Grants extends View {
   /** @param {any} row */
   async end(row) {
     await confirm({
-      title: `Take the grant for ${row.tool} back?`,
-      lost: "From now on each such call waits for a person again.",
-      action: "Take back",
+      title: `Revoke the grant for ${row.tool}?`,
+      lost: "Each such call waits for a person again.",
+      action: "Revoke",
       submit: () => remove(`/grants/${part(row.id)}`),
     });
     this.rows?.reload();

@@ -2,7 +2,7 @@
 // What an operator should know: newest first, the unread marked.
 
 import { may, part, post } from "../../core/api.js";
-import { clean, make } from "../../core/dom.js";
+import { clean, coded, make } from "../../core/dom.js";
 import { several, since, words } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { button, teamLink } from "../../parts/marks.js";
@@ -12,11 +12,7 @@ import { act } from "../../parts/toast.js";
 /** @param {any[]} rows @param {() => void} again @returns {import("../../core/dom.js").Child} */
 export function noticeList(rows, again) {
   if (!rows.length)
-    return empty(
-      "bell",
-      "No notices",
-      "Tasks that died, runs that were missed, budgets that ran out: what you should know appears here.",
-    );
+    return empty("bell", "No notices", "What you should know appears here: failed tasks, missed runs, spent budgets.");
   const unread = rows.filter((row) => !row.read);
   const mark = (/** @type {string} */ path) => (/** @type {HTMLButtonElement} */ pressed) =>
     act(pressed, () => post(path)).then(again);
@@ -40,7 +36,7 @@ export function noticeList(rows, again) {
           make(
             "div",
             {},
-            make("p", {}, row.read ? null : make("span", { class: "hidden" }, "Unread: "), clean(row.text)),
+            make("p", {}, row.read ? null : make("span", { class: "hidden" }, "Unread: "), coded(row.text)),
             make(
               "p",
               { class: "muted ask-line" },

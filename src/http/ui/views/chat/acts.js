@@ -1,8 +1,8 @@
 // @ts-check
-// What is done to a topic as a whole: renamed, closed, opened again, taken along.
+// What is done to a topic as a whole: pinned, renamed, archived, opened again, taken along.
 
 import { part, patch } from "../../core/api.js";
-import { clean, download } from "../../core/dom.js";
+import { clean, download, icon, make } from "../../core/dom.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
 import { act, toast } from "../../parts/toast.js";
@@ -11,14 +11,14 @@ import { act, toast } from "../../parts/toast.js";
 const changed = (topic, change) => patch(`/topics/${part(topic.id)}`, change);
 
 /** @param {any} topic @param {boolean} running @param {HTMLButtonElement} button */
-export function close(topic, running, button) {
-  const closed = () => changed(topic, { state: "done" });
-  if (!running) return act(button, closed, "The topic is closed.");
+export function archive(topic, running, button) {
+  const archived = () => changed(topic, { state: "done" });
+  if (!running) return act(button, archived, "The topic is archived.");
   return confirm({
-    title: "Close this topic?",
-    lost: "A turn is running in it. It goes on, but no further message can be written here.",
-    action: "Close topic",
-    submit: closed,
+    title: "Archive this topic?",
+    lost: "A turn is running in it. It is stopped, with what waits behind it. What was said stays.",
+    action: "Archive",
+    submit: archived,
   });
 }
 
@@ -34,6 +34,74 @@ export const rename = (topic) =>
     action: "Rename",
     submit: ({ name }) => changed(topic, { name }),
   });
+
+/** @param {any} topic @param {string} profile whose model answers; an empty one is the team's */
+export const answerBy = (topic, profile) =>
+  act(
+    null,
+    () => changed(topic, { profile }),
+    `${profile ? clean(profile) : "The team’s model"} answers from the next message on.`,
+  );
+
+/**
+ * A menu of what can be done to a topic, beside the button that opened it. Escape and a click elsewhere close it.
+ * @param {any} topic @param {boolean} running @param {HTMLButtonElement} button
+ */
+export function menu(topic, running, button) {
+  /** @type {[string, string, () => any][]} */
+  const offers =
+    topic.state === "done"
+      ? [["Open again", "again", () => reopen(topic, button)]]
+      : [
+          topic.pinned
+            ? ["Unpin", "pin", () => act(null, () => changed(topic, { pinned: false }))]
+            : ["Pin", "pin", () => act(null, () => changed(topic, { pinned: true }))],
+          ["Rename", "edit", () => rename(topic)],
+          ["Archive", "check", () => archive(topic, running, button)],
+        ];
+  const items = offers.map(([word, picture, deed]) =>
+    make(
+      "button",
+      {
+        type: "button",
+        role: "menuitem",
+        onclick: () => {
+          // The focus goes back to the button first: a dialog returns it to where it found it.
+          place.hidePopover();
+          deed();
+        },
+      },
+      icon(picture),
+      word,
+    ),
+  );
+  const place = make(
+    "div",
+    {
+      class: "act-menu",
+      popover: "auto",
+      role: "menu",
+      "aria-label": `What to do with ${clean(topic.name)}`,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
+        const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+        if (event.key === "Tab") place.hidePopover();
+        if (!step) return;
+        event.preventDefault();
+        const at = items.indexOf(/** @type {any} */ (document.activeElement));
+        items[(at + step + items.length) % items.length].focus();
+      },
+      ontoggle: (/** @type {any} */ event) => event.newState === "closed" && place.remove(),
+    },
+    items,
+  );
+  document.body.append(place);
+  place.showPopover();
+  const { left, top, bottom } = button.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = place;
+  place.style.left = `${Math.max(8, Math.min(left, innerWidth - width - 8))}px`;
+  place.style.top = `${bottom + height + 8 > innerHeight ? Math.max(8, top - height) : bottom}px`;
+  items[0].focus();
+}
 
 /** All that was said, as a file. @param {string} name @param {any[]} items */
 export function save(name, items) {

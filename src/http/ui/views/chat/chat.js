@@ -1,14 +1,16 @@
 // @ts-check
 // The chat: topics, the chosen conversation, the composer.
 
-import { may } from "../../core/api.js";
-import { byId, clean } from "../../core/dom.js";
+import { list, may } from "../../core/api.js";
+import { byId, clean, make } from "../../core/dom.js";
+import { paint } from "../../core/paint.js";
 import { amend, go, here, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
 import { toast } from "../../parts/toast.js";
 import { empty, failure, loading } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
+import { forks } from "./branches.js";
 import { UNDECIDED } from "./conversation.js";
 import { Attachments } from "./files.js";
 import { layout } from "./layout.js";
@@ -41,6 +43,11 @@ export class Chat extends View {
   chosen = UNDECIDED;
   /** The newest line stays in sight. */
   pinned = true;
+  /** Profiles whose models may answer. @type {any[]} */ models = [];
+  /** The one that is chosen for the topic that the next message begins. */ profile = "";
+  /** A message whose words are being changed, and what was typed before. @type {{turn: any, draft: string} | null} */
+  editing = null;
+  /** Another version of a message was chosen: the focus goes there. */ switching = false;
   /** The connection as it was drawn last. @type {string | null} */ drawn = null;
   /** @type {any} */ scroller = null;
   /** @type {any} */ composer = null;
@@ -60,6 +67,10 @@ export class Chat extends View {
       onDiscard: (turn) => talk.discard(turn),
       onTakeBack: (turn) => this.takeBack(turn),
       onQuote: (text) => this.quote(text),
+      onBranch: (topic) => {
+        this.switching = true;
+        go("chat", [topic]);
+      },
     });
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
@@ -76,6 +87,7 @@ export class Chat extends View {
       clearInterval(clock);
       talk.viewed = null;
     });
+    if (may("operate") && may("read")) this.loadModels();
     this.fromAddress();
     // On a phone that would open the keyboard.
     if (!touch.matches && document.activeElement === document.body) this.composer.focus({ preventScroll: true });
@@ -97,6 +109,31 @@ export class Chat extends View {
       },
       { passive: true },
     );
+  }
+
+  async loadModels() {
+    try {
+      this.models = (await list("/profiles", { limit: 200 })).rows;
+    } catch {
+      // Then the team's model answers, as it does anyway.
+      return;
+    }
+    if (!this.lifetime.signal.aborted) this.showModel();
+  }
+
+  /** Whose model answers here, where there is a choice. */
+  showModel() {
+    const known = this.chosen === UNDECIDED || (this.topic() && !this.isOver());
+    const hidden = this.models.length < 2 || !known;
+    byId("model-choice").hidden = hidden;
+    const select = byId("model");
+    // Not while somebody is choosing.
+    if (hidden || document.activeElement === select) return;
+    const options = this.models.map(({ name, model }) =>
+      make("option", { value: name }, `${clean(name)}: ${clean(model)}`),
+    );
+    paint(select, make("option", { value: "" }, "The team’s"), options);
+    select.value = this.chosen === UNDECIDED ? this.profile : (this.topic()?.profile ?? "");
   }
 
   /** Takes words that somebody else wrote. @param {string} text */
@@ -143,6 +180,7 @@ export class Chat extends View {
     if (moved) amend(key ? write("chat", [key]) : "");
     this.turns.reset();
     this.announcer.reset();
+    this.editing = null;
     const draft = talk.conversation.drafts[key] ?? "";
     if (this.composer.value !== draft) this.composer.value = draft;
     this.sized();
@@ -210,7 +248,7 @@ export class Chat extends View {
   }
 
   typed() {
-    talk.conversation.draft(this.chosen, this.composer.value);
+    if (!this.editing) talk.conversation.draft(this.chosen, this.composer.value);
     this.sized();
     this.showActions();
     if (this.menu || /^[/@]/.test(this.composer.value)) this.offer();
@@ -290,15 +328,23 @@ export class Chat extends View {
     const files = this.attachments.take();
     // The service says the same of files that come without words.
     const typed = this.composer.value.trim() || files.map((file) => file.name).join(", ");
+    if (this.editing) return this.branch(this.editing.turn, typed, files);
     const { team, text } = addressee(typed);
     this.menu?.close();
     this.composer.value = "";
     talk.conversation.draft(this.chosen, "");
     this.sized();
     if (team) this.choose(keyOfTeam(team));
-    talk.say(text, this.chosen, files);
+    talk.say(text, this.chosen, files, this.chosen === UNDECIDED ? { profile: this.profile || null } : {});
+    this.profile = "";
     this.toEnd(true);
     this.redraw();
+  }
+
+  /** Has another model answer here. @param {string} profile an empty one is the team's */
+  chooseModel(profile) {
+    if (this.chosen === UNDECIDED) this.profile = profile;
+    else this.toTopic((acts, topic) => acts.answerBy(topic, profile));
   }
 
   /** What is wrong with the size of what is typed. */
@@ -310,10 +356,31 @@ export class Chat extends View {
     return bytes > MOST_BYTES ? tooBigWords(bytes) : "";
   }
 
-  /** Puts the words of a message where they can be changed. One that was taken in stays where it is. @param {any} turn */
+  /** Puts the words of a message where they can be changed. One that had a turn stays, beside the branch that begins there. @param {any} turn */
   edit(turn) {
     if (turn.refused) talk.discard(turn);
-    this.writeBefore(turn.text);
+    const branches = turn.task && !teamOfKey(this.chosen) && !turn.joined;
+    if (!branches) return this.writeBefore(turn.text);
+    this.editing = { turn, draft: this.editing?.draft ?? this.composer.value };
+    this.write(turn.text);
+  }
+
+  /** What was typed before is there again. */
+  stopEditing() {
+    const draft = this.editing?.draft ?? "";
+    this.editing = null;
+    this.write(draft);
+  }
+
+  /** Says other words in place of a message. @param {any} turn @param {string} text @param {any[]} files */
+  branch(turn, text, files) {
+    const instead = { message: turn.id, topic: turn.of ?? this.chosen, at: turn.at };
+    this.stopEditing();
+    talk.conversation.freshPage();
+    this.choose(UNDECIDED);
+    talk.say(text, UNDECIDED, [...turn.files, ...files], { instead });
+    this.toEnd(true);
+    this.redraw();
   }
 
   /** Puts words before what is typed. @param {string} text */
@@ -351,9 +418,9 @@ export class Chat extends View {
   }
 
   /** Does something to the chosen topic, by what is loaded when it is first needed. @param {(acts: typeof import("./acts.js"), topic: any) => Promise<any>} act */
-  async toTopic(act) {
+  async toTopic(act, topic = this.topic()) {
     try {
-      await act(await import("./acts.js"), this.topic());
+      await act(await import("./acts.js"), topic);
     } catch {
       toast("That could not be loaded; try again.", { bad: true });
     }
@@ -361,8 +428,15 @@ export class Chat extends View {
   }
 
   /** @param {HTMLButtonElement} button */
-  closeTopic(button) {
-    return this.toTopic((acts, topic) => acts.close(topic, Boolean(talk.conversation.running(this.chosen)), button));
+  archiveTopic(button) {
+    return this.toTopic((acts, topic) => acts.archive(topic, Boolean(talk.conversation.running(this.chosen)), button));
+  }
+
+  /** What can be done to a topic of the list. @param {string} id @param {any} button */
+  topicMenu(id, button) {
+    const topic = talk.topics().find((one) => one.id === id);
+    const running = topic?.running || Boolean(talk.conversation.running(id));
+    return topic && this.toTopic(async (acts) => acts.menu(topic, running, button), topic);
   }
 
   /** @param {HTMLButtonElement} button */
@@ -405,7 +479,12 @@ export class Chat extends View {
     this.drawn = talk.state;
     const items = this.items();
     const topic = this.topic();
-    this.turns.update(items);
+    this.turns.update(items, forks(conversation, this.chosen));
+    const version = this.switching && this.turns.container.querySelector(".fork button:enabled");
+    if (version) {
+      this.switching = false;
+      /** @type {HTMLElement} */ (version).focus();
+    }
     this.showAround();
     byId("empty").hidden = items.length > 0 || this.chosen !== UNDECIDED;
     const choosing = conversation.turns(this.chosen).some((/** @type {any} */ turn) => !hasEnded(turn));
@@ -418,12 +497,14 @@ export class Chat extends View {
     byId("export").hidden = items.length === 0;
     const fixed = !topic || team || this.isOver() || !may("operate");
     byId("reopen-topic").hidden = !this.isOver() || !may("operate");
-    byId("close-topic").hidden = fixed;
+    byId("archive-topic").hidden = fixed;
     byId("rename").hidden = fixed;
-    showTopics(byId("topics"), conversation, this.chosen, (/** @type {string} */ key) =>
+    showTopics(byId("topics"), conversation, this.chosen, {
       // A step that one can go back from.
-      key === this.chosen ? this.drawer(false) : go("chat", [key]),
-    );
+      onChoose: (key) => (key === this.chosen ? this.drawer(false) : go("chat", [key])),
+      onMenu: may("operate") ? (id, button) => this.topicMenu(id, button) : null,
+    });
+    this.showModel();
     byId("unread-elsewhere").hidden = talk.unread() === 0;
     this.showActions();
     if (this.pinned) this.toEnd(false);
@@ -455,9 +536,10 @@ export class Chat extends View {
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
     const excess = this.excess();
+    byId("editing").hidden = !this.editing;
     byId("send").disabled = !this.isReady() || !this.mayWrite() || excess !== "";
     const blocked = talk.link.crowded ? CROWDED : BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)];
-    const reason = blocked ?? (this.isOver() ? "This topic is over." : excess);
+    const reason = blocked ?? (this.isOver() ? "This topic is archived." : excess);
     byId("blocked").hidden = !reason;
     byId("blocked-text").textContent = reason;
     const unblock = byId("unblock");
@@ -465,7 +547,9 @@ export class Chat extends View {
       state === "offline"
         ? ["Try now", () => talk.link.hurry()]
         : state === "online" && this.isOver()
-          ? ["Begin a new one", () => this.fresh()]
+          ? may("operate")
+            ? ["Open it again", () => this.reopenTopic(unblock)]
+            : ["Begin a new one", () => this.fresh()]
           : null;
     unblock.hidden = !way;
     unblock.textContent = way?.[0] ?? "";

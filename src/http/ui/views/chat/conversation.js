@@ -135,6 +135,12 @@ export class Conversation {
     const log = this.log(key);
     log.latest = Math.max(log.latest, item.ended ?? item.at);
     if (item.kind === "notice") return this.putNotice(key, item);
+    if (item.of === key) item.of = null;
+    // A beginning that several topics share stands in each of them.
+    if (item.of) {
+      if (!log.items.some((/** @type {any} */ one) => one.id === item.id)) log.items.push(item);
+      return;
+    }
     const found = this.find({ message_id: item.id, task_id: item.task });
     if (!found) {
       log.items.push(item);
@@ -224,15 +230,20 @@ export class Conversation {
 
   // ---- writing
 
-  /** Notes a message to be sent. The caller sends `frameOf` it. */
-  compose(content, topic, files = []) {
+  /**
+   * Notes a message to be sent, in place of another one if that is given. The caller sends `frameOf` it.
+   * @param {string} content @param {string} topic @param {any[]} [files] @param {{instead?: any, profile?: string | null}} [more]
+   */
+  compose(content, topic, files = [], { instead = null, profile = null } = {}) {
     const turn = makeTurn({
       id: makeId(),
       text: content,
       files,
       at: Date.now(),
       addressed: topic || null,
-      fresh: this.nameFor(content, topic),
+      fresh: instead ? null : this.nameFor(content, topic, Boolean(profile)),
+      instead,
+      profile,
     });
     this.mine.add(turn.id);
     this.log(topic).items.push(turn);
@@ -241,13 +252,14 @@ export class Conversation {
   }
 
   /**
-   * The name of the topic that a message begins; null if it needs none: it has a topic, is a command, or is the first of all.
+   * The name of the topic that a message begins; null if it needs none: it has a topic, is a command, or is the first of all
+   * and nothing more is to be said of its topic.
    * The service would look for a topic that fits, which is not what a person means who begins a new one.
    */
-  nameFor(content, topic) {
+  nameFor(content, topic, always = false) {
     // Also those that the server has not listed yet.
     const open = this.listed().filter((one) => one.state !== "done");
-    if (topic !== UNDECIDED || open.length === 0 || content.startsWith("/")) return null;
+    if (topic !== UNDECIDED || (open.length === 0 && !always) || content.startsWith("/")) return null;
     const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
     if (underway) return underway.fresh;
     const words = content
@@ -340,8 +352,17 @@ export class Conversation {
     }
     const log = this.log(key);
     log.name ??= name;
+    const { instead } = turn;
+    if (instead) {
+      const { topic, message, at } = instead;
+      log.branch = { topic_id: topic, message_id: message, at, made_at: Date.now() };
+      known.instead = null;
+      // What it begins with is fetched, also where frames had it fetched before that was known.
+      log.whole = false;
+      this.onStale(key);
+    }
     // It began here: there is nothing older.
-    log.whole = true;
+    else log.whole = true;
     this.number(key);
     this.changed(key, known);
     this.onMoved(turn, UNDECIDED, key);
@@ -369,6 +390,7 @@ export class Conversation {
   find(frame) {
     const same = (item) =>
       item.kind === "turn" &&
+      !item.of &&
       ((frame.message_id && item.id === frame.message_id) || (frame.task_id && item.task === frame.task_id));
     for (const [key, log] of Object.entries(this.logs)) {
       const turn = log.items.find(same);

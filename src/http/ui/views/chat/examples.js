@@ -15,7 +15,11 @@ export const EXAMPLES = {
   ],
   model: [
     ["What can you do?", "Tools, files and teams at hand", "What can you do here? Which tools do you have?"],
-    ["Look around", "The files of the workspace", "List the files in your workspace and say what each is for."],
+    [
+      "Look around",
+      "The teams, and what they are at",
+      "Which teams are there, what is each for, and what are they at?",
+    ],
     ["Make a plan", "A conversation with questions", "Help me plan my week. Ask me what you need to know first."],
     [
       "Build a team",

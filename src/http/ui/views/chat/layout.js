@@ -101,12 +101,12 @@ export const layout = (chat) => [
         make(
           "button",
           {
-            id: "close-topic",
+            id: "archive-topic",
             class: "icon-button",
             type: "button",
-            "aria-label": "Close this topic",
-            title: "Close this topic",
-            onclick: (/** @type {any} */ event) => chat.closeTopic(event.currentTarget),
+            "aria-label": "Archive this topic",
+            title: "Archive this topic",
+            onclick: (/** @type {any} */ event) => chat.archiveTopic(event.currentTarget),
           },
           icon("check"),
         ),
@@ -162,6 +162,12 @@ export const layout = (chat) => [
         make("span", { id: "blocked-text" }),
         " ",
         make("button", { id: "unblock", type: "button", class: "link", hidden: true }),
+      ),
+      make(
+        "p",
+        { id: "editing", class: "blocked", role: "status", hidden: true },
+        "You are changing an earlier message. It is sent on a branch of its own; what was said stays on the other. ",
+        make("button", { type: "button", class: "link", onclick: () => chat.stopEditing() }, "Leave it as it is"),
       ),
       make("ul", { id: "attachments", class: "attachments", "aria-label": "Attached files", hidden: true }),
       make(
@@ -223,6 +229,15 @@ export const layout = (chat) => [
           { id: "send", class: "round send", type: "submit", "aria-label": "Send", title: "Send (Enter)" },
           icon("send"),
         ),
+      ),
+      make(
+        "label",
+        { id: "model-choice", class: "model-choice", hidden: true },
+        "Model",
+        make("select", {
+          id: "model",
+          onchange: (/** @type {any} */ event) => chat.chooseModel(event.currentTarget.value),
+        }),
       ),
       make(
         "p",

@@ -8,7 +8,10 @@ import { clean, make } from "../../core/dom.js";
 const COMMANDS = [
   ["/new", "message", "Begin a new topic with a message"],
   ["/rename", "name", "Give this topic another name"],
-  ["/close", "", "End this topic and what runs in it"],
+  ["/pin", "", "Put this topic before the others, or back among them"],
+  ["/close", "", "Archive this topic and end what runs in it"],
+  ["/reopen", "topic", "Open an archived topic again"],
+  ["/steer", "message", "Add a message to the running turn"],
   ["/stop", "", "Stop the running turn"],
   ["/think", "level", "Say how much the model thinks here: off, low, medium, high"],
   ["/compact", "", "Summarise what was said, to make room"],

@@ -20,6 +20,10 @@ export const makeTurn = (known) => ({
   attempted: false,
   addressed: null,
   fresh: null,
+  /** The profile whose model answers in the topic that it begins. @type {string | null} */ profile: null,
+  /** What it stands for on a branch: a message, its topic and its moment. @type {{message: string, topic: string, at: number} | null} */ instead:
+    null,
+  /** The topic that it was said in, if that is shown as the beginning of another. @type {string | null} */ of: null,
   position: 0,
   waiting: "",
   opening: "",

@@ -17,7 +17,7 @@ const STATUS = {
 
 /** A row of the list of messages, or of tasks: a message to another team is one. @param {any} row */
 export function itemOf(row) {
-  if (row.type === "message") return turnOf(row);
+  if (row.type === "message") return { ...turnOf(row), of: row.of ?? null };
   return row.type === "chat" ? taskOf(row) : makeNotice(row, row.at);
 }
 

@@ -9,15 +9,19 @@ import { here, write } from "../../core/place.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
 import { act, toast } from "../../parts/toast.js";
+import { branchOf } from "./branches.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
-import { teamOfKey } from "./shelf.js";
+import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
+import { itemOf } from "./stored.js";
 
 /** Of so many tasks. */
 const EXTRAS_KEPT = 100;
 /** So much of a topic is fetched at once. */
 const PAGE = 30;
+/** Among so many of the newest chats those with other teams are looked for. */
+const CHATS = 100;
 /** From a frame about something unknown to the request for it, or from a look to the word that it was read; and between two. */
 const PAUSE = 200;
 const APART = 1_000;
@@ -85,8 +89,7 @@ class Talk extends EventTarget {
     // A request fails by itself, while the socket may stay open.
     live.addEventListener("changed", () => {
       if (live.connection !== "online" || this.state !== "online") return;
-      for (const turn of this.conversation.unacknowledged())
-        if (turn.fresh || teamOfKey(turn.addressed)) this.deliver(turn);
+      for (const turn of this.conversation.unacknowledged()) if (isPosted(turn)) this.deliver(turn);
     });
     document.addEventListener(
       "visibilitychange",
@@ -105,6 +108,7 @@ class Talk extends EventTarget {
     this.stale.clear();
     // What was asked for before belongs to what was known before.
     this.fetching = new Set();
+    this.recallTeams();
     if (!row) return;
     const { topics } = this.conversation;
     const told = row.unread - topics.reduce((sum, topic) => sum + topic.unread, 0);
@@ -122,6 +126,22 @@ class Talk extends EventTarget {
       ),
       told > 0 ? this.recall(row.id, told) : null,
     ]);
+  }
+
+  /** Which other teams were talked to, as far as the newest chats tell: they are listed, and read when they are looked at. */
+  async recallTeams() {
+    if (!may("operate") || !may("read")) return;
+    const { conversation, fetching } = this;
+    try {
+      const { rows } = await list("/tasks", { type: "chat", limit: CHATS });
+      // Meanwhile it began anew.
+      if (fetching !== this.fetching) return;
+      for (const row of rows.filter(({ team, created_by }) => team !== "main" && created_by === me.principal))
+        conversation.put(keyOfTeam(row.team), itemOf(row));
+      this.tell("changed");
+    } catch {
+      // They are there all the same, under their names.
+    }
   }
 
   /** What was told and belongs to no topic, as far as nobody has seen it. @param {string} channel @param {number} count */
@@ -162,12 +182,25 @@ class Talk extends EventTarget {
     }
   }
 
-  /** A part of what was said in a topic, or with a team. @param {string} key @param {string} [cursor] */
-  async page(key, cursor) {
+  /** A part of what was said in a topic, or with a team. A branch goes on with what it left. @param {string} key @param {any} [from] */
+  async page(key, from) {
     const team = teamOfKey(key);
-    if (!team) return list(`/me/topics/${part(key)}/messages`, { limit: PAGE, cursor });
-    const { rows, next } = await list("/tasks", { team, type: "chat", limit: PAGE, cursor });
-    return { rows: rows.filter((row) => row.created_by === me.principal), next };
+    if (team) {
+      const { rows, next } = await list("/tasks", { team, type: "chat", limit: PAGE, cursor: from });
+      return { rows: rows.filter((row) => row.created_by === me.principal), next };
+    }
+    let place = from ?? { topic: key };
+    /** @type {any[]} */
+    const rows = [];
+    while (place && rows.length < PAGE) {
+      const { topic, before, cursor } = place;
+      const found = await list(`/me/topics/${part(topic)}/messages`, { limit: PAGE, before, cursor });
+      rows.push(...found.rows.map((row) => ({ ...row, of: topic })));
+      const left = branchOf(this.conversation, topic);
+      if (found.next) place = { ...place, cursor: found.next };
+      else place = left && { topic: left.topic_id, before: left.at };
+    }
+    return { rows, next: place };
   }
 
   /** Fetches all of a topic. @param {string} key */
@@ -229,9 +262,9 @@ class Talk extends EventTarget {
     return topic ? clean(topic.name) : "";
   }
 
-  /** @param {string} text @param {string} topic @param {any[]} [files] */
-  say(text, topic, files = []) {
-    const turn = this.conversation.compose(text, topic, files);
+  /** @param {string} text @param {string} topic @param {any[]} [files] @param {{instead?: any, profile?: string | null}} [more] what it stands for on a branch, whose model answers */
+  say(text, topic, files = [], more = {}) {
+    const turn = this.conversation.compose(text, topic, files, more);
     // Kept before it is sent: a page that dies in between sends it again under the same id.
     this.conversation.save();
     this.deliver(turn);
@@ -241,7 +274,7 @@ class Talk extends EventTarget {
   deliver(turn) {
     const bytes = bytesOf(turn.text);
     if (bytes > MOST_BYTES) this.conversation.refuse(turn, tooBig(bytes));
-    else if (turn.fresh || teamOfKey(turn.addressed)) this.post(turn);
+    else if (isPosted(turn)) this.post(turn);
     else this.link.send(this.conversation.frameOf(turn));
   }
 
@@ -258,14 +291,15 @@ class Talk extends EventTarget {
     this.conversation.save();
   }
 
-  /** A frame cannot ask for a new topic or another team, a request can; its answer comes by frames all the same. @param {any} turn */
+  /** A frame cannot ask for a new topic, a branch or another team, a request can; its answer comes by frames all the same. @param {any} turn */
   async post(turn) {
     if (this.beginning.has(turn.id)) return;
     const key = turn.id;
     this.beginning.add(key);
     const files = turn.files.map((/** @type {any} */ file) => file.id);
     const team = teamOfKey(turn.addressed);
-    const target = team ? { team } : { topic: turn.fresh };
+    const branch = turn.instead && { instead_of: turn.instead.message };
+    const target = team ? { team } : (branch ?? { topic: turn.fresh, untitled: true, profile: turn.profile });
     const body = { content: turn.text, ...target, channel_id: this.conversation.channel, files };
     turn.attempted = true;
     try {
@@ -364,6 +398,9 @@ class Talk extends EventTarget {
     this.dispatchEvent(new Event(type));
   }
 }
+
+/** It is sent by a request: frames cannot say where it goes. @param {any} turn */
+const isPosted = (turn) => turn.fresh || turn.instead || teamOfKey(turn.addressed);
 
 /** @param {string} text */
 const shortened = (text) => {

@@ -1,25 +1,47 @@
 // @ts-check
 // The list of topics.
 
-import { clean, make } from "../../core/dom.js";
+import { clean, icon, make } from "../../core/dom.js";
 import { ago } from "../../core/format.js";
 import { paint } from "../../core/paint.js";
+import { leading } from "./branches.js";
+import { teamOfKey } from "./shelf.js";
 
-const WORDS = { active: "Active", idle: "Idle", done: "Done" };
+const WORDS = { active: "Active", idle: "Idle", done: "Archived" };
 
 export const stateWord = (topic) => WORDS[topic.state] ?? topic.state;
 
-export function showTopics(container, conversation, chosen, onChoose) {
-  const rows = conversation.listed().map((topic) => describe(topic, conversation, topic.id === chosen));
+/**
+ * Pinned topics stand first, archived ones in a fold below all.
+ * @param {HTMLElement} container @param {import("./conversation.js").Conversation} conversation @param {string} chosen
+ * @param {{onChoose: (id: string) => void, onMenu: ((id: string, button: HTMLElement) => void) | null}} acts
+ */
+export function showTopics(container, conversation, chosen, acts) {
+  const rows = leading(conversation, chosen).map((topic) => describe(topic, conversation, topic.id === chosen));
+  const drawn = (/** @type {any[]} */ some) => some.map((row) => draw(row, acts));
+  const head = (/** @type {string} */ word) => make("li", { key: word, class: "topic-head" }, word);
+  const archived = rows.filter((row) => row.state === "done");
+  const [pinned, others] = [true, false].map((is) => rows.filter((row) => row.state !== "done" && row.pinned === is));
+  const first = "Your topics appear here. Send a message to begin the first.";
   paint(
     container,
+    // One list, so that a topic which changes its place keeps the focus.
     rows.length
       ? make(
           "ul",
-          {},
-          rows.map((row) => draw(row, onChoose)),
+          { key: "open" },
+          pinned.length ? [head("Pinned"), ...drawn(pinned), others.length ? head("Others") : null] : null,
+          drawn(others),
         )
-      : make("p", { class: "muted no-topics" }, "Your topics appear here. Send a message to begin the first."),
+      : make("p", { class: "muted no-topics" }, first),
+    archived.length
+      ? make(
+          "details",
+          { key: "archived" },
+          make("summary", {}, `Archived (${archived.length})`),
+          make("ul", {}, drawn(archived)),
+        )
+      : null,
   );
 }
 
@@ -36,6 +58,7 @@ function describe(topic, conversation, current) {
     id: topic.id,
     name: clean(topic.name),
     state: topic.state,
+    pinned: Boolean(topic.pinned),
     running,
     current,
     marks: marks.filter(Boolean).join(" · "),
@@ -43,10 +66,10 @@ function describe(topic, conversation, current) {
   };
 }
 
-function draw({ id, name, state, running, current, marks, unread }, onChoose) {
+function draw({ id, name, state, running, current, marks, unread }, { onChoose, onMenu }) {
   return make(
     "li",
-    { key: id },
+    { key: id, class: "topic-row" },
     make(
       "button",
       {
@@ -68,5 +91,19 @@ function draw({ id, name, state, running, current, marks, unread }, onChoose) {
         ? make("span", { class: "unread" }, String(unread), make("span", { class: "hidden" }, " unread"))
         : null,
     ),
+    onMenu && !teamOfKey(id)
+      ? make(
+          "button",
+          {
+            type: "button",
+            class: "icon-button topic-more",
+            "aria-label": `What to do with ${name}`,
+            "aria-haspopup": "menu",
+            title: "Pin, rename, archive",
+            onclick: (/** @type {any} */ event) => onMenu(id, event.currentTarget),
+          },
+          icon("more"),
+        )
+      : null,
   );
 }

@@ -23,7 +23,7 @@ export const loadCards = () =>
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
-  /** @param {HTMLElement} container @param {{onRetry: (turn: any) => void, onContinue: () => void, onEdit: (turn: any) => void, onDiscard: (turn: any) => void, onTakeBack: (turn: any) => void, onQuote: (text: string) => void}} acts */
+  /** @param {HTMLElement} container @param {{onRetry: (turn: any) => void, onContinue: () => void, onEdit: (turn: any) => void, onDiscard: (turn: any) => void, onTakeBack: (turn: any) => void, onQuote: (text: string) => void, onBranch: (topic: string) => void}} acts */
   constructor(container, acts) {
     this.container = container;
     this.acts = acts;
@@ -37,7 +37,8 @@ export class Turns {
     this.days.clear();
   }
 
-  update(items) {
+  /** @param {any[]} items @param {Map<string, {all: string[], at: number}>} forks messages that others stand beside */
+  update(items, forks) {
     const wanted = new Set(items.map((item) => item.id));
     for (const [id, view] of this.shown) {
       if (wanted.has(id)) continue;
@@ -71,6 +72,7 @@ export class Turns {
         view.revision = item.revision;
         view.update?.(item);
       }
+      view.showFork?.(forks.get(item.id));
     }
     for (const [day, element] of this.days) {
       if (days.has(day)) continue;
@@ -139,9 +141,18 @@ class TurnView {
       const bubble = make("div", { class: turn.text.startsWith("#") ? "bubble script" : "bubble" });
       bubble.textContent = clean(turn.text);
       this.mark = make("span", { class: "sent" });
+      this.fork = make("span", { class: "fork", hidden: true });
       this.files = make("div", { class: "files", hidden: true });
       this.element.append(
-        make("div", { class: "said" }, make("h2", { class: "hidden" }, "You"), bubble, this.files, this.mark),
+        make(
+          "div",
+          { class: "said" },
+          make("h2", { class: "hidden" }, "You"),
+          bubble,
+          this.files,
+          this.mark,
+          this.fork,
+        ),
       );
     }
     this.below = make("div", { class: "below" });
@@ -171,6 +182,26 @@ class TurnView {
       hasEnded(turn) && !turn.refused ? this.link(turn, "Edit", this.acts.onEdit) : "",
       moment(turn.at),
     ];
+  }
+
+  /** Which of the messages that stand here is shown, and the way to the others. @param {{all: string[], at: number} | undefined} fork */
+  showFork(fork) {
+    const shown = fork ? `${fork.at} ${fork.all}` : "";
+    if (!this.fork || this.forked === shown) return;
+    this.forked = shown;
+    this.fork.hidden = !fork;
+    if (!fork) return;
+    const way = (/** @type {string} */ to, /** @type {string} */ mark, /** @type {string} */ word) =>
+      make(
+        "button",
+        { type: "button", class: "link", "aria-label": word, disabled: !to, onclick: () => this.acts.onBranch(to) },
+        mark,
+      );
+    this.fork.replaceChildren(
+      way(fork.all[fork.at - 1], "‹", "Version before this one"),
+      ` ${fork.at + 1} of ${fork.all.length} `,
+      way(fork.all[fork.at + 1], "›", "Version after this one"),
+    );
   }
 
   updateBlocks(blocks) {

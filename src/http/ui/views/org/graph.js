@@ -2,7 +2,7 @@
 // The tree of teams as a drawing: cells of a comb, joined by who is above whom. It can be moved, zoomed and folded.
 
 import { clean, draw, make } from "../../core/dom.js";
-import { money, several } from "../../core/format.js";
+import { money, several, spending } from "../../core/format.js";
 import { hue } from "../../parts/marks.js";
 import { layout } from "./layout.js";
 
@@ -101,7 +101,7 @@ function cell({ node, x, y, folded }, { shift, found, chosen, lying }, onOpen, o
   const words = activity(node);
   const cap = node.budget?.usd_per_day;
   const spent = cap
-    ? `${money(node.usage_today?.usd ?? 0)} of ${money(cap)}`
+    ? `${spending(node.usage_today)} of ${money(cap)}`
     : node.usage_today?.usd
       ? money(node.usage_today.usd)
       : "";

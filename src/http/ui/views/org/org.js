@@ -1,7 +1,7 @@
 // @ts-check
 // The organisation: who is above whom, and what everyone is at. Drawn, or as a list.
 
-import { get, may, part, post, remove } from "../../core/api.js";
+import { get, list, may, part, post, remove } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
 import { money, several } from "../../core/format.js";
 import { write } from "../../core/place.js";
@@ -56,7 +56,9 @@ class Organisation extends View {
         may("operate")
           ? [
               button("Pause all", "pause", (pressed) => this.pauseAll(pressed)),
-              button("Resume all", "play", (pressed) => act(pressed, () => post("/resume", {}), "All teams go on.")),
+              button("Resume all", "play", (pressed) =>
+                act(pressed, () => post("/resume", {}), "All teams are resumed."),
+              ),
               button("New team", "plus", () => this.create(), { tone: "primary" }),
             ]
           : null,
@@ -96,7 +98,7 @@ class Organisation extends View {
           ? empty(
               "org",
               "Only the main team so far",
-              "New teams appear below it. Say in the chat what you need, or make one here.",
+              "Say in the chat what you need, or create a team here.",
               may("operate") ? button("New team", "plus", () => this.create(), { tone: "primary" }) : null,
             )
           : null,
@@ -186,7 +188,7 @@ class Organisation extends View {
         paused ? "Resume" : "Pause",
         paused ? "play" : "pause",
         (pressed) =>
-          act(pressed, turn, paused ? `${node.name} goes on.` : `${node.name} is paused.`).then(() =>
+          act(pressed, turn, paused ? `${node.name} is resumed.` : `${node.name} is paused.`).then(() =>
             this.tree?.reload(),
           ),
         { tone: "small quiet", "aria-label": `${paused ? "Resume" : "Pause"} ${node.name}` },
@@ -204,7 +206,7 @@ class Organisation extends View {
   pauseAll(_) {
     return confirm({
       title: "Pause all teams?",
-      lost: "No new work begins until they are resumed. Turns that run come to their end first.",
+      lost: "No new work starts until you resume them. Running turns finish first.",
       action: "Pause all",
       submit: () => post("/pause", {}),
     });
@@ -212,19 +214,48 @@ class Organisation extends View {
 
   create() {
     const teams = this.tree?.data ? flat(this.tree.data).map(({ node }) => node.name) : ["main"];
-    return createTeam(teams).then(() => this.tree?.reload());
+    return act(null, () => createTeam(teams)).then(() => this.tree?.reload());
   }
 }
 
 /** The engine that new teams are given. */
-const USUAL = "as usual";
+const USUAL = "the default";
+
+/** What is filled in from a template. */
+const FILLED = ["description", "scope", "context"];
 
 /** @param {string[]} parents @param {string} [parent] */
-export function createTeam(parents, parent = "main") {
+export async function createTeam(parents, parent = "main") {
+  const { rows: templates } = await list("/team-templates");
+  /** @param {string} name */
+  const filled = (name) => {
+    const found = templates.find((one) => one.name === name);
+    if (!found) return ["", "", ""];
+    return [found.description, found.scope_accepts.join(", "), found.init_context.trim()];
+  };
+  let taken = ["", "", ""];
+  /** Fills in what nobody wrote. @param {HTMLSelectElement} chosen */
+  const fill = (chosen) => {
+    const said = filled(chosen.value);
+    FILLED.forEach((name, at) => {
+      const field = /** @type {any} */ (chosen.form?.elements.namedItem(name));
+      if (field.value === taken[at]) field.value = said[at];
+    });
+    taken = said;
+  };
   return ask({
     title: "New team",
-    about: "It sets itself up from what you write here, and is then given work by the team above it.",
+    about: "It sets itself up from what you write here, and then gets work from the team above it.",
     body: [
+      select(
+        "Start from",
+        "template",
+        [["", "an empty team"], ...templates.map(({ name }) => /** @type {[string, string]} */ ([name, name]))],
+        {
+          onchange: (/** @type {any} */ event) => fill(event.target),
+          hint: "A template fills in what follows, and gives the team its tools",
+        },
+      ),
       input("Name", "name", {
         required: true,
         maxlength: 64,
@@ -237,20 +268,21 @@ export function createTeam(parents, parent = "main") {
         maxlength: 500,
         placeholder: "Finds things out and sums them up",
       }),
-      input("What it takes on", "scope", {
+      input("Which work it takes", "scope", {
         required: true,
         placeholder: "research, sources, summaries",
-        hint: "A few words, parted by commas: work that fits them is given to it",
+        hint: "A few words, separated by commas: matching work is given to this team",
       }),
-      area("What it should know to begin", "context", {
+      area("What it should know", "context", {
         rows: 4,
         placeholder: "How it should work, what to look out for",
       }),
-      select("Above it", "parent", parents, { value: parent }),
+      select("Team above it", "parent", parents, { value: parent }),
       select("Engine", "sdk", [USUAL, "native", "claude", "codex", "pi", "acp"], { value: USUAL }),
     ],
-    action: "Create the team",
-    submit: async ({ name, description, scope, context, parent: above, sdk }) => {
+    action: "Create team",
+    submit: async ({ name, description, scope, context, parent: above, sdk, template }) => {
+      const tools = templates.find((one) => one.name === template)?.allowed_tools;
       const made = await post("/teams", {
         name,
         parent: above,
@@ -258,6 +290,7 @@ export function createTeam(parents, parent = "main") {
         scope_accepts: split(scope),
         ...(context ? { init_context: context } : {}),
         ...(sdk === USUAL ? {} : { sdk }),
+        ...(tools ? { allowed_tools: tools } : {}),
       });
       toast(`Team ${name} is being set up.`, { link: ["Open", write("team", [name])] });
       return made;
@@ -268,8 +301,8 @@ export function createTeam(parents, parent = "main") {
 /** @param {string} name @param {number} below */
 export function shutDown(name, below) {
   const lost = below
-    ? `It and the ${several(below, "team")} below it end. Their open tasks are cancelled, and nobody can give them work any more.`
-    : "It ends. Its open tasks are cancelled, and nobody can give it work any more.";
+    ? `It and the ${several(below, "team")} below it end. Their open tasks are cancelled.`
+    : "It ends, and its open tasks are cancelled.";
   return confirm({
     title: `Shut down ${name}?`,
     lost,

@@ -2,7 +2,7 @@
 // One team beside the drawing: what it is for, what it is at right now, what went wrong, and what can be done about it.
 
 import { may } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, coded, icon, make } from "../../core/dom.js";
 import { money, since } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { live } from "../../live/live.js";
@@ -29,7 +29,7 @@ export function panel(node, onClose) {
     node.description ? make("p", {}, clean(node.description)) : null,
     make("p", {}, pill(node.running ? "running" : node.state, activity(node))),
     node.usage_today?.usd ? make("p", { class: "muted" }, `${money(node.usage_today.usd)} today`) : null,
-    trouble ? make("p", { class: "problem" }, icon("alert"), clean(trouble)) : null,
+    trouble ? make("p", { class: "problem" }, icon("alert"), make("span", {}, coded(trouble))) : null,
     running.map((turn) =>
       make(
         "section",

@@ -13,14 +13,14 @@ import { remainder, table } from "../../parts/table.js";
 
 /** @type {[string, string][]} */
 const SCOPES = [
-  ["read", "look at everything but secrets"],
+  ["read", "see everything except secrets"],
   ["chat", "talk to teams"],
-  ["operate", "steer tasks, teams, triggers and topics"],
-  ["approve", "decide calls and answer questions"],
-  ["secrets", "the names in the vault, and new values"],
-  ["admin", "settings, tokens, backups"],
-  ["metrics", "figures for monitoring"],
-  ["assert_sender", "speak for other senders"],
+  ["operate", "manage tasks, teams, triggers and topics"],
+  ["approve", "decide approvals and answer questions"],
+  ["secrets", "see the names in the vault, and set values"],
+  ["admin", "manage settings, tokens and backups"],
+  ["metrics", "read figures for monitoring"],
+  ["assert_sender", "send messages on behalf of others"],
 ];
 
 class TokensPart extends View {
@@ -32,7 +32,7 @@ class TokensPart extends View {
     /** @type {any} */ let made;
     await ask({
       title: "New token",
-      about: "Its text is shown once, and stored as a hash only.",
+      about: "You see the token once; only its hash is stored.",
       body: [
         make(
           "div",
@@ -45,7 +45,7 @@ class TokensPart extends View {
               ["30d", "30 days"],
               ["90d", "90 days"],
               ["365d", "a year"],
-              ["never", "ever"],
+              ["never", "no end"],
             ],
             { value: "90d" },
           ),
@@ -53,13 +53,13 @@ class TokensPart extends View {
         make(
           "fieldset",
           { class: "ticks" },
-          make("legend", {}, "It may"),
+          make("legend", {}, "What it may do"),
           SCOPES.filter(([scope]) => may(scope)).map(([scope, about]) =>
             tick(`${scope}: ${about}`, `scope.${scope}`, { checked: scope === "read" }),
           ),
         ),
       ],
-      action: "Make the token",
+      action: "Create token",
       submit: async (values) => {
         const scopes = SCOPES.map(([scope]) => scope).filter((scope) => values[`scope.${scope}`]);
         made = await post("/tokens", { name: values.name, expires: values.expires, scopes });
@@ -69,14 +69,14 @@ class TokensPart extends View {
     if (!made) return;
     await ask({
       title: `Token ${made.name}`,
-      about: "Copy it now: it is not shown again.",
+      about: "Copy it now: you will not see it again.",
       body: make(
         "div",
         { class: "token" },
         make("code", { tabindex: "0" }, made.token),
         copyButton("Copy", () => made.token),
       ),
-      action: "I have it",
+      action: "Done",
       submit: async () => true,
     });
   }
@@ -86,7 +86,7 @@ class TokensPart extends View {
       make(
         "div",
         { class: "bar" },
-        make("p", { class: "muted" }, "Programs and people get in with a token; browsers with a link or a token."),
+        make("p", { class: "muted" }, "People and programs log in with a token. Browsers also log in with a link."),
         may("admin")
           ? make(
               "div",
@@ -104,7 +104,7 @@ class TokensPart extends View {
                   { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
                   { name: "Kind", cell: (row) => words(row.kind), quiet: true },
                   {
-                    name: "May",
+                    name: "Scopes",
                     wide: true,
                     cell: (row) =>
                       make(
@@ -115,9 +115,13 @@ class TokensPart extends View {
                         ),
                       ),
                   },
-                  { name: "Used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
-                  { name: "Ends", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
-                  { name: "Made by", cell: (row) => clean(row.minted_by?.name ?? ""), quiet: true },
+                  {
+                    name: "Last used",
+                    cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"),
+                    quiet: true,
+                  },
+                  { name: "Expires", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
+                  { name: "Created by", cell: (row) => clean(row.minted_by?.name ?? ""), quiet: true },
                   {
                     name: "",
                     cell: (row) =>
@@ -138,7 +142,7 @@ class TokensPart extends View {
               ),
               remainder(this.rows),
             ]
-          : empty("vault", "No tokens", "Tokens that you make appear here."),
+          : empty("vault", "No tokens", "Create one to let a person or a program in."),
       ),
     ];
   }
@@ -151,9 +155,11 @@ class TokensPart extends View {
     const made = minted(row.id, rows);
     await ask({
       title: `Revoke ${row.name}?`,
-      about: "Whoever uses it is out within a second, and cannot come back with it.",
+      about: "Whoever uses it is logged out at once and cannot use it again.",
       body: made.length
-        ? tick(`Also what it made: ${made.map(({ name }) => clean(name)).join(", ")}`, "minted", { checked: true })
+        ? tick(`Also revoke the tokens it created: ${made.map(({ name }) => clean(name)).join(", ")}`, "minted", {
+            checked: true,
+          })
         : null,
       action: "Revoke",
       dangerous: true,
@@ -183,7 +189,7 @@ class LoginsPart extends View {
       make(
         "p",
         { class: "muted" },
-        "Browsers that are logged in. Each ends after 12 hours without use, and after 7 days at the latest.",
+        "Browsers that are logged in. A login ends after 12 hours without use, and after 7 days at the latest.",
       ),
       this.rows?.show(({ rows }) =>
         rows.length
@@ -192,7 +198,7 @@ class LoginsPart extends View {
                 "Logins",
                 [
                   {
-                    name: "Whose",
+                    name: "Who",
                     cell: (row) => [
                       make("strong", {}, clean(row.principal)),
                       row.current ? make("span", { class: "muted" }, " (this browser)") : "",
@@ -200,8 +206,8 @@ class LoginsPart extends View {
                     ],
                   },
                   { name: "Since", cell: (row) => since(row.created_at), quiet: true },
-                  { name: "Used", cell: (row) => since(row.last_used_at), quiet: true },
-                  { name: "Ends", cell: (row) => when(row.ends_at), quiet: true },
+                  { name: "Last used", cell: (row) => since(row.last_used_at), quiet: true },
+                  { name: "Expires", cell: (row) => when(row.ends_at), quiet: true },
                   {
                     name: "",
                     cell: (row) =>
@@ -220,7 +226,7 @@ class LoginsPart extends View {
               ),
               remainder(this.rows),
             ]
-          : empty("vault", "No browser is logged in", "Browsers appear here when they log in, with a link or a token."),
+          : empty("vault", "No browser is logged in", "A browser appears here once it logs in with a link or a token."),
       ),
     ];
   }
@@ -230,8 +236,8 @@ class LoginsPart extends View {
     await confirm({
       title: "Log this browser out?",
       lost: row.current
-        ? "It is the one you are using: you have to log in again."
-        : "Whoever uses it is out within a second, and has to log in again.",
+        ? "It is the browser you are using: you will have to log in again."
+        : "Whoever uses it is logged out at once and has to log in again.",
       action: "Log out",
       submit: () => remove(`/logins/${part(row.id)}`),
     });
@@ -247,7 +253,7 @@ class IdentitiesPart extends View {
   async create() {
     await ask({
       title: "Link a sender",
-      about: "Who writes from this sender then decides as the holder of the token.",
+      about: "This sender can then approve and answer in a chat, with the rights of the token.",
       body: [
         select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]),
         input("Sender", "sender_id", { required: true, placeholder: "80351110224678912" }),
@@ -264,7 +270,11 @@ class IdentitiesPart extends View {
       make(
         "div",
         { class: "bar" },
-        make("p", { class: "muted" }, "Which chat senders are people with a token, so that they may decide in a chat."),
+        make(
+          "p",
+          { class: "muted" },
+          "Senders of a chat network who have a token, so that they can approve and answer there.",
+        ),
         may("admin")
           ? make(
               "div",
@@ -283,7 +293,7 @@ class IdentitiesPart extends View {
                   { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
                   {
                     name: "Token",
-                    cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (ended)")],
+                    cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (expired)")],
                   },
                   { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
                   {
@@ -303,7 +313,7 @@ class IdentitiesPart extends View {
           : empty(
               "approvals",
               "Nobody is linked",
-              "Link the sender of a chat network to a token, and that person can approve and answer from there.",
+              "Link a sender to a token, and that person can approve and answer in a chat.",
               may("admin") ? button("Link a sender", "plus", () => this.create()) : null,
             ),
       ),
@@ -314,7 +324,7 @@ class IdentitiesPart extends View {
   async unlink(row) {
     await confirm({
       title: `Unlink ${row.sender_id}?`,
-      lost: "This sender can no longer decide or answer in a chat.",
+      lost: "This sender can no longer approve or answer in a chat.",
       action: "Unlink",
       submit: () => remove(`/identities/${part(row.id)}`),
     });

@@ -22,11 +22,11 @@ class AuditPart extends View {
       make(
         "div",
         { class: "bar" },
-        search("Find an act", this.q ?? "", (q) => ((this.q = q), this.rows?.reload())),
+        search("Search actions", this.q ?? "", (q) => ((this.q = q), this.rows?.reload())),
         choice(
           "Kind",
           [
-            ["", "All acts"],
+            ["", "All actions"],
             ["tool", "Tool calls"],
             ["approval", "Decisions"],
             ["tokens", "Tokens"],
@@ -40,12 +40,12 @@ class AuditPart extends View {
         if (!rows.length)
           return empty(
             "approvals",
-            this.q ? "Nothing fits" : "Nothing to show",
-            "Each login, decision and edit is listed here, with who did it and how it ended.",
+            this.q ? "Nothing matches" : "No actions yet",
+            "Every login, decision and change is listed here, with who made it and how it ended.",
           );
         return [
           table(
-            "Acts",
+            "Actions",
             [
               { name: "When", cell: (row) => when(row.at) },
               { name: "Who", cell: (row) => clean(row.actor) },

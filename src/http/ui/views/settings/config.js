@@ -1,17 +1,17 @@
 // @ts-check
 // The settings that count, each with where it comes from.
 
-import { get, may, post } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { get, may, part, post } from "../../core/api.js";
+import { clean, coded, icon, make } from "../../core/dom.js";
 import { several } from "../../core/format.js";
 import { View } from "../../core/view.js";
-import { ask } from "../../parts/dialog.js";
-import { editor } from "../../parts/editor.js";
-import { search, segments, select } from "../../parts/fields.js";
+import { search, segments } from "../../parts/fields.js";
+import { editFile } from "../../parts/file.js";
 import { button } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
+import { withEntry } from "../../parts/yaml.js";
 
 class ConfigPart extends View {
   begin() {
@@ -30,25 +30,28 @@ class ConfigPart extends View {
           new Error(problems.map((/** @type {any} */ problem) => `${problem.file}: ${problem.message}`).join("\n")),
           { code: "config_invalid" },
         );
-      toast(reloaded?.length ? `Read again: ${reloaded.join(", ")}.` : "Nothing had changed.");
+      toast(reloaded?.length ? `Reloaded: ${reloaded.join(", ")}.` : "Nothing had changed.");
     });
   }
 
-  check() {
-    const text = editor("Content", "content", { rows: 14 });
-    return ask({
-      title: "Check a settings file",
-      about: "Nothing is saved: this only says whether the file would be accepted.",
-      wide: true,
-      body: [select("File", "file", ["config", "providers", "channels"]), text.element],
-      action: "Check",
-      submit: async ({ file, content }) => {
-        const { valid, problems } = await post("/config/validate", { file, content });
-        text.mark(problems ?? []);
-        if (!valid) throw Object.assign(new Error("The file would be refused."), { code: "config_invalid" });
-        toast("The file is valid.");
+  /**
+   * Opens a settings file, at one of its settings if there is one to change.
+   * @param {string} name @param {any} [row]
+   */
+  async edit(name, row) {
+    const path = `/config/${part(name)}`;
+    const file = await get(path);
+    await editFile(
+      {
+        title: row ? `Change ${row.path}` : `Edit ${name}.yaml`,
+        path,
+        file,
+        line: row?.line,
+        draft: row && !row.line ? withSetting(file.content, row) : undefined,
+        done: "Saved and in use. If something needs a restart, a notice says so.",
       },
-    });
+      () => this.config?.reload(),
+    );
   }
 
   render() {
@@ -70,8 +73,10 @@ class ConfigPart extends View {
           ? make(
               "div",
               { class: "actions push" },
-              button("Check a file…", "check", () => this.check()),
-              button("Read files again", "again", (pressed) => this.reload(pressed)),
+              ["config", "channels"].map((name) =>
+                button(`Edit ${name}.yaml…`, "edit", () => act(null, () => this.edit(name))),
+              ),
+              button("Reload files", "again", (pressed) => this.reload(pressed)),
             )
           : null,
       ),
@@ -100,7 +105,8 @@ class ConfigPart extends View {
                   "span",
                   {},
                   make("code", {}, clean([one.file, one.line].filter(Boolean).join(":"))),
-                  ` ${one.path ? `${clean(one.path)}: ` : ""}${clean(one.message)}`,
+                  ` ${one.path ? `${clean(one.path)}: ` : ""}`,
+                  coded(one.message),
                 ),
               ),
             ),
@@ -110,7 +116,7 @@ class ConfigPart extends View {
         ? make(
             "ul",
             { class: "problems muted" },
-            warnings.map((/** @type {any} */ one) => make("li", {}, clean(one.message ?? one))),
+            warnings.map((/** @type {any} */ one) => make("li", {}, coded(one.message ?? one))),
           )
         : null,
       rows.length
@@ -136,14 +142,26 @@ class ConfigPart extends View {
                 cell: (row) => `${clean(row.source)}${row.line ? `, line ${row.line}` : ""}`,
                 quiet: true,
               },
+              {
+                name: "",
+                cell: (row) =>
+                  may("admin")
+                    ? button("Change…", "edit", () => act(null, () => this.edit(row.file, row)), {
+                        tone: "small quiet",
+                        "aria-label": `Change ${row.path}`,
+                      })
+                    : null,
+              },
             ],
             rows,
             { key: (row) => `${row.file}/${row.path}` },
           )
         : empty(
             "settings",
-            this.which === "set" && !q ? "All settings are the shipped ones" : "Nothing fits",
-            this.which === "set" && !q ? "What you set in a file appears here." : "No setting has this in its name.",
+            this.which === "set" && !q ? "You have not changed any setting" : "Nothing matches",
+            this.which === "set" && !q
+              ? "Settings that you change appear here."
+              : "No setting has this in its name. Try another word.",
             button(
               `Show all ${several(fields.length, "setting")}`,
               "list",
@@ -152,6 +170,16 @@ class ConfigPart extends View {
           ),
     ];
   }
+}
+
+/**
+ * The text of a file that also states a setting as it is by default. One that lies deeper is left to whoever writes.
+ * @param {string} text @param {any} row
+ */
+function withSetting(text, { path, value }) {
+  const [section, name, ...deeper] = path.split(".");
+  if (!name) return `${text.trimEnd()}\n${section}: ${JSON.stringify(value)}\n`;
+  return deeper.length ? undefined : withEntry(text, section, name, JSON.stringify(value));
 }
 
 customElements.define("hw-config-part", ConfigPart);

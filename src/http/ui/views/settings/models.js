@@ -4,6 +4,7 @@
 
 import { get, may, part, post, put } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
+import { several } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
 import { input, select } from "../../parts/fields.js";
@@ -12,13 +13,15 @@ import { button } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
+import { refused, trial } from "../../parts/trial.js";
+import { withEntry } from "../../parts/yaml.js";
 
 const FILE = "/config/providers";
 /** Whose API: the provider as the file names it, and whether it has an address of its own. @type {Record<string, {word: string, provider: string, own: boolean}>} */
 const VENDORS = {
   anthropic: { word: "Anthropic", provider: "anthropic", own: true },
   openai: { word: "OpenAI", provider: "openai", own: true },
-  other: { word: "Another that speaks OpenAI's API: Ollama, vLLM, OpenRouter…", provider: "openai", own: false },
+  other: { word: "Another with an OpenAI-compatible API: Ollama, vLLM, OpenRouter…", provider: "openai", own: false },
 };
 
 class ModelsPart extends View {
@@ -36,14 +39,14 @@ class ModelsPart extends View {
             make(
               "p",
               { class: "muted" },
-              "Teams use the profile ",
+              "Teams use the model named ",
               make("code", {}, "default"),
               " unless their file names another.",
             ),
             make(
               "div",
               { class: "actions push" },
-              button("Edit the file…", "edit", (pressed) => act(pressed, () => this.edit())),
+              button("Edit providers.yaml…", "edit", () => act(null, () => this.edit())),
               may("secrets") ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }) : null,
             ),
           )
@@ -59,18 +62,18 @@ class ModelsPart extends View {
       return empty(
         "spark",
         "No model is connected",
-        "A variable of the environment or the built-in demo answers. Connect a model to have teams do real work.",
+        "The built-in demo answers, or a model from an environment variable. Connect a model so that teams can do real work.",
         may("admin") && may("secrets")
           ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" })
           : null,
       );
     return table(
-      "Profiles",
+      "Models",
       [
-        { name: "Profile", cell: (row) => make("code", {}, clean(row.name)) },
+        { name: "Name", cell: (row) => make("code", {}, clean(row.name)) },
         { name: "API", cell: (row) => clean(row.provider ?? "anthropic") },
-        { name: "Model", wide: true, cell: (row) => clean(row.model ?? "the usual one") },
-        { name: "Address", quiet: true, cell: (row) => clean(row.api_url ?? "its own") },
+        { name: "Model", wide: true, cell: (row) => clean(row.model ?? "the default") },
+        { name: "Address", quiet: true, cell: (row) => clean(row.api_url ?? "the default") },
       ],
       rows,
       { key: (row) => row.name },
@@ -79,23 +82,23 @@ class ModelsPart extends View {
 
   async edit() {
     const file = await get(FILE);
-    await editFile({ title: "Models", path: FILE, file, done: "Saved; it counts from the next turn on." }, () =>
-      this.config?.reload(),
+    await editFile(
+      { title: "Edit providers.yaml", path: FILE, file, done: "Saved. Teams use it from their next turn." },
+      () => this.config?.reload(),
     );
   }
 
   async connect() {
     const names = profilesOf(this.config?.data?.fields ?? []).map((row) => row.name);
-    const result = make("div", { class: "tried", role: "status" });
     const offered = make("datalist", { id: "models" });
     const address = input("Address", "api_url", {
       placeholder: "localhost:11434/v1",
-      hint: "As its documentation gives it",
+      hint: "As given in its documentation",
     });
     address.hidden = true;
     const done = await ask({
       title: "Connect a model",
-      about: "Its key goes into the vault and is shown nowhere again.",
+      about: "Its key is kept in the vault and never shown again.",
       body: [
         select(
           "API",
@@ -107,52 +110,41 @@ class ModelsPart extends View {
         input("Key", "api_key", {
           type: "password",
           autocomplete: "new-password",
-          hint: "A server in your own network may need none",
+          hint: "A server in your own network may not need one",
         }),
         input("Model", "model", {
           list: "models",
-          placeholder: "The usual one",
-          hint: "Try it to be offered those that there are",
+          placeholder: "The default",
+          hint: "Try it to see which models there are",
         }),
         offered,
         names.includes("default")
-          ? input("Name of the profile", "name", {
+          ? input("Name", "name", {
               value: freeName(names),
               required: true,
               pattern: "[a-z0-9_-]{1,40}",
             })
           : null,
-        make(
-          "div",
-          { class: "choices" },
-          button("Try it", "play", (pressed) => act(pressed, () => trial(pressed))),
-        ),
-        result,
+        trial(async (values) => {
+          const { answer, error, model, models, unlisted } = await post("/models/try", trialOf(values));
+          offered.replaceChildren(...models.map((/** @type {string} */ name) => make("option", { value: name })));
+          return [
+            answer === null
+              ? refused(error)
+              : make("p", {}, make("strong", {}, clean(model)), ` answered: ${clean(answer)}`),
+            models.length
+              ? make("p", { class: "muted" }, `${several(models.length, "model")} to choose from, above.`)
+              : null,
+            unlisted ? make("p", { class: "muted" }, `Its models are not known: ${clean(unlisted)}.`) : null,
+          ];
+        }),
       ],
       action: "Connect",
       submit: (values) => this.save(values),
     });
     if (!done) return;
-    toast("Connected. It answers from the next message on.");
+    toast("Connected. It answers the next message.");
     this.config?.reload();
-
-    /** @param {HTMLButtonElement} pressed */
-    async function trial(pressed) {
-      const values = Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (pressed.form)));
-      result.replaceChildren(make("p", { class: "muted" }, "Asking…"));
-      try {
-        const { answer, error, model, models } = await post("/models/try", trialOf(/** @type {any} */ (values)));
-        offered.replaceChildren(...models.map((/** @type {string} */ name) => make("option", { value: name })));
-        result.replaceChildren(
-          answer === null
-            ? make("p", { class: "problem" }, clean(error))
-            : make("p", {}, make("strong", {}, clean(model)), ` answered: ${clean(answer)}`),
-          models.length ? make("p", { class: "muted" }, `The API has ${models.length} models: choose one above.`) : "",
-        );
-      } catch (refusal) {
-        result.replaceChildren(make("p", { class: "problem" }, clean(/** @type {any} */ (refusal).message)));
-      }
-    }
   }
 
   /** The key first: a profile whose key is not there would be refused. @param {Record<string, string>} values */
@@ -162,15 +154,15 @@ class ModelsPart extends View {
     const key = `model-${name}`;
     const file = await get(FILE);
     const lines = [
-      `  ${name}:`,
-      `    provider: ${provider}`,
-      api_url ? `    api_url: ${JSON.stringify(api_url)}` : "",
-      api_key ? `    api_key: \${vault:${key}}` : "",
-      model ? `    model: ${JSON.stringify(model)}` : "",
+      `provider: ${provider}`,
+      api_url ? `api_url: ${JSON.stringify(api_url)}` : "",
+      api_key ? `api_key: \${vault:${key}}` : "",
+      model ? `model: ${JSON.stringify(model)}` : "",
     ].filter(Boolean);
-    const content = withProfile(file.content, lines.join("\n"));
+    const profile = lines.map((line) => `\n    ${line}`).join("");
+    const content = withEntry(file.content, "profiles", name, profile);
     if (api_key) await put(`/vault/system/${part(key)}`, { value: api_key });
-    const { problems } = await put(FILE, { content });
+    const { problems } = await put(FILE, { content, revision: file.revision });
     if (problems?.length) throw new Error(problems.map((/** @type {any} */ one) => one.message).join(" "));
     return true;
   }
@@ -207,14 +199,6 @@ function trialOf({ vendor, api_url, api_key, model }) {
 function whole(address) {
   if (/^[a-z]+:\/\//i.test(address)) return address;
   return `${/^(localhost|127\.|\[::1\])/.test(address) ? "http" : "https"}:${"//"}${address}`;
-}
-
-/** The text of the file with one more profile. @param {string} text @param {string} profile */
-export function withProfile(text, profile) {
-  const lines = text.split("\n");
-  const at = lines.findIndex((line) => /^profiles:\s*(#.*)?$/.test(line));
-  if (at < 0) return `${text.trimEnd()}${text.trim() ? "\n\n" : ""}profiles:\n${profile}\n`;
-  return [...lines.slice(0, at + 1), profile, ...lines.slice(at + 1)].join("\n");
 }
 
 customElements.define("hw-models-part", ModelsPart);

@@ -48,7 +48,7 @@ class PluginsPart extends View {
         action: "Agree and install",
         submit: () => call("POST", "/plugins", { query: { ...query, digest: found.digest }, file }),
       });
-      if (done) toast(`${found.key} is installed. Switch it on at the page of a team.`);
+      if (done) toast(`${found.key} is installed. Switch it on on the page of a team.`);
     });
     this.plugins?.reload();
   }
@@ -57,7 +57,7 @@ class PluginsPart extends View {
   async approve(row) {
     await ask({
       title: `Agree to ${clean(row.key)} as it is?`,
-      about: "Its files are not those that somebody agreed to.",
+      about: "Its files have changed since somebody agreed to it.",
       body: [asks(row.asks), make("code", { class: "clip" }, row.digest)],
       action: "Agree",
       submit: () => post(`/plugins/${part(row.key)}/approve`, { digest: row.digest }),
@@ -69,7 +69,7 @@ class PluginsPart extends View {
   async uninstall(row) {
     await confirm({
       title: `Uninstall ${clean(row.key)}?`,
-      lost: "No team has it then. What teams set for it stays, and counts again if it is installed again.",
+      lost: "No team can use it then. The settings of teams are kept, in case you install it again.",
       action: "Uninstall",
       submit: () => remove(`/plugins/${part(row.key)}`),
     });
@@ -129,7 +129,11 @@ class PluginsPart extends View {
       make(
         "div",
         { class: "bar" },
-        make("p", { class: "muted" }, "A plugin is installed once, and switched on at the page of each team."),
+        make(
+          "p",
+          { class: "muted" },
+          "Install a plugin once, then switch it on for each team, on the page of the team.",
+        ),
         may("admin")
           ? make("div", { class: "push" }, this.chooser, button("Install…", "plus", add, { tone: "primary" }))
           : null,
@@ -137,11 +141,11 @@ class PluginsPart extends View {
       this.plugins?.show(({ rows }) =>
         rows.length
           ? rows.map((/** @type {any} */ row) => this.entry(row))
-          : empty(
-              "settings",
-              "No plugins",
-              "A plugin is a folder with a manifest: `hivewright plugin new` writes one.",
-            ),
+          : empty("settings", "No plugins", [
+              "To write one, run ",
+              make("code", {}, "hivewright plugin new"),
+              "; to get one, install an archive.",
+            ]),
       ),
     ];
   }

@@ -2,7 +2,7 @@
 // The service at a glance, its channels, its health, its backups.
 
 import { get, may, part, post, upTo } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, coded, icon, make } from "../../core/dom.js";
 import { count, duration, money, size, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
@@ -10,6 +10,10 @@ import { button, facts, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
+import { connectDiscord } from "./discord.js";
+
+/** @type {Record<string, string>} */
+const CHANNELS = { ws: "Page and other clients (WebSocket)", discord: "Discord" };
 
 class ServicePart extends View {
   begin() {
@@ -27,13 +31,13 @@ class ServicePart extends View {
         make("h2", {}, "Now"),
         facts([
           ["Version", clean(now.version)],
-          ["Up for", duration(now.uptime_s * 1000)],
+          ["Running for", duration(now.uptime_s * 1000)],
           ["Store", size(now.store_bytes)],
           ["Teams", `${count(now.teams?.total)}, ${count(now.teams?.active)} active`],
           ["Tasks", `${count(now.tasks?.running)} running, ${count(now.tasks?.queued)} queued`],
           ["Triggers", now.triggers ? `${count(now.triggers.active)} of ${count(now.triggers.total)} active` : null],
-          ["Spent today", typeof now.spend_today_usd === "number" ? money(now.spend_today_usd) : null],
-          ["Stopping", now.drain ? "Yes: nothing new is accepted" : "No"],
+          ["Spent today", now.spend_today_usd ? money(now.spend_today_usd) : null],
+          ["Shutting down", now.drain ? "Yes: no new work is accepted" : null],
         ]),
       ),
       make(
@@ -44,7 +48,7 @@ class ServicePart extends View {
           ? table(
               "Channels",
               [
-                { name: "Channel", cell: (row) => words(row.type) },
+                { name: "Channel", cell: (row) => CHANNELS[row.type] ?? words(row.type) },
                 { name: "State", cell: (row) => pill(row.state) },
                 { name: "Connected", number: true, cell: (row) => count(row.connected) },
                 { name: "Problem", wide: true, cell: (row) => clean(row.error ?? "") || "–", quiet: true },
@@ -53,6 +57,13 @@ class ServicePart extends View {
               { key: (row) => row.type },
             )
           : make("p", { class: "muted" }, "No channel is set up."),
+        may("admin") && may("secrets")
+          ? make(
+              "div",
+              { class: "choices" },
+              button("Connect Discord…", "plus", () => act(null, () => connectDiscord(() => this.overview?.reload()))),
+            )
+          : null,
       ),
     ]);
   }
@@ -76,7 +87,7 @@ class DoctorPart extends View {
         if (this.checks) this.checks.data = found.checks;
         this.update();
       },
-      "Examined, with a real request to each provider.",
+      "Checked, with a real request to each model.",
     );
   }
 
@@ -85,8 +96,8 @@ class DoctorPart extends View {
       make(
         "div",
         { class: "bar" },
-        button("Examine again", "again", () => this.checks?.reload()),
-        button("Ask the providers too", "spark", (pressed) => this.examine(pressed)),
+        button("Check again", "again", () => this.checks?.reload()),
+        button("Test the models too", "spark", (pressed) => this.examine(pressed)),
       ),
       this.checks?.show((rows) =>
         rows.length
@@ -103,13 +114,13 @@ class DoctorPart extends View {
                     make(
                       "div",
                       {},
-                      make("p", {}, make("strong", {}, words(row.id)), " ", clean(row.message)),
-                      row.fix ? make("p", { class: "muted" }, `To do: ${clean(row.fix)}`) : null,
+                      make("p", {}, make("strong", {}, words(row.id)), " ", coded(row.message)),
+                      row.fix ? make("p", { class: "muted" }, "What to do: ", coded(row.fix)) : null,
                     ),
                   ),
                 ),
             )
-          : empty("check", "Nothing to report", "The doctor has no findings."),
+          : empty("check", "Everything is fine", "No problem was found."),
       ),
     ];
   }
@@ -120,8 +131,7 @@ const RANK = ["error", "warn", "ok"];
 class BackupsPart extends View {
   begin() {
     /** @type {string | null} */ this.job = null;
-    if (may("admin"))
-      this.kept = this.source((signal, wanted) => upTo("/backups", {}, wanted, signal), ["job.progress"]);
+    this.kept = this.source((signal, wanted) => upTo("/backups", {}, wanted, signal), ["job.progress"]);
     live.addEventListener("job.progress", () => this.update(), { signal: this.lifetime.signal });
   }
 
@@ -162,17 +172,15 @@ class BackupsPart extends View {
         make(
           "p",
           { class: "muted" },
-          "A consistent copy while the service runs: compressed, with checksums, verified after writing. Restore one with ",
+          "Copies all data while the service keeps running, and checks the copy. To restore one, run ",
           make("code", {}, "hivewright restore FILE"),
           ".",
         ),
-        may("admin")
-          ? make(
-              "div",
-              { class: "choices" },
-              button("Back up", "download", (pressed) => this.start(pressed), { tone: "primary" }),
-            )
-          : make("p", { class: "muted" }, "It needs the scope `admin`."),
+        make(
+          "div",
+          { class: "choices" },
+          button("Back up", "download", (pressed) => this.start(pressed), { tone: "primary" }),
+        ),
       ),
       jobs.length
         ? table(
@@ -200,14 +208,14 @@ class BackupsPart extends View {
                 [
                   { name: "File", wide: true, cell: (row) => make("code", {}, clean(row.file)) },
                   { name: "Size", number: true, cell: (row) => size(row.bytes) },
-                  { name: "Made", cell: (row) => when(row.created_at), quiet: true },
+                  { name: "Created", cell: (row) => when(row.created_at), quiet: true },
                 ],
                 rows,
                 { key: (row) => row.file },
               ),
               remainder(this.kept),
             )
-          : make("p", { class: "muted section" }, icon("clock"), " No backup is kept where backups go."),
+          : make("p", { class: "muted section" }, icon("clock"), " There is no backup yet."),
       ),
     ];
   }

@@ -1,6 +1,7 @@
 // @ts-check
 // Settings and the state of the service: what counts and where it comes from, who has access, what the doctor says.
 
+import { may } from "../../core/api.js";
 import { make } from "../../core/dom.js";
 import { View } from "../../core/view.js";
 import { head } from "../../parts/marks.js";
@@ -13,28 +14,30 @@ import "./plugins.js";
 import "./service.js";
 import "./trust.js";
 
+/** Each with the scope that it takes to look at it. */
 const TABS = [
-  ["service", "Service"],
-  ["models", "Models"],
-  ["config", "Settings"],
-  ["doctor", "Doctor"],
-  ["tokens", "Tokens"],
-  ["logins", "Logins"],
-  ["trust", "Trust"],
-  ["identities", "Identities"],
-  ["policy", "Policy"],
-  ["plugins", "Plugins"],
-  ["audit", "Audit"],
-  ["backups", "Backups"],
+  ["service", "Service", "read"],
+  ["models", "Models", "read"],
+  ["config", "All settings", "read"],
+  ["doctor", "Doctor", "read"],
+  ["tokens", "Tokens", "admin"],
+  ["logins", "Logins", "admin"],
+  ["trust", "Trust", "operate"],
+  ["identities", "Identities", "admin"],
+  ["policy", "Policy", "admin"],
+  ["plugins", "Plugins", "read"],
+  ["audit", "Audit", "admin"],
+  ["backups", "Backups", "admin"],
 ];
 
 class Settings extends View {
   render() {
     const tab = this.place.rest[0] ?? "service";
+    const offered = TABS.filter(([, , needs]) => may(needs));
     return [
-      head("Settings", "How this service is set up, who has access, and whether all is well."),
-      tabs("settings", TABS, tab),
-      make(`hw-${TABS.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab }),
+      head("Settings", "How the service is set up, who has access, and whether everything works."),
+      tabs("settings", offered, tab),
+      make(`hw-${offered.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab }),
     ];
   }
 }

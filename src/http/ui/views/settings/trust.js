@@ -19,14 +19,14 @@ class TrustPart extends View {
 
   async create() {
     await ask({
-      title: "Let a sender in",
+      title: "Add a sender",
       body: [
         select("Channel type", "channel_type", ["discord", "ws", "api", "cli"]),
         input("Sender", "sender_id", { required: true }),
         input("Channel", "channel_id", { placeholder: "All channels" }),
-        select("May", "trust_level", [
-          ["trusted", "write"],
-          ["denied", "not write"],
+        select("Messages of this sender are", "trust_level", [
+          ["trusted", "accepted"],
+          ["denied", "refused"],
         ]),
       ],
       action: "Save",
@@ -40,12 +40,12 @@ class TrustPart extends View {
       make(
         "div",
         { class: "bar" },
-        make("p", { class: "muted" }, "A message of a sender who is not let in reaches no team, trigger or model."),
+        make("p", { class: "muted" }, "Only messages of accepted senders reach a team, a trigger or a model."),
         may("operate")
           ? make(
               "div",
               { class: "push" },
-              button("Let a sender in", "plus", () => this.create(), { tone: "primary" }),
+              button("Add a sender", "plus", () => this.create(), { tone: "primary" }),
             )
           : null,
       ),
@@ -53,7 +53,7 @@ class TrustPart extends View {
         rows.length
           ? [
               table(
-                "Grants",
+                "Senders",
                 [
                   {
                     name: "Channel",
@@ -64,20 +64,24 @@ class TrustPart extends View {
                   },
                   { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
                   {
-                    name: "Level",
-                    cell: (row) => pill(row.trust_level === "trusted" ? "allowed" : "denied", row.trust_level),
+                    name: "Messages",
+                    cell: (row) =>
+                      pill(
+                        row.trust_level === "trusted" ? "allowed" : "denied",
+                        row.trust_level === "trusted" ? "accepted" : "refused",
+                      ),
                   },
                   {
-                    name: "Given",
+                    name: "Added",
                     cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`],
                     quiet: true,
                   },
                   {
                     name: "",
                     cell: (row) =>
-                      button("Take back…", "trash", () => this.revoke(row), {
+                      button("Remove…", "trash", () => this.revoke(row), {
                         tone: "small quiet",
-                        "aria-label": `Take back the grant of ${row.sender_id}`,
+                        "aria-label": `Remove ${row.sender_id}`,
                       }),
                   },
                 ],
@@ -88,15 +92,15 @@ class TrustPart extends View {
             ]
           : empty(
               "approvals",
-              "No grants",
-              "Only the senders that your settings name are let in. A grant adds one without a restart.",
-              may("operate") ? button("Let a sender in", "plus", () => this.create()) : null,
+              "No senders added",
+              "Only the senders named in your settings are accepted. Add more here; they count at once.",
+              may("operate") ? button("Add a sender", "plus", () => this.create()) : null,
             ),
       ),
       make(
         "section",
         { class: "section" },
-        make("h2", {}, "Lately decided"),
+        make("h2", {}, "Recent decisions"),
         this.audit?.show(({ rows }) =>
           rows.length
             ? [
@@ -123,9 +127,9 @@ class TrustPart extends View {
   /** @param {any} row */
   async revoke(row) {
     await confirm({
-      title: "Take this grant back?",
-      lost: `${row.sender_id} is then judged by the settings alone.`,
-      action: "Take back",
+      title: `Remove ${row.sender_id}?`,
+      lost: "Whether this sender is accepted is then up to the settings alone.",
+      action: "Remove",
       submit: () => remove(`/trust/${part(row.id)}`),
     });
     this.grants?.reload();
@@ -139,8 +143,8 @@ class PolicyPart extends View {
 
   async create() {
     await ask({
-      title: "New rule",
-      about: "A rule that denies wins over one that asks, and that over one that allows.",
+      title: "New policy",
+      about: "A policy that denies wins over one that asks a person, and that one over one that allows.",
       body: [
         make(
           "div",
@@ -152,15 +156,15 @@ class PolicyPart extends View {
             ["allow", "allow"],
           ]),
         ),
-        input("What", "resource", {
+        input("Applies to", "resource", {
           required: true,
           placeholder: "tool:write",
-          hint: "tool:, class:, file:, command: or host:",
+          hint: "Begins with tool:, class:, file:, command: or host:",
         }),
         input("Team", "team", { placeholder: "Any team" }),
-        input("Note", "note", { placeholder: "Why; people read it when they are asked" }),
+        input("Note", "note", { placeholder: "Why? People read it when they are asked" }),
       ],
-      action: "Add the rule",
+      action: "Create policy",
       submit: (values) => post("/policies", Object.fromEntries(Object.entries(values).filter(([, value]) => value))),
     });
     this.rules?.reload();
@@ -168,8 +172,8 @@ class PolicyPart extends View {
 
   async explain() {
     await ask({
-      title: "What would happen?",
-      about: "Judges a call that nobody makes.",
+      title: "Test a call",
+      about: "Shows whether a call would run, be asked about or be denied. Nothing is run.",
       body: [
         make(
           "div",
@@ -180,7 +184,7 @@ class PolicyPart extends View {
         input("Arguments", "args", { value: "{}", class: "mono" }),
         make("output", { class: "preview", id: "explained" }),
       ],
-      action: "Judge",
+      action: "Test",
       stays: true,
       submit: async ({ team, tool, args }, form) => {
         const answer = await post("/policies/explain", { team, tool, args: JSON.parse(args || "{}") });
@@ -195,7 +199,7 @@ class PolicyPart extends View {
                 words(answer.decision),
               ),
               " ",
-              answer.rule ? `by rule ${clean(answer.rule)}` : words(answer.reason ?? ""),
+              answer.rule ? `by policy ${clean(answer.rule)}` : words(answer.reason ?? ""),
             ),
             ...(answer.why ? [make("p", { class: "muted" }, clean(answer.why))] : []),
           );
@@ -208,22 +212,22 @@ class PolicyPart extends View {
       make(
         "div",
         { class: "bar" },
-        make("p", { class: "muted" }, "What teams may do, may not do, and must ask for."),
+        make("p", { class: "muted" }, "What teams may do, may not do, and must ask a person for."),
         make(
           "div",
           { class: "actions push" },
-          button("Explain a call…", "question", () => this.explain()),
-          may("admin") ? button("New rule", "plus", () => this.create(), { tone: "primary" }) : null,
+          button("Test a call…", "question", () => this.explain()),
+          may("admin") ? button("New policy", "plus", () => this.create(), { tone: "primary" }) : null,
         ),
       ),
       this.rules?.show(({ rows }) =>
         rows.length
           ? [
               table(
-                "Rules",
+                "Policies",
                 [
                   {
-                    name: "Rule",
+                    name: "Policy",
                     cell: (row) => [
                       make("strong", {}, clean(row.id)),
                       row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
@@ -237,16 +241,16 @@ class PolicyPart extends View {
                         words(row.effect),
                       ),
                   },
-                  { name: "What", cell: (row) => make("code", {}, clean(row.resource)) },
+                  { name: "Applies to", cell: (row) => make("code", {}, clean(row.resource)) },
                   { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
                   { name: "From", cell: (row) => words(row.source), quiet: true },
                   {
                     name: "",
                     cell: (row) =>
                       row.source === "stored" && may("admin")
-                        ? button("Remove…", "trash", () => this.discard(row), {
+                        ? button("Delete…", "trash", () => this.discard(row), {
                             tone: "small quiet",
-                            "aria-label": `Remove ${row.id}`,
+                            "aria-label": `Delete ${row.id}`,
                           })
                         : null,
                   },
@@ -258,9 +262,9 @@ class PolicyPart extends View {
             ]
           : empty(
               "approvals",
-              "No rules of your own",
-              "Without rules, tools follow the shipped defaults: reading is free, what cannot be undone is asked for.",
-              may("admin") ? button("New rule", "plus", () => this.create()) : null,
+              "No policies of your own",
+              "By default, teams may read freely, and ask before they do what cannot be undone. Create a policy to change that.",
+              may("admin") ? button("New policy", "plus", () => this.create()) : null,
             ),
       ),
     ];
@@ -269,9 +273,9 @@ class PolicyPart extends View {
   /** @param {any} row */
   async discard(row) {
     await confirm({
-      title: `Remove ${row.id}?`,
-      lost: "Calls that it held back or denied are then judged by the other rules.",
-      action: "Remove",
+      title: `Delete ${row.id}?`,
+      lost: "Calls that it asked about or denied are then up to the other policies.",
+      action: "Delete",
       submit: () => remove(`/policies/${part(row.id)}`),
     });
     this.rules?.reload();

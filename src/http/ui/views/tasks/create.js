@@ -16,7 +16,7 @@ export async function createTask(all, team) {
   if (!teams.length) {
     const agreed = await ask({
       title: "New task",
-      about: "There is no team below the main one yet. The main team is given work by a message.",
+      about: "There is no team below the main one yet. To give the main team work, write it a message.",
       action: "Write a message",
       submit: async () => true,
     });
@@ -27,7 +27,7 @@ export async function createTask(all, team) {
     title: "New task",
     about: "The team works on it as soon as it is free. Its result appears with the task.",
     body: [
-      area("What is to be done", "task", {
+      area("Task", "task", {
         required: true,
         rows: 5,
         placeholder: "Say what you want, and what a good result looks like",
@@ -37,7 +37,7 @@ export async function createTask(all, team) {
         select("Priority", "priority", ["critical", "high", "normal", "low"], { value: "normal" }),
       ],
     ],
-    action: "Give the task",
+    action: "Create task",
     submit: async ({ task, team: to, priority }) => {
       const made = await post("/tasks", { team: to, task, priority });
       toast(`Team ${to} has the task.`);

@@ -119,7 +119,7 @@ class TaskPage extends View {
                   ? make(
                       "p",
                       { class: "muted" },
-                      "The model's output limit cut this. Ask it to go on where it was asked.",
+                      "The answer was cut at the output limit of the model. Ask for the rest in the chat.",
                     )
                   : null,
               )
@@ -131,7 +131,7 @@ class TaskPage extends View {
                 make("h2", {}, "Result"),
                 live.state.running.has(task.id)
                   ? make("hw-working", { data: task.id })
-                  : make("p", { class: "muted" }, "Not there yet."),
+                  : make("p", { class: "muted" }, "No result yet."),
               )
             : null,
           make(
@@ -145,11 +145,7 @@ class TaskPage extends View {
                     { class: "timeline" },
                     rows.map((/** @type {any} */ message) => moment(message, session)),
                   )
-                : make(
-                    "p",
-                    { class: "muted" },
-                    "Nothing was said or done for it, or it was long ago: the transcript has everything.",
-                  ),
+                : make("p", { class: "muted" }, "No events are kept. The transcript has everything."),
             ),
             note ? make("p", { class: "note", "aria-live": "polite" }, clean(note)) : null,
           ),
@@ -252,7 +248,7 @@ class TaskPage extends View {
         const made = await post(`/tasks/${part(task.id)}/retry`, {});
         go("tasks", [made.id]);
       };
-      return button("Try again", "again", (pressed) => act(pressed, again, "Given again as a new task."), {
+      return button("Try again", "again", (pressed) => act(pressed, again, "Started again as a new task."), {
         tone: "primary",
       });
     }
@@ -263,12 +259,12 @@ class TaskPage extends View {
   cancel(task) {
     return ask({
       title: "Cancel this task?",
-      about: "What runs is stopped. Its text so far is kept, its work is not undone.",
+      about: "It is stopped. What it wrote so far is kept, and what it did is not undone.",
       body: [
         input("Reason", "reason", { placeholder: "Optional; whoever asked reads it" }),
-        tick("Also cancel all work that it gave to others", "cascade"),
+        tick("Also cancel the tasks it gave to other teams", "cascade"),
       ],
-      action: "Cancel the task",
+      action: "Cancel task",
       dangerous: true,
       submit: async ({ reason, cascade }) => {
         await post(`/tasks/${part(task.id)}/cancel`, { ...(reason ? { reason } : {}), cascade: cascade === "true" });

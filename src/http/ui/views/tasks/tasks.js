@@ -122,7 +122,7 @@ class Tasks extends View {
     if (!rows.length && (q || state || type || priority || team)) {
       return empty(
         "search",
-        "Nothing fits",
+        "Nothing matches",
         "No task matches these filters.",
         button("Show all", "close", () => this.narrow({ q: "", state: "", type: "", priority: "", team: "" })),
       );

@@ -2,7 +2,7 @@
 // The file of a team.
 
 import { may, part } from "../../core/api.js";
-import { clean, make } from "../../core/dom.js";
+import { clean, coded, make } from "../../core/dom.js";
 import { editFile } from "../../parts/file.js";
 import { button } from "../../parts/marks.js";
 
@@ -13,7 +13,11 @@ export const file = (team, config, onSaved) => [
         "ul",
         { class: "problems" },
         config.problems.map((/** @type {any} */ problem) =>
-          make("li", { class: "problem" }, problem.line ? `Line ${problem.line}: ` : "", clean(problem.message)),
+          make(
+            "li",
+            { class: "problem" },
+            make("span", {}, problem.line ? `Line ${problem.line}: ` : "", coded(problem.message)),
+          ),
         ),
       )
     : null,
@@ -21,7 +25,7 @@ export const file = (team, config, onSaved) => [
     ? make(
         "p",
         { class: "problem" },
-        "Values in this file are secrets and not shown: it can be saved only without the marks that stand in their place.",
+        "Secrets in this file are hidden. To save it here, replace each hidden value with a reference to the vault.",
       )
     : null,
   make("pre", { class: "block", tabindex: "0", "aria-label": "Team file" }, clean(config.content)),
@@ -35,7 +39,7 @@ export const file = (team, config, onSaved) => [
               title: `File of ${team}`,
               path: `/teams/${part(team)}/config`,
               file: config,
-              done: "Saved; it counts from the next turn on.",
+              done: "Saved. The team uses it from its next turn.",
             },
             onSaved,
           ),

@@ -3,23 +3,24 @@
 
 import { get, may, part, post, put } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { several, since } from "../../core/format.js";
 import { ask } from "../../parts/dialog.js";
 import { area, input, select } from "../../parts/fields.js";
-import { button, fold, pill } from "../../parts/marks.js";
+import { button, fold } from "../../parts/marks.js";
 import { fieldsOf, filled, nameOf, shown } from "../../parts/schema.js";
 import { act, toast } from "../../parts/toast.js";
+import { offering, offerings, restarting } from "./offering.js";
+import { setUp } from "./setup.js";
 
 /** @param {import("../../parts/schema.js").Field} field */
 function control(field) {
-  const hint = [clean(field.hint), field.usual === undefined ? "" : `Left empty: ${clean(JSON.stringify(field.usual))}`]
+  const hint = [clean(field.hint), field.usual === undefined ? "" : `Default: ${clean(JSON.stringify(field.usual))}`]
     .filter(Boolean)
     .join(" ");
   const [label, name, value] = [clean(field.label), nameOf(field), shown(field)];
   const more = { hint, required: field.required };
   switch (field.kind) {
     case "secret":
-      return input(label, name, { ...more, value, hint: `${hint} A secret: it goes to the vault of the team.`.trim() });
+      return input(label, name, { ...more, value, hint: `${hint} It is kept in the vault of the team.`.trim() });
     case "number":
       return input(label, name, { ...more, value, type: "number", step: "any" });
     case "truth":
@@ -27,7 +28,7 @@ function control(field) {
         label,
         name,
         [
-          ["", "As usual"],
+          ["", "Default"],
           ["true", "Yes"],
           ["false", "No"],
         ],
@@ -38,7 +39,7 @@ function control(field) {
         label,
         name,
         [
-          ["", "As usual"],
+          ["", "Default"],
           ...field.options.map((word) => /** @type {[string, string]} */ ([String(word), String(word)])),
         ],
         { ...more, value },
@@ -58,20 +59,19 @@ function control(field) {
  */
 export function plugins(team, source) {
   const rows = source?.data?.rows ?? [];
-  if (!rows.length) return null;
   const path = (/** @type {any} */ row) => `/teams/${part(team)}/plugins/${part(row.key)}`;
   const flip = (/** @type {any} */ pressed, /** @type {any} */ row) =>
     act(
       pressed,
       () => put(path(row), { enabled: !row.enabled }),
-      `${row.key} is switched ${row.enabled ? "off" : "on"}, from the next turn on.`,
+      `${row.key} is switched ${row.enabled ? "off" : "on"} from the next turn.`,
     ).then(() => source?.reload());
   const restart = (/** @type {any} */ pressed, /** @type {any} */ row) =>
-    act(pressed, () => post(`${path(row)}/restart`, {}), `${row.key} starts anew.`).then(() => source?.reload());
+    act(pressed, () => post(`${path(row)}/restart`, {}), `${row.key} is restarting.`).then(() => source?.reload());
   const set = async (/** @type {any} */ row) => {
     const about = await get(`/plugins/${part(row.key)}`);
     const fields = fieldsOf(about.config_schema ?? {}, row.config);
-    if (!fields.length) return toast(`${row.key} has nothing to set.`);
+    if (!fields.length) return toast(`${row.key} has no settings.`);
     const done = await ask({
       title: `Settings of ${clean(row.display_name)} in ${clean(team)}`,
       about: clean(about.description),
@@ -82,46 +82,39 @@ export function plugins(team, source) {
     });
     if (done) source?.reload();
   };
-  const entry = (/** @type {any} */ row) =>
-    make(
-      "li",
-      { key: row.key },
-      pill(row.status),
-      make("code", {}, clean(row.key)),
-      row.capabilities.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))),
-      row.tools.length ? fold(several(row.tools.length, "tool"), make("code", {}, clean(row.tools.join(", ")))) : null,
-      row.last_error
-        ? make(
-            "span",
-            { class: "clip muted", title: clean(row.last_error) },
-            since(row.last_error_at),
-            " ",
-            clean(row.last_error),
-          )
-        : null,
-      may("operate")
-        ? [
-            button("Set…", "settings", () => void act(null, () => set(row)), {
-              tone: "small",
-              "aria-label": `Settings of ${row.key}`,
-            }),
-            row.enabled
-              ? button("Restart", "again", (pressed) => restart(pressed, row), {
-                  tone: "small",
-                  "aria-label": `Restart ${row.key}`,
-                })
-              : null,
-            button(row.enabled ? "Switch off" : "Switch on", "", (pressed) => flip(pressed, row), {
-              tone: "small",
-              "aria-label": `Switch ${row.key} ${row.enabled ? "off" : "on"}`,
-            }),
-          ]
-        : null,
-    );
-  return make(
-    "section",
-    { class: "panel" },
-    make("h2", {}, "Plugins"),
-    make("ul", { class: "plain listed" }, rows.map(entry)),
+  const begin = async (/** @type {any} */ row) => {
+    if (await setUp(path(row), row.display_name)) source?.reload();
+  };
+  return offerings(
+    "Plugins",
+    rows.map((row) =>
+      offering({
+        name: row.key,
+        state: row.status,
+        tags: row.capabilities,
+        row,
+        more: row.webhook_url && row.enabled ? fold("webhook", make("code", {}, clean(row.webhook_url))) : null,
+        actions: may("operate")
+          ? [
+              row.has_setup
+                ? button("Set up…", "", () => void act(null, () => begin(row)), {
+                    tone: "small",
+                    "aria-label": `Set up ${row.key}`,
+                  })
+                : null,
+              button("Settings…", "settings", () => void act(null, () => set(row)), {
+                tone: "small",
+                "aria-label": `Settings of ${row.key}`,
+              }),
+              row.enabled ? restarting(row.key, (pressed) => restart(pressed, row)) : null,
+              button(row.enabled ? "Switch off" : "Switch on", "", (pressed) => flip(pressed, row), {
+                tone: "small",
+                "aria-label": `Switch ${row.key} ${row.enabled ? "off" : "on"}`,
+              }),
+            ]
+          : null,
+      }),
+    ),
+    "",
   );
 }

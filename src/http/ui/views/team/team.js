@@ -2,8 +2,8 @@
 // One team: what it is for, what it is at, what it may do and spend.
 
 import { get, list, may, part, patch, post } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
-import { count, duration, money, several, since, words } from "../../core/format.js";
+import { clean, coded, icon, make } from "../../core/dom.js";
+import { count, duration, money, several, since, spending, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
@@ -15,6 +15,7 @@ import { keyOfTeam } from "../chat/shelf.js";
 import { createTask, MAIN } from "../tasks/create.js";
 import { changes } from "./changes.js";
 import { file } from "./file.js";
+import { instructions } from "./instructions.js";
 import { plugins } from "./plugins.js";
 import { servers } from "./servers.js";
 import { untrusted } from "./untrusted.js";
@@ -34,7 +35,7 @@ class TeamPage extends View {
     this.name = name;
     const path = `/teams/${part(name)}`;
     const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
-    for (const one of [...sources, this.servers, this.plugins, this.written]) one?.close();
+    for (const one of [...sources, this.servers, this.plugins, this.written, this.instructions]) one?.close();
     this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
@@ -54,11 +55,17 @@ class TeamPage extends View {
       (signal) => list(`${path}/plugins`, { limit: 100 }, signal),
       ["plugin.changed", "config.reloaded"],
     );
+    this.instructions = this.source(
+      (signal) => list(`${path}/instructions`, { limit: 200 }, signal),
+      ["task.changed", "approval.changed"],
+    );
     this.written = this.source(
       (signal) => list("/plugin-tools", { team: name, limit: 200 }, signal),
       ["task.changed", "approval.changed"],
     );
-    this.triggers = this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"]);
+    this.triggers = may("operate")
+      ? this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"])
+      : undefined;
     this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
   }
 
@@ -86,19 +93,19 @@ class TeamPage extends View {
             "div",
             {},
             make("h1", {}, clean(team.name)),
-            make("p", { class: "muted" }, clean(team.description) || "No description."),
+            make("p", { class: "muted" }, clean(team.description) || "No description yet."),
           ),
         ),
         may("operate") ? make("div", { class: "actions" }, this.actions(team)) : null,
       ),
-      team.fault ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(team.fault))) : null,
+      team.fault ? make("p", { class: "problem" }, icon("alert"), make("span", {}, coded(team.fault))) : null,
       make(
         "div",
         { class: "figures" },
         figure("State", pill(team.state)),
         figure("Running", count(team.running)),
         figure("Queued", count(team.pending)),
-        figure("Spent today", money(team.usage_today?.usd ?? 0)),
+        figure("Spent today", spending(team.usage_today)),
         figure(
           "Memories",
           make(
@@ -125,9 +132,9 @@ class TeamPage extends View {
               ["Paused by", team.paused_by ? teamLink(team.paused_by) : null],
               ["Engine", clean(team.sdk)],
               ["Model", team.model ? clean(team.model) : "–"],
-              ["Above it", team.parent ? teamLink(team.parent) : "Nobody: it is the root"],
+              ["Team above it", team.parent ? teamLink(team.parent) : "None: it is the main team"],
               [
-                "Below it",
+                "Teams below it",
                 team.teams?.length
                   ? make(
                       "span",
@@ -136,12 +143,12 @@ class TeamPage extends View {
                     )
                   : "None",
               ],
-              ["Made by", clean(team.created_by)],
-              ["Made", since(team.created_at)],
-              ["Generation", String(team.generation)],
+              ["Created by", clean(team.created_by)],
+              ["Created", since(team.created_at)],
+              ["Generation", team.generation > 1 ? String(team.generation) : null],
               ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
               [
-                "Takes on",
+                "Which work it takes",
                 team.own_scope?.length
                   ? make(
                       "span",
@@ -154,13 +161,11 @@ class TeamPage extends View {
           ),
           make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
           untrusted(team.name, this.untrusted),
-          servers(this.servers),
+          servers(team.name, this.servers),
           plugins(team.name, this.plugins),
           written(this.written),
-          listed("Rules", team.rules, "None of its own; those of the service count."),
-          listed("Skills", team.skills, "None. A skill is a folder with instructions in the files of the team."),
-          listed("Subagents", team.subagents, "None. A subagent is a file that says what it does."),
-          listed("Tools it may use", team.tools, "None: it can only answer."),
+          instructions(team, this.instructions, () => this.team?.reload()),
+          tools(team.tools),
           make(
             "section",
             { class: "panel" },
@@ -180,7 +185,7 @@ class TeamPage extends View {
           make(
             "section",
             { class: "panel" },
-            make("h2", {}, "Lately"),
+            make("h2", {}, "Recent tasks"),
             this.ended?.show((rows) =>
               rows.length
                 ? make(
@@ -200,42 +205,48 @@ class TeamPage extends View {
                       ),
                     ),
                   )
-                : make("p", { class: "muted" }, "This team has not had any work yet."),
+                : make("p", { class: "muted" }, "This team has had no work yet."),
             ),
           ),
+          this.triggers
+            ? make(
+                "section",
+                { class: "panel" },
+                make("h2", {}, "Triggers"),
+                this.triggers.show(({ rows }) =>
+                  rows.length
+                    ? make(
+                        "ul",
+                        { class: "plain" },
+                        rows.map((/** @type {any} */ row) =>
+                          make(
+                            "li",
+                            { key: row.id },
+                            pill(row.state),
+                            make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
+                            make(
+                              "span",
+                              { class: "muted" },
+                              row.next_due_at ? since(row.next_due_at) : words(row.type),
+                            ),
+                          ),
+                        ),
+                      )
+                    : make("p", { class: "muted" }, "None. A trigger gives the team work at a time or on an event."),
+                ),
+              )
+            : null,
           make(
             "section",
             { class: "panel" },
-            make("h2", {}, "Triggers"),
-            this.triggers?.show(({ rows }) =>
-              rows.length
-                ? make(
-                    "ul",
-                    { class: "plain" },
-                    rows.map((/** @type {any} */ row) =>
-                      make(
-                        "li",
-                        { key: row.id },
-                        pill(row.state),
-                        make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
-                        make("span", { class: "muted" }, row.next_due_at ? since(row.next_due_at) : words(row.type)),
-                      ),
-                    ),
-                  )
-                : make("p", { class: "muted" }, "None. A trigger starts work at times or on events."),
-            ),
-          ),
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Changed by itself"),
+            make("h2", {}, "Changes it made to itself"),
             this.changes?.show(({ rows }) =>
               rows.length
                 ? changes(rows, () => this.changes?.reload())
                 : make(
                     "p",
                     { class: "muted" },
-                    "Nothing. A team that learns may propose changes to its skills and rules.",
+                    "None. A team that learns may propose changes to its rules and skills.",
                   ),
             ),
           ),
@@ -248,13 +259,13 @@ class TeamPage extends View {
   budget(team) {
     const caps = team.budget ?? {};
     const rows = [
-      ["Per day", caps.usd_per_day, team.usage_today?.usd, money],
-      ["Tokens per day", caps.tokens_per_day, team.usage_today?.tokens, count],
+      ["Per day", caps.usd_per_day, team.usage_today?.usd, money, spending(team.usage_today)],
+      ["Tokens per day", caps.tokens_per_day, team.usage_today?.tokens, count, count(team.usage_today?.tokens ?? 0)],
     ].filter(([, cap]) => cap !== null && cap !== undefined);
     if (!rows.length && !caps.usd_per_task)
-      return make("p", { class: "muted" }, "No limit of its own; those of the teams above it count.");
+      return make("p", { class: "muted" }, "No budget of its own; those of the teams above it apply.");
     return [
-      rows.map(([name, cap, spent, show]) =>
+      rows.map(([name, cap, spent, show, said]) =>
         make(
           "div",
           { class: "meter-row" },
@@ -264,9 +275,9 @@ class TeamPage extends View {
             max: cap,
             value: Math.min(cap, spent ?? 0),
             high: cap * 0.8,
-            "aria-label": `${name}: ${show(spent ?? 0)} of ${show(cap)}`,
+            "aria-label": `${name}: ${said} of ${show(cap)}`,
           }),
-          make("span", { class: "muted" }, `${show(spent ?? 0)} of ${show(cap)}`),
+          make("span", { class: "muted" }, `${said} of ${show(cap)}`),
         ),
       ),
       caps.usd_per_task ? make("p", { class: "muted" }, `At most ${money(caps.usd_per_task)} per task.`) : null,
@@ -275,7 +286,7 @@ class TeamPage extends View {
 
   /** @param {any} team */
   open(team) {
-    if (!team.tasks?.length) return make("p", { class: "muted" }, "Nothing is waiting.");
+    if (!team.tasks?.length) return make("p", { class: "muted" }, "None.");
     return make(
       "ul",
       { class: "plain" },
@@ -317,17 +328,17 @@ class TeamPage extends View {
         act(
           pressed,
           () => post(`${path}/${paused ? "resume" : "pause"}`, {}),
-          paused ? "It goes on." : "Paused: what runs comes to its end, nothing new begins.",
+          paused ? "Resumed." : "Paused. Running turns finish, no new work starts.",
         ).then(again),
       ),
       team.running && !paused ? button("Stop now…", "stop", () => this.halt(team)) : null,
       team.phase !== "ready"
         ? button("Set up again", "again", (pressed) =>
-            act(pressed, () => post(`${path}/bootstrap`, {}), "Its first work was given to it again.").then(again),
+            act(pressed, () => post(`${path}/bootstrap`, {}), "It is setting itself up again.").then(again),
           )
         : null,
-      button("Describe…", "edit", () => this.describe(team)),
-      button("Team below…", "org", () => createTeam([team.name], team.name)),
+      button("Edit description…", "edit", () => this.describe(team)),
+      button("New team below…", "org", () => act(null, () => createTeam([team.name], team.name))),
       team.parent
         ? button("Shut down…", "trash", () => shutDown(team.name, team.children).then((done) => done && go("org")), {
             tone: "danger",
@@ -340,7 +351,7 @@ class TeamPage extends View {
   halt(team) {
     return ask({
       title: `Stop ${team.name} now?`,
-      about: `${several(team.running, "turn")} ends at once: model requests are dropped and processes killed. Their tasks wait and are begun again when the team is resumed.`,
+      about: `${several(team.running, "running turn")} will be stopped at once. The tasks go on when you resume the team.`,
       action: "Stop now",
       dangerous: true,
       submit: () => post(`/teams/${part(team.name)}/pause`, { now: true }),
@@ -351,10 +362,10 @@ class TeamPage extends View {
   describe(team) {
     const scope = team.own_scope ?? [];
     return ask({
-      title: `Describe ${team.name}`,
+      title: `Description of ${team.name}`,
       body: [
         input("What it is for", "description", { value: team.description, maxlength: 500 }),
-        area("What it takes on", "scope", { value: scope.join(", "), rows: 2 }),
+        area("Which work it takes", "scope", { value: scope.join(", "), rows: 2 }),
       ],
       action: "Save",
       submit: async ({ description, scope: text }) => {
@@ -370,30 +381,28 @@ class TeamPage extends View {
   }
 }
 
-/**
- * What shapes its turns, or what it may reach for: each with where it comes from.
- * @param {string} title @param {{name: string, from?: string, description?: string}[] | undefined} rows absent where the service does not tell
- * @param {string} none
- */
-function listed(title, rows, none) {
+/** What it may reach for. @param {{name: string, description?: string}[] | undefined} rows absent where the service does not tell */
+function tools(rows) {
   if (!rows) return null;
-  const entry = (/** @type {any} */ row) =>
-    make(
-      "li",
-      { key: row.name },
-      make("code", {}, clean(row.name)),
-      make("span", { class: "clip", title: clean(row.description) }, clean(row.description)),
-      row.from ? make("span", { class: "tag" }, words(row.from)) : null,
-    );
-  const drawn = rows.length
-    ? make("ul", { class: "plain listed" }, rows.map(entry))
-    : make("p", { class: "muted" }, none);
+  const title = "Tools it may use";
+  const drawn = make(
+    "ul",
+    { class: "plain listed" },
+    rows.map((row) =>
+      make(
+        "li",
+        { key: row.name },
+        make("code", {}, clean(row.name)),
+        make("span", { class: "clip", title: clean(row.description) }, clean(row.description)),
+      ),
+    ),
+  );
   return make(
     "section",
     { class: "panel" },
     rows.length > SHOWN
       ? fold(`${title}, ${count(rows.length)}`, drawn, { class: "panel-fold" })
-      : [make("h2", {}, title), drawn],
+      : [make("h2", {}, title), rows.length ? drawn : make("p", { class: "muted" }, "None: it can only talk.")],
   );
 }
 

@@ -3,7 +3,7 @@
 
 import { part, patch, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { ask } from "../../parts/dialog.js";
+import { ask, reason } from "../../parts/dialog.js";
 import { area, input, select, split, tick } from "../../parts/fields.js";
 import { fold } from "../../parts/marks.js";
 import { toast } from "../../parts/toast.js";
@@ -20,11 +20,11 @@ const FIELDS = {
       "Cron pattern",
       "cron",
       "0 9 * * 1-5",
-      "Minute, hour, day, month, weekday. Or leave it empty and give one of the next two",
+      "Minute, hour, day, month, weekday. Leave it empty to use one of the next two instead",
     ],
-    ["Every", "every", "30m", "A step such as 30m, 6h, 1d"],
+    ["Every", "every", "30m", "An interval such as 30m, 6h or 1d"],
     ["Once at", "at", "2026-12-24T18:00:00", "A date and time"],
-    ["Time zone", "timezone", "Europe/Berlin", "Empty means that of the service"],
+    ["Time zone", "timezone", "Europe/Berlin", "Empty: the time zone of the service"],
   ],
   window: [
     ["Open while", "watch", "* 9-17 * * 1-5", "A cron pattern: the window is open in each minute that fits"],
@@ -37,14 +37,14 @@ const FIELDS = {
   ],
   keyword: [
     ["Words", "pattern", "invoice", "What a message has to hold"],
-    ["Only in channels", "channels", "", "Ids, parted by commas; empty means all", "list"],
-    ["Only of senders", "sender", "", "Ids, parted by commas; empty means all", "list"],
+    ["Only in channels", "channels", "", "Ids, separated by commas; empty: all", "list"],
+    ["Only of senders", "sender", "", "Ids, separated by commas; empty: all", "list"],
   ],
   message: [
     ["Pattern", "pattern", "(?i)order \\d+", "A regular expression"],
     ["Flags", "flags", "i", "Of the expression"],
-    ["Only in channels", "channels", "", "Ids, parted by commas; empty means all", "list"],
-    ["Only of senders", "sender", "", "Ids, parted by commas; empty means all", "list"],
+    ["Only in channels", "channels", "", "Ids, separated by commas; empty: all", "list"],
+    ["Only of senders", "sender", "", "Ids, separated by commas; empty: all", "list"],
   ],
   webhook: [
     ["Scheme", "scheme", "standard", "standard or github"],
@@ -55,16 +55,16 @@ const FIELDS = {
 
 /** Beside its name, task and config: label, name, example, hint. @type {Field[]} */
 const MORE = [
-  ["Subagent", "subagent", "", "Who of the team does it; empty means the team itself"],
-  ["Most steps", "max_steps", "", "Empty means the team's own limit", "number"],
-  ["Deadline", "deadline", "6h", "How long its work may take"],
-  ["Pause between two", "cooldown", "0s", "The least time from one run to the next"],
-  ["Off after so many failures", "failure_threshold", "3", "In a row", "number"],
-  ["Tell channel", "notify_channel", "", "The id of a channel; empty means the inbox, or where the message came from"],
-  ["Tell topic", "notify_topic", "", "The id of a topic of that channel"],
-  ["Quiet from", "quiet.from", "22:00", "What it has to say then waits"],
-  ["Quiet to", "quiet.to", "07:00", ""],
-  ["Quiet hours in", "quiet.timezone", "Europe/Berlin", "Empty means the zone of the service"],
+  ["Subagent", "subagent", "", "Empty: the team itself"],
+  ["Most steps", "max_steps", "", "Empty: the limit of the team", "number"],
+  ["Deadline", "deadline", "6h", "How long a run may take"],
+  ["Least time between runs", "cooldown", "0s", ""],
+  ["Switch off after failures", "failure_threshold", "3", "In a row", "number"],
+  ["Report to channel", "notify_channel", "", "The id of a channel. Empty: where the message came from, or Notices"],
+  ["Report to topic", "notify_topic", "", "The id of a topic in that channel"],
+  ["Quiet from", "quiet.from", "22:00", "Reports wait until the quiet hours are over"],
+  ["Quiet until", "quiet.to", "07:00", ""],
+  ["Time zone of quiet hours", "quiet.timezone", "Europe/Berlin", "Empty: the time zone of the service"],
 ];
 
 /** A value as a field shows it. @param {any} value */
@@ -109,12 +109,6 @@ const flat = (trigger) => ({
   "quiet.timezone": trigger?.quiet?.timezone,
 });
 
-/** @param {any} refusal */
-function reason({ field, message }) {
-  const words = clean(message);
-  return !field || words.startsWith(field) ? words : `${clean(field)}: ${words}`;
-}
-
 /** @param {string[]} teams @param {any} [trigger] the one that is changed */
 export function editTrigger(teams, trigger) {
   const before = trigger ? flat(trigger) : undefined;
@@ -133,19 +127,19 @@ export function editTrigger(teams, trigger) {
   });
   const sample = input("Try a message", "sample", { placeholder: "Where is my invoice?", oninput: soon });
   const missed = select(
-    "Times that were missed",
+    "Missed runs",
     "missed",
     [
-      ["once", "Make up for them once"],
+      ["once", "Run once for all of them"],
       ["skip", "Skip them"],
-      ["all", "Make up for each, at most ten"],
+      ["all", "Run each, at most ten"],
     ],
     { value: trigger?.missed ?? "once" },
   );
-  const untrusted = tick("What it brings from outside may reach this team, which has secrets", "allow_untrusted", {
+  const untrusted = tick("Data from outside may reach this team, although it has secrets", "allow_untrusted", {
     checked: Boolean(trigger?.allow_untrusted),
   });
-  const enable = trigger ? null : tick("Enable it at once", "enable", { checked: true });
+  const enable = trigger ? null : tick("Enable it now", "enable", { checked: true });
   /** @type {any} */ let timer;
 
   const chosen = () => (trigger ? first : /** @type {any} */ (type.querySelector("select")).value);
@@ -183,7 +177,7 @@ export function editTrigger(teams, trigger) {
       ),
     );
     const words = /** @type {any} */ (form.elements.namedItem("sample"))?.value;
-    if (!Object.keys(config).length) return shown.replaceChildren("What it comes to is shown here.");
+    if (!Object.keys(config).length) return shown.replaceChildren("The next times appear here.");
     try {
       const seen = await post("/triggers/preview", {
         type: chosen(),
@@ -216,7 +210,7 @@ export function editTrigger(teams, trigger) {
         select("Team", "team", teams.length ? teams : ["main"], { value: trigger?.team, disabled: Boolean(trigger) }),
         type,
       ),
-      area("What is to be done", "task", {
+      area("Task", "task", {
         required: true,
         value: trigger?.task ?? "",
         rows: 3,
@@ -232,10 +226,10 @@ export function editTrigger(teams, trigger) {
         { class: "pair" },
         select("Priority", "priority", ["high", "normal", "low"], { value: trigger?.priority ?? "normal" }),
         select(
-          "If its last work is unfinished",
+          "If the last run is unfinished",
           "overlap_policy",
           [
-            ...(trigger ? [] : [/** @type {[string, string]} */ (["", "As is usual for its type"])]),
+            ...(trigger ? [] : [/** @type {[string, string]} */ (["", "Default for its type"])]),
             ["skip-then-replace", "Skip once, then replace"],
             ["always-skip", "Skip"],
             ["always-replace", "Replace it"],
@@ -245,12 +239,12 @@ export function editTrigger(teams, trigger) {
         ),
         missed,
         select(
-          "Tell people",
+          "Report",
           "notify",
           [
-            ["auto", "If the run says so"],
-            ["always", "Of every run"],
-            ["on_failure", "Of failures"],
+            ["auto", "When the run asks for it"],
+            ["always", "After every run"],
+            ["on_failure", "After failures"],
             ["never", "Never"],
           ],
           { value: trigger?.notify ?? "auto" },
@@ -269,8 +263,10 @@ export function editTrigger(teams, trigger) {
       ),
       enable,
     ],
-    action: trigger ? "Save" : "Create the trigger",
+    action: trigger ? "Save" : "Create trigger",
     submit: async (values, form) => {
+      // Whatever is wrong is said once, by the dialog.
+      if (shown.dataset.bad === "true") shown.replaceChildren();
       /** @type {Record<string, any>} */
       const common = {
         name: values.name,
@@ -299,7 +295,7 @@ export function editTrigger(teams, trigger) {
         config,
         enable: values.enable === "true",
       });
-      toast(`Trigger ${values.name} is made.`);
+      toast(`Trigger ${values.name} is created.`);
       return made;
     },
   });
@@ -316,7 +312,7 @@ function preview(seen) {
         seen.due.map((/** @type {any} */ time) => make("li", {}, clean(time.local))),
       ),
     ];
-  if (seen.due) return ["It would never run: no time to come fits."];
+  if (seen.due) return ["It would never run: no future time matches."];
   if ("matches" in seen) return [seen.matches ? "This message would start it." : "This message would not start it."];
-  return ["That can be used."];
+  return ["This works."];
 }

@@ -87,7 +87,7 @@ class Triggers extends View {
     return [
       head(
         "Triggers",
-        "Work that starts at times, while a window is open, on messages and on signed calls.",
+        "Work that starts by itself: at a time, during a window, on a message or on a webhook.",
         may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
       ),
       make(
@@ -113,13 +113,13 @@ class Triggers extends View {
       return empty(
         "triggers",
         "No triggers yet",
-        "A trigger gives a team work by itself: every Monday at nine, when a word is said, when another service calls.",
+        "A trigger gives a team work by itself: every Monday at nine, when a message holds a word, when another service calls.",
         may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
       );
     if (!rows.length)
       return empty(
         "search",
-        "Nothing fits",
+        "Nothing matches",
         "No trigger matches these filters.",
         button("Show all", "close", () => this.narrow({ q: "", type: "", team: "" })),
       );
@@ -196,7 +196,7 @@ class Triggers extends View {
         make(
           "div",
           { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Work"), markdown(trigger.task)),
+          make("section", { class: "panel" }, make("h2", {}, "Task"), markdown(trigger.task)),
           make("section", { class: "panel" }, make("h2", {}, "Next"), this.next(trigger)),
         ),
         make(
@@ -206,19 +206,19 @@ class Triggers extends View {
           facts([
             ["Priority", words(trigger.priority)],
             ["Deadline", clean(trigger.deadline)],
-            ["If one still runs", words(trigger.overlap_policy)],
+            ["If the last run is unfinished", words(trigger.overlap_policy)],
             [
-              "Missed times",
+              "Missed runs",
               trigger.missed
                 ? words(typeof trigger.missed === "string" ? trigger.missed : JSON.stringify(trigger.missed))
                 : null,
             ],
-            ["Off after", `${trigger.failure_threshold} failures in a row`],
+            ["Switches off after", `${trigger.failure_threshold} failures in a row`],
             ["Failures now", String(trigger.consecutive_failures)],
-            ["Tells", words(trigger.notify)],
+            ["Report", words(trigger.notify)],
             ["Subagent", trigger.subagent ? clean(trigger.subagent) : null],
             [
-              "Made by",
+              "Created by",
               clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by)),
             ],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
@@ -227,7 +227,7 @@ class Triggers extends View {
           fold("Cursors", [
             Object.keys(trigger.cursors ?? {}).length
               ? make("pre", { tabindex: "0", "aria-label": "Cursors" }, pretty(trigger.cursors))
-              : make("p", { class: "muted" }, "None. A run can leave here what the next goes on from."),
+              : make("p", { class: "muted" }, "None. A run can note here where the next one continues."),
             may("operate")
               ? make(
                   "div",
@@ -254,7 +254,7 @@ class Triggers extends View {
       return make(
         "p",
         { class: "muted" },
-        trigger.state === "active" ? "It waits for its event." : "Nothing: it is not active.",
+        trigger.state === "active" ? "It waits for its event." : "None: it is not active.",
       );
     return make(
       "ol",
@@ -266,12 +266,12 @@ class Triggers extends View {
   /** @param {any[]} rows */
   history(rows) {
     if (!rows.length)
-      return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its work to the team at once.");
+      return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its task to the team at once.");
     return [
       table(
         "Runs",
         [
-          { name: "Fired", cell: (run) => when(run.fired_at) },
+          { name: "Started", cell: (run) => when(run.fired_at) },
           { name: "Cause", cell: (run) => words(run.cause), quiet: true },
           { name: "Decision", cell: (run) => pill(run.decision) },
           {
@@ -345,7 +345,7 @@ class Triggers extends View {
     const lines = Object.entries(trigger.cursors ?? {}).map(([name, value]) => `${name} = ${value}`);
     return ask({
       title: `Cursors of ${trigger.name}`,
-      about: "The next run goes on from these. What is not listed is forgotten.",
+      about: "The next run continues from these. What you leave out is forgotten.",
       body: area("Cursors", "cursors", {
         value: lines.join("\n"),
         rows: 5,
@@ -365,12 +365,12 @@ class Triggers extends View {
   run(trigger) {
     return ask({
       title: `Run ${trigger.name} now?`,
-      about: "The team is given the work at once, as if its time had come.",
-      body: select("If its last work is unfinished", "overlap", [
-        ["confirm", "Do not run, and say so"],
+      about: "The team gets the task at once.",
+      body: select("If the last run is unfinished", "overlap", [
+        ["confirm", "Do not run, and tell me"],
         ["allow", "Run beside it"],
         ["skip", "Skip this run"],
-        ["replace", "Cancel that work"],
+        ["replace", "Cancel the last run"],
       ]),
       action: "Run now",
       submit: ({ overlap }) => post(`/triggers/${part(trigger.id)}/run`, { overlap_policy: overlap }),

@@ -1,0 +1,90 @@
+//! News of a team for whoever waits for its work: the next turn of each lane that asked is shown them.
+
+use actix::Context;
+use serde_json::json;
+
+use super::{Entry, Queue};
+use crate::{
+    ids::{TaskId, TeamName},
+    inbox::InboxEvent,
+    store::records::Writes,
+    task::{Audience, Label, WaitReason, records::LaneKey},
+    words,
+};
+
+words! {
+    /// What became of a team.
+    pub(super) enum TeamNews {
+        Paused = "team_paused",
+        Resumed = "team_resumed",
+        Crashed = "team_crashed",
+        NeedsLogin = "needs_login",
+        LoggedIn = "logged_in",
+        ConfigFailed = "config_failed",
+        ConfigApplied = "config_applied",
+    }
+}
+
+impl TeamNews {
+    /// A team cannot work for this reason, if it is one that concerns all its work.
+    pub(super) fn hindered(reason: WaitReason) -> Option<Self> {
+        match reason {
+            WaitReason::Login => Some(Self::NeedsLogin),
+            WaitReason::Config => Some(Self::ConfigFailed),
+            _ => None,
+        }
+    }
+
+    /// The same is no more.
+    pub(super) fn cured(reason: WaitReason) -> Option<Self> {
+        match reason {
+            WaitReason::Login => Some(Self::LoggedIn),
+            WaitReason::Config => Some(Self::ConfigApplied),
+            _ => None,
+        }
+    }
+}
+
+/// A lane that waits for work, on behalf of somebody.
+struct Asker {
+    lane: LaneKey,
+    audience: Audience,
+    tasks: Vec<TaskId>,
+}
+
+impl Queue {
+    /// Puts news into the inboxes of those who wait, one event each. No model is called for it.
+    pub(super) fn tell_askers(&self, team: &TeamName, news: TeamNews, ctx: &mut Context<Self>) {
+        let mut askers: Vec<Asker> = Vec::new();
+        for Entry { task, .. } in self.tasks.values().filter(|entry| entry.task.lane.team == *team)
+        {
+            let Some(lane) = task.reply_to.clone() else { continue };
+            let (lane, audience) = (LaneKey { lane, generation: task.asker }, task.audience());
+            let is_same = |asker: &&mut Asker| asker.lane == lane && asker.audience == audience;
+            match askers.iter_mut().find(is_same) {
+                Some(asker) => asker.tasks.push(task.id.clone()),
+                None => askers.push(Asker { lane, audience, tasks: vec![task.id.clone()] }),
+            }
+        }
+        if askers.is_empty() {
+            return;
+        }
+        let mut writes = Writes::new();
+        let mut told = Vec::new();
+        for Asker { lane, audience, mut tasks } in askers {
+            tasks.sort();
+            let arrival = self.ids.arrival();
+            let event = json!({ "event": news.as_str(), "team": team, "task_ids": tasks });
+            let event = InboxEvent {
+                id: format!("{team}:{}:{arrival}", news.as_str()),
+                text: format!("[system] {event}"),
+                label: Label::Trusted,
+                at: self.clock.now(),
+                audience: Some(audience),
+            };
+            writes = writes.put_at(&(lane.clone(), arrival), &event);
+            told.push(lane);
+        }
+        self.commit_then(writes, ctx, move |queue, _| queue.inboxes.extend(told));
+    }
+}

@@ -1,0 +1,149 @@
+//! `hivewright init` at a terminal: from a vendor or an address to a model that has answered.
+
+use hivewright_actors::text::{Words, quoted};
+use rustyline::{DefaultEditor, error::ReadlineError};
+use zeroize::Zeroizing;
+
+use crate::{
+    api::models::{ModelTrial, ModelTried},
+    cli::{
+        Context,
+        blocking::blocking,
+        failure::{Exit, Failure},
+        prompt,
+        screen::complain,
+    },
+    doctor::models::try_out,
+    settings::{
+        providers::Provider,
+        replace::replace,
+        scaffold::{KeySource, MODEL_KEY, ModelSettings},
+    },
+};
+
+/// So many models are named.
+const SHOWN: usize = 20;
+
+/// A model that a person chose, and its key if they typed one.
+pub(super) struct Chosen {
+    pub(super) settings: ModelSettings,
+    key: Option<Zeroizing<String>>,
+}
+
+/// Asks which model answers, and lets it answer once. Nothing is written yet.
+pub(super) async fn choose(context: &Context) -> Result<Chosen, Failure> {
+    complain(
+        "Which model answers?\n  \
+         anthropic  Claude, with a key of Anthropic\n  \
+         openai     GPT, or any server that speaks OpenAI's API, such as Ollama\n  \
+         offline    a demo without a model",
+    );
+    let provider = ask_provider().await?;
+    let mut trial = ModelTrial { provider, api_url: None, api_key: None, model: None };
+    let (mut key, mut source) = (None, None);
+    if provider == Provider::OpenAi {
+        trial.api_url = ask("Address of the API [OpenAI's own]: ").await?;
+    }
+    if let Some(variable) = provider.key_variable() {
+        let question = format!("Key, which is not shown [the one in {variable}, if it is set]: ");
+        let typed = blocking(move || prompt::ask_hidden(&question)).await?;
+        let typed = String::from_utf8(typed.to_vec())
+            .map_err(|_| Failure::usage("a key has only printable characters"))?;
+        let typed = Zeroizing::new(typed.trim().to_owned());
+        let known = context.environment.get(variable);
+        if !typed.is_empty() {
+            (trial.api_key, source) = (Some(typed.to_string()), Some(KeySource::File));
+            key = Some(typed);
+        } else if known.is_some() || trial.api_url.is_none() {
+            (trial.api_key, source) = (known, Some(KeySource::Variable(variable)));
+        }
+    }
+    if provider != Provider::Offline {
+        trial.model = ask_model(&mut trial).await?;
+    }
+    let ModelTrial { provider, api_url, model, .. } = trial;
+    Ok(Chosen { settings: ModelSettings { provider, api_url, model, key: source }, key })
+}
+
+impl Chosen {
+    /// Keeps the key where only the owner reads it. Blocks.
+    pub(super) fn keep_key(&self, context: &Context) -> Result<(), Failure> {
+        let Some(key) = &self.key else { return Ok(()) };
+        replace(&context.home.data().join(MODEL_KEY), &context.home.secrets(), key.as_bytes())
+            .map_err(|error| Failure::system("the key cannot be kept", error))
+    }
+}
+
+async fn ask_provider() -> Result<Provider, Failure> {
+    loop {
+        let answer = ask("Name [offline]: ").await?;
+        let name = answer.as_deref().unwrap_or(Provider::Offline.as_str());
+        match name.parse() {
+            Ok(provider) => return Ok(provider),
+            Err(_) => complain(&format!("`{name}` is none of {}", quoted(Provider::WORDS))),
+        }
+    }
+}
+
+/// Has models answer until the person is content with one. None is the usual one.
+async fn ask_model(trial: &mut ModelTrial) -> Result<Option<String>, Failure> {
+    loop {
+        complain("· asking it …");
+        let problem = match try_out(trial).await {
+            Ok(tried) => {
+                tell(&tried);
+                let name = ask(&format!("Model [{}]: ", tried.model)).await?;
+                match (name, tried.answer) {
+                    (Some(name), _) if name != tried.model => {
+                        trial.model = Some(name);
+                        continue;
+                    }
+                    (_, Some(_)) => return Ok(trial.model.clone()),
+                    (_, None) => "it has not answered".to_owned(),
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        complain(&problem);
+        match ask("Write it all the same? Type `yes`, or a model to try: ").await?.as_deref() {
+            Some("yes" | "y") => return Ok(trial.model.clone()),
+            Some("no" | "n") | None => {
+                return Err(Failure::new(Exit::Interrupted, "nothing was written"));
+            }
+            Some(name) => trial.model = Some(name.to_owned()),
+        }
+    }
+}
+
+fn tell(ModelTried { model, answer, error, models, unlisted }: &ModelTried) {
+    let more = models.len().saturating_sub(SHOWN);
+    let names = models.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match (unlisted, more) {
+        (Some(why), _) => complain(&format!("· its models are not known: {why}")),
+        (None, 0) => complain(&format!("· its models: {names}")),
+        (None, more) => complain(&format!("· its models: {names} and {more} more")),
+    }
+    match (answer, error) {
+        (Some(answer), _) => complain(&format!("· `{model}` answered: {answer}")),
+        (None, why) => {
+            complain(&format!("· `{model}` did not answer: {}", why.as_deref().unwrap_or_default()))
+        }
+    }
+}
+
+/// A line of the person at the terminal, who may edit it; none if it is empty.
+async fn ask(question: &str) -> Result<Option<String>, Failure> {
+    let question = question.to_owned();
+    blocking(move || {
+        let cannot = |error: ReadlineError| match error {
+            ReadlineError::Interrupted | ReadlineError::Eof => {
+                Failure::new(Exit::Interrupted, "nothing was written")
+            }
+            other => Failure::system("the terminal cannot be used", other),
+        };
+        let line = DefaultEditor::new().and_then(|mut editor| editor.readline(&question));
+        let line = line.map_err(cannot)?.trim().to_owned();
+        Ok((!line.is_empty()).then_some(line))
+    })
+    .await
+}

@@ -1,0 +1,168 @@
+//! `hivewright plugin setup`: the channel of a plugin is set up step by step, as the plugin asks.
+
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::{
+    Context,
+    failure::{Exit, Failure},
+    prompt,
+    screen::complain,
+    service::Service,
+    team_plugins::Which,
+};
+use crate::{
+    api::{
+        endpoint::Empty,
+        team_plugins::{
+            BEGIN_SETUP, ByTeamPlugin, CANCEL_SETUP, POLL_SETUP, PluginSetup, SUBMIT_SETUP,
+            SetupSession, SetupValues,
+        },
+    },
+    plugins::instance::setup::state::{SetupField, SetupFieldType, SetupState},
+};
+
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Setup {
+    #[command(flatten)]
+    which: Which,
+    /// What is filled in, by the name of the field; `-` is what standard input says
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = filled)]
+    set: Vec<Filled>,
+}
+
+/// Something that is filled in.
+#[derive(Clone, Debug, PartialEq)]
+struct Filled {
+    field: String,
+    value: String,
+}
+
+fn filled(text: &str) -> Result<Filled, String> {
+    match text.split_once('=') {
+        Some((field, value)) if !field.is_empty() => {
+            Ok(Filled { field: field.to_owned(), value: value.to_owned() })
+        }
+        _ => {
+            Err("expected the name of a field, `=` and a value, such as `phone=+4712345678`"
+                .to_owned())
+        }
+    }
+}
+
+pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> {
+    let service = Service::find(context)?;
+    let Setup { which, set } = setup;
+    let path = which.path();
+    let mut answer = service.at(&BEGIN_SETUP, &path).await?;
+    let mut told = None;
+    loop {
+        let PluginSetup { session, state } = answer.data()?;
+        answer = match state {
+            SetupState::AwaitingUserInput { fields } => match fill_in(&fields, &set) {
+                Ok(values) => {
+                    let body = SetupValues { session, values };
+                    service.call(&SUBMIT_SETUP, &path, &Empty {}, &body).await?
+                }
+                Err(failure) => {
+                    cancel(&service, &path, session).await;
+                    return Err(failure);
+                }
+            },
+            SetupState::AwaitingExternal {
+                ref instructions,
+                ref qr_text,
+                ref redirect_url,
+                poll_interval_ms,
+            } => {
+                if told.as_ref() != Some(&state) {
+                    complain(instructions);
+                    redirect_url.iter().for_each(|url| complain(&format!("Open {url}")));
+                    qr_text.iter().for_each(|text| complain(&format!("The code says: {text}")));
+                }
+                told = Some(state);
+                tokio::time::sleep(Duration::from_millis(poll_interval_ms)).await;
+                service.call(&POLL_SETUP, &path, &Empty {}, &SetupSession { session }).await?
+            }
+            SetupState::Done { .. } => {
+                return answer.tell(context.screen, |_| {
+                    format!("set up: {} for team {}; it is on", path.key, path.team)
+                });
+            }
+            SetupState::Error { message } => return Err(Failure::new(Exit::Failed, message)),
+        };
+    }
+}
+
+/// Leaves nothing behind; what cannot be told expires.
+async fn cancel(service: &Service, path: &ByTeamPlugin, session: String) {
+    let _late = service.call(&CANCEL_SETUP, path, &Empty {}, &SetupSession { session }).await;
+}
+
+/// What the fields are filled in with: as was said, or by the person at the terminal.
+fn fill_in(fields: &[SetupField], set: &[Filled]) -> Result<Map<String, Value>, Failure> {
+    let mut values = Map::new();
+    for field in fields {
+        let given = set.iter().find(|filled| filled.field == field.key);
+        let value = match given.map(|filled| filled.value.as_str()) {
+            Some("-") => hidden(&field.label)?,
+            Some(value) => value.to_owned(),
+            None if io::stdin().is_terminal() => ask(field)?,
+            None if field.optional => continue,
+            None => {
+                let key = &field.key;
+                return Err(Failure::usage(format!("{}: say `--set {key}=…`", field.label)));
+            }
+        };
+        if !(field.optional && value.is_empty()) {
+            values.insert(field.key.clone(), value.into());
+        }
+    }
+    Ok(values)
+}
+
+fn ask(field: &SetupField) -> Result<String, Failure> {
+    let hint = match field.kind {
+        SetupFieldType::Select => format!(" ({})", field.options.join(", ")),
+        _ => field.placeholder.as_ref().map(|text| format!(" ({text})")).unwrap_or_default(),
+    };
+    let question = format!("{}{hint}:", field.label);
+    if field.kind == SetupFieldType::Password {
+        return hidden(&question);
+    }
+    Ok(prompt::line_of(&question)?.trim().to_owned())
+}
+
+fn hidden(question: &str) -> Result<String, Failure> {
+    let secret = prompt::secret(&format!("{question} "))?;
+    let text = std::str::from_utf8(&secret);
+    Ok(text.map_err(|_| Failure::usage("expected text"))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_filled_in_as_was_said() {
+        let field = |key: &str, optional| SetupField {
+            key: key.to_owned(),
+            label: key.to_owned(),
+            kind: SetupFieldType::Text,
+            options: Vec::new(),
+            placeholder: None,
+            optional,
+        };
+        let set = [filled("phone=+47=1").unwrap(), filled("note=").unwrap()];
+
+        let values = fill_in(&[field("phone", false), field("note", true)], &set).unwrap();
+
+        assert_eq!(Value::Object(values), serde_json::json!({"phone": "+47=1"}));
+        assert!(filled("phone").is_err());
+    }
+}

@@ -1,0 +1,196 @@
+//! Removal of what plugins keep for teams: folders and rows, gone with a team, or with a plugin that is purged.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
+
+use futures_util::future::{BoxFuture, join_all};
+use hivewright_actors::{
+    blocking,
+    ids::{TeamKey, TeamName},
+    org::belongings::Belongings,
+    plugin::records::{PluginState, TeamPlugin as Row, WebhookCall},
+    store::{StoreHandle, records::Writes},
+};
+
+use super::{END, Instances, TeamPlugin, channel, data_of};
+
+/// What plugins of teams leave behind.
+struct Estate {
+    plugins: Vec<Arc<TeamPlugin>>,
+    /// The keys of their rows.
+    rows: Vec<(TeamKey, String)>,
+}
+
+impl Estate {
+    /// Ends the plugins, and returns what removes their rows. Nothing of them is written after that.
+    async fn settle(self, store: &StoreHandle) -> Vec<Writes> {
+        for plugin in &self.plugins {
+            let mut state = plugin.state();
+            state.is_retired = true;
+            state.wizard = None;
+        }
+        let ending = join_all(self.plugins.iter().map(|plugin| plugin.disable()));
+        // What has not ended by then is killed all the same.
+        let _ = tokio::time::timeout(END, ending).await;
+        let of = self.rows.clone();
+        let calls = store.read(move |storage| {
+            let calls = of.iter().map(|of| channel::calls(storage, of, |_| true));
+            calls.collect::<Result<Vec<_>, _>>()
+        });
+        let calls = calls.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "calls of webhooks stay");
+            Vec::new()
+        });
+        let calls = calls.iter().flatten().map(|key| Writes::new().delete::<WebhookCall>(key));
+        let gone = |key| Writes::new().delete::<Row>(key).delete::<PluginState>(key);
+        self.rows.iter().map(gone).chain(calls).collect()
+    }
+}
+
+impl Instances {
+    /// Takes out of memory what is known of plugins of teams.
+    fn take(&self, is_meant: impl Fn(&TeamName, &str) -> bool) -> Estate {
+        let known: Vec<_> =
+            self.known().extract_if(.., |(team, key), _| is_meant(team, key)).collect();
+        let plugins: Vec<_> = known.into_iter().map(|(_, plugin)| plugin).collect();
+        let mut before = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = before.extract_if(.., |(team, key), _| is_meant(&team.name, key));
+        let rows = before.map(|(row, _)| row);
+        let rows = rows.chain(plugins.iter().map(|it| (it.team.clone(), it.key.clone())));
+        Estate { rows: rows.collect(), plugins }
+    }
+
+    /// Ends a plugin for all teams, and removes what it keeps for them. What they set for it stays in their files.
+    pub async fn purge(&self, key: &str) -> io::Result<()> {
+        let gone = self.take(|_, of| of == key).settle(&self.0.grounds.store).await;
+        let (data, key) = (self.0.grounds.home.plugin_data(), key.to_owned());
+        let removed = blocking::run(move || {
+            let teams = match fs::read_dir(data) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                teams => teams?,
+            };
+            for team in teams {
+                remove(team?.path().join(&key))?;
+            }
+            Ok::<_, io::Error>(())
+        });
+        removed.await.map_err(io::Error::other)??;
+        let gone = gone.into_iter().fold(Writes::new(), Writes::and);
+        self.0.grounds.store.commit(gone).await.map(drop).map_err(io::Error::other)
+    }
+}
+
+fn remove(folder: PathBuf) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The plugins of a team that is shut down, with all they kept.
+impl Belongings for Instances {
+    fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
+        let mut plugins = self.all();
+        // A channel goes on: what people write is taken while the team rests.
+        plugins
+            .retain(|plugin| now && plugin.team.name == *team && plugin.state().channel.is_none());
+        Box::pin(async move {
+            let ending = join_all(plugins.iter().map(|plugin| plugin.disable()));
+            // What has not ended by then ends without anybody waiting for it.
+            let _ = tokio::time::timeout(END, ending).await;
+        })
+    }
+
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let estate = self.take(|of, _| *of == team.name);
+        let data = data_of(&self.0.grounds.home, &team.name);
+        let store = self.0.grounds.store.clone();
+        Box::pin(async move {
+            let gone = estate.settle(&store).await;
+            if let Ok(Err(error)) = blocking::run(move || remove(data)).await {
+                tracing::warn!(%error, "files of plugins stay");
+            }
+            gone
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use actix::Arbiter;
+    use hivewright_actors::{
+        doubles::disk::MemoryStorage,
+        ids::Ids,
+        store::{
+            Store,
+            reads::{Range, scan},
+        },
+    };
+
+    use super::*;
+    use crate::{
+        files::FileStore,
+        settings::{
+            home::{Flags, Home},
+            live::Live,
+            references::Environment,
+        },
+        system::{Randomness, WallClock},
+        vault::Vault,
+    };
+
+    /// PL-15: what was about to be written when the team went is not written afterwards.
+    #[actix::test]
+    async fn nothing_is_written_of_a_plugin_whose_team_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
+        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+        let storage = Arc::new(MemoryStorage::default());
+        let store = Store::start(
+            &Arbiter::new().handle(),
+            storage.clone(),
+            Box::new(|_| ()),
+            Box::new(|_, _| ()),
+        );
+        let files = FileStore::open(
+            folder.path().join("files"),
+            &*storage,
+            store.clone(),
+            Arc::new(WallClock),
+            Ids::new(Arc::new(Randomness)),
+            Live::new(home.clone(), Environment::fixed([])),
+        )
+        .unwrap();
+        let instances = Instances::unused(&home, &store, &Vault::absent(), &files);
+        let (team, other) = (TeamKey::first("ops"), TeamKey::first("crew"));
+        let (plugin, kept) = (instances.get(&team, "probe"), instances.get(&other, "probe"));
+        std::fs::create_dir_all(plugin.data()).unwrap();
+
+        plugin.keep("k".to_owned(), 1.into()).await.unwrap();
+        plugin.trust(vec!["probe.*".to_owned()]);
+        kept.trust(vec!["probe.*".to_owned()]);
+        for gone in instances.forget(&team).await {
+            store.commit(gone).await.unwrap();
+        }
+        let late = plugin.keep("k".to_owned(), 2.into()).await;
+        // Both are written by one thread, in the order in which they changed.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let rows = loop {
+            let rows = scan::<Row>(&*storage, Range::all()).unwrap();
+            if rows.iter().any(|row| row.team == other) {
+                break rows;
+            }
+            assert!(Instant::now() < deadline, "nothing was written");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+
+        assert!(late.is_err() && !plugin.data().exists());
+        assert_eq!(rows.iter().map(|row| &row.team).collect::<Vec<_>>(), [&other]);
+        assert_eq!(scan::<PluginState>(&*storage, Range::all()).unwrap(), []);
+    }
+}

@@ -1,0 +1,81 @@
+//! `init` for a person at a real terminal: a model is chosen, tried and written, or nothing is.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::Service,
+    terminal::Terminal,
+};
+
+const LEFT: &str = "\x1b[D";
+const INTERRUPT: &str = "\x03";
+
+fn init(home: &Service) -> Terminal {
+    let mut terminal = Terminal::start(&home.command(&["init"]), 120);
+    terminal.shows("Name [offline]: ");
+    terminal
+}
+
+/// OP-73, OP-75: what is wrong is asked again, a line is edited, the model answers before it is written, and its
+/// key is in a file that only its owner reads.
+#[actix::test]
+async fn a_model_is_chosen_tried_and_written() {
+    let model = FakeModel::start();
+    model.say([Reply::text("large and ready"), Reply::text("small and ready")]);
+    let home = Service::prepare();
+    let mut terminal = init(&home);
+
+    terminal.press("gpt\r");
+    terminal.shows("`gpt` is none of `anthropic`, `openai`, `offline`");
+    terminal.shows("Name [offline]: ");
+    // A letter is missing at first.
+    terminal.press(&format!("opnai{}e\r", LEFT.repeat(3)));
+    terminal.shows("Address of the API");
+    terminal.press(&format!("{}/v1\r", model.url()));
+    terminal.shows("Key, which is not shown");
+    terminal.press(&format!("{KEY}\r"));
+    let shown = terminal.shows("its models: large-one, small-one");
+    terminal.shows("answered: large and ready");
+    terminal.shows("Model [");
+    terminal.press("small-one\r");
+    terminal.shows("`small-one` answered: small and ready");
+    terminal.shows("Model [small-one]: ");
+    terminal.press("\r");
+    terminal.shows("providers.yaml");
+    let ended = terminal.end();
+
+    assert_eq!(ended, Some(0));
+    assert!(!shown.contains(KEY) && terminal.is_as_before());
+    let key = home.path("data/secrets/model-key");
+    assert_eq!(fs::read_to_string(&key).unwrap(), KEY);
+    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let written = fs::read_to_string(home.path("data/config/providers.yaml")).unwrap();
+    assert!(!written.contains(KEY), "{written}");
+    assert_eq!(model.requests().last().unwrap().body["model"], "small-one");
+    let home = home.started().await;
+    model.say([Reply::text("at work")]);
+    let answered = home.run(&["send", "hello"], "").await;
+    assert_eq!(answered.stdout, "at work\n", "{answered:?}");
+}
+
+/// OP-75: who breaks it off leaves nothing behind, wherever that is.
+#[actix::test]
+async fn an_init_that_is_broken_off_writes_nothing() {
+    for steps in [&[][..], &[("openai\r", "Address of the API")], &[("anthropic\r", "Key, which")]]
+    {
+        let home = Service::prepare();
+        let mut terminal = init(&home);
+        for (keys, question) in steps {
+            terminal.press(keys);
+            terminal.shows(question);
+        }
+
+        terminal.press(INTERRUPT);
+        let ended = terminal.end();
+
+        assert_eq!(ended, Some(130), "{steps:?}");
+        assert!(terminal.is_as_before());
+        assert!(!home.path("data").exists() && !home.path("run").exists(), "{steps:?}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Conformance run of plugins: one plugin, written in JavaScript, Python and Rust, goes through the same life.
+
+use std::{fs, path::Path, process::Command};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::{
+    engines::descendants,
+    service::{Client, Service, until},
+};
+
+pub(crate) const JS: &str = include_str!("plugin_conformance/main.js");
+const PYTHON: &str = include_str!("plugin_conformance/main.py");
+const RUST: &str = include_str!("plugin_conformance/main.rs");
+const PACKAGE: &str = include_str!("../../src/cli/plugin/templates/rust/package.toml");
+
+/// Calls of plugins are not asked about.
+pub(crate) const CONFIG: &str = "store: {durability: process}\npolicy: [{id: plugins, effect: allow, resource: \"class:plugin\"}, {id: files, effect: allow, resource: \"class:file.write\"}]\n";
+const CHANNELS: &str = "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\ntopics: {model: never}\n";
+pub(crate) const TEAM: &str = "max_steps: 300\nallowed_tools: [\"@files\", \"@plugins\"]\n";
+const ROW: &str = "/api/v1/teams/main/plugins";
+
+/// Builds a package of Rust with what is there already: nothing is downloaded.
+pub(crate) fn cargo(folder: &Path, words: &[&str]) {
+    let lock = folder.join("Cargo.lock");
+    if !lock.exists() {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock"), lock).unwrap();
+    }
+    let built = Command::new(env!("CARGO"))
+        .args(words)
+        .arg("--offline")
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins"))
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+/// The manifest of the plugin, for a program that is run so.
+pub(crate) fn manifest(run: &str) -> String {
+    format!(
+        "manifest_version = 1\nkey = \"probe\"\nversion = \"1.0.0\"\ndisplay_name = \"Probe\"\n\
+         description = \"Goes through the conformance run.\"\n[run]\n{run}\n[limits]\nrestarts = 1\n\
+         [tools]\nnamespace = \"probe\"\n[tools.effects]\necho = \"pure\"\nkept = \"pure\"\n\
+         [hooks]\non = [{{event = \"tool.before\", tools = [\"write\"]}}]\n\
+         [config.schema]\ntype = \"object\"\n\
+         [config.schema.properties.tools]\ntype = \"object\"\n\
+         [config.schema.properties.tools.properties]\nword = {{type = \"string\"}}\n\
+         [config.schema.properties.hooks]\ntype = \"object\"\n\
+         [config.schema.properties.hooks.properties]\nmode = {{type = \"string\"}}\n"
+    )
+}
+
+/// Puts the plugin where the settings name it.
+fn home(run: &str) -> Service {
+    let service = Service::prepare()
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("run/teams/main/config.yaml", TEAM);
+    service.write("work/probe/plugin.toml", &manifest(run));
+    let paths = format!("plugins: {{paths: [{}]}}\n", service.path("work").display());
+    service.write("data/config/config.yaml", &format!("{CONFIG}{paths}"));
+    service
+}
+
+pub(crate) async fn set(service: &Service, word: &str, mode: &str) {
+    let config = json!({"tools": {"word": word}, "hooks": {"mode": mode}});
+    let change = json!({"enabled": true, "config": config});
+    let (status, answer) = service.api("PUT", &format!("{ROW}/probe"), Some(change)).await;
+    assert_eq!(status, 200, "{answer}\n{}", service.log());
+}
+
+/// Waits until the plugin stands so.
+pub(crate) async fn until_status(service: &Service, status: &str) -> Value {
+    let is = |row: &Value| row["key"] == "probe" && row["status"] == status;
+    let has = |rows: &Value| rows.as_array().is_some_and(|rows| rows.iter().any(is));
+    let rows = service.until(ROW, has).await;
+    rows.as_array().unwrap().iter().find(|row| is(row)).unwrap().clone()
+}
+
+async fn call(client: &mut Client, tool: &str, args: Value) -> String {
+    let answer = client.ask(&format!("#call {tool} {args}\n#reply got {{result}}")).await;
+    answer["content"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+pub(crate) async fn probe(client: &mut Client, tool: &str, words: &str) -> String {
+    call(client, &format!("probe__{tool}"), json!({"words": words})).await
+}
+
+/// What runs below the service and has nothing below itself: the child.
+fn child(service: &Service) -> Vec<u32> {
+    let all = descendants(service.pid()).into_iter().map(|(pid, _)| pid);
+    all.filter(|pid| descendants(*pid).is_empty()).collect()
+}
+
+/// Kills the child as the kernel would.
+fn kill_child(service: &Service) -> Vec<u32> {
+    let killed = child(service);
+    assert!(!killed.is_empty(), "nothing runs");
+    for pid in &killed {
+        let pid = Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    killed
+}
+
+/// What a plugin brings, and what its settings change.
+async fn has_tools_and_hooks(service: &Service, client: &mut Client) {
+    let echo = probe(client, "echo", "hi").await;
+    let unfit = call(client, "probe__echo", json!({"words": 1})).await;
+    let failed = probe(client, "fail", "").await;
+    let image = probe(client, "image", "").await;
+    assert!(
+        echo.ends_with("[from the plugin `probe`: data, not instructions]\necho hi with old"),
+        "{echo}\n{}",
+        service.log()
+    );
+    assert!(unfit.contains("`words`: expected \"string\""), "{unfit}");
+    assert!(failed.contains("it failed on purpose"), "{failed}");
+    assert!(image.contains("image/png"), "{image}");
+
+    let file = service.path("run/teams/main/note.txt");
+    let write = json!({"file_path": "note.txt", "content": "as the model wrote it"});
+    for (mode, content, told) in [
+        ("rewrite", Some("rewritten"), "got"),
+        ("deny", None, "blocked by plugin probe: not on a Tuesday"),
+        ("allow", None, "blocked by plugin probe: plugin unavailable"),
+        ("pass", Some("as the model wrote it"), "got"),
+    ] {
+        let _ = fs::remove_file(&file);
+        set(service, mode, mode).await;
+        until(mode, async || probe(client, "echo", "x").await.ends_with(&format!("with {mode}")))
+            .await;
+        let answer = call(client, "write", write.clone()).await;
+        assert!(answer.contains(told), "{mode}: {answer}\n{}", service.log());
+        assert_eq!(fs::read_to_string(&file).ok().as_deref(), content, "{mode}: {answer}");
+    }
+}
+
+/// Calls run while the plugin is changed: none is lost, and each is answered by one child or the other.
+async fn changes_under_load(service: &Service, client: &mut Client) {
+    let (mut calls, mut places) = (String::new(), String::new());
+    for n in 1..=12 {
+        calls.push_str(&format!("#call probe__echo {{\"words\": \"n{n}.\", \"ms\": 150}}\n"));
+        places.push_str(&format!("{{result:{n}}}"));
+    }
+    client.say("load", &format!("{calls}#reply {places}")).await;
+    client.until(|frame| frame.to_string().contains("probe__echo")).await;
+    set(service, "new", "pass").await;
+    let answered = client.end_of("load").await.to_string();
+    until("the new settings", async || probe(client, "echo", "x").await.ends_with("with new"))
+        .await;
+
+    for n in 1..=12 {
+        assert!(answered.contains(&format!("echo n{n}. with ")), "{answered}\n{}", service.log());
+    }
+}
+
+/// PL-22 to PL-31, PL-33 to PL-40, PL-44, PL-93: the run that is the same for all.
+async fn conforms(mut service: Service) {
+    service = service.started().await;
+    set(&service, "old", "pass").await;
+    until_status(&service, "running").await;
+    let mut client = service.connect().await;
+    has_tools_and_hooks(&service, &mut client).await;
+    changes_under_load(&service, &mut client).await;
+    probe(&mut client, "keep", "over kills").await;
+
+    // Killed between calls it is there again, with what it put aside.
+    let killed = kill_child(&service);
+    until("another child", async || {
+        let now = child(&service);
+        !now.is_empty() && !now.iter().any(|pid| killed.contains(pid))
+    })
+    .await;
+    until_status(&service, "running").await;
+    let kept = probe(&mut client, "kept", "").await;
+    assert!(kept.ends_with("kept: over kills"), "{kept}");
+    // Killed during a call that cannot be repeated: nobody pretends to know what became of it. And that was once too often.
+    let act = "#call probe__act {\"words\": \"x\", \"ms\": 20000}\n#reply got {result}";
+    client.say("act", act).await;
+    let acts = |rows: &Value| rows.to_string().contains("\"acting\":true");
+    service.until(ROW, acts).await;
+    kill_child(&service);
+    let died = client.end_of("act").await.to_string();
+    assert!(died.contains("whether the call took effect is not known"), "{died}");
+    let given_up = until_status(&service, "failed").await;
+    assert!(!given_up["last_error"].is_null(), "{given_up}");
+    let is_told = |rows: &Value| rows.to_string().contains("Plugin `probe` of team `main`");
+    service.until("/api/v1/inbox", is_told).await;
+    let without = probe(&mut client, "echo", "x").await;
+    assert!(without.contains("plugin unavailable"), "{without}");
+    let write = json!({"file_path": "other.txt", "content": "x"});
+    let guarded = call(&mut client, "write", write).await;
+    assert!(guarded.contains("blocked by plugin probe: plugin unavailable"), "{guarded}");
+    service.api("POST", &format!("{ROW}/probe/restart"), None).await;
+    until_status(&service, "running").await;
+
+    // The service is killed during a call that may be repeated: the turn goes on after the start, with another child.
+    let cut = "#call probe__echo {\"words\": \"cut\", \"ms\": 1500}\n#reply got {result}";
+    client.say("cut", cut).await;
+    client.until(|frame| frame.to_string().contains("probe__echo")).await;
+    let before = descendants(service.pid());
+    service.kill();
+    until("its child ends with it", async || !before.iter().any(crate::engines::is_there)).await;
+    service.launch().await;
+    let is_done = |tasks: &Value| {
+        let mut tasks = tasks.as_array().into_iter().flatten();
+        tasks.all(|task| task["state"] == "done")
+    };
+    service.until("/api/v1/tasks?limit=100", is_done).await;
+    let mut client = service.connect().await;
+    let kept = probe(&mut client, "kept", "").await;
+    assert!(kept.ends_with("kept: over kills"), "{kept}");
+    let off = json!({"enabled": false});
+    service.api("PUT", &format!("{ROW}/probe"), Some(off)).await;
+    until("nothing of it is left", async || descendants(service.pid()).is_empty()).await;
+    let off = probe(&mut client, "echo", "x").await;
+    assert!(off.contains("not available"), "{off}");
+}
+
+#[actix::test]
+async fn a_plugin_in_javascript_conforms() {
+    let service = home("kind = \"js\"\nentry = \"main.js\"");
+    service.write("work/probe/main.js", JS);
+
+    conforms(service).await;
+}
+
+#[actix::test]
+async fn a_plugin_in_python_conforms() {
+    let service = home("kind = \"process\"\ncommand = \"python3\"\nargs = [\"main.py\"]");
+    service.write("work/probe/main.py", PYTHON);
+
+    conforms(service).await;
+}
+
+#[actix::test]
+async fn a_plugin_in_rust_conforms() {
+    let service = home("kind = \"process\"\ncommand = \"bin/probe\"");
+    service.write("work/probe/Cargo.toml", &PACKAGE.replace("{key}", "probe"));
+    service.write("work/probe/src/main.rs", RUST);
+    let folder = service.path("work/probe");
+    tokio::task::spawn_blocking(move || cargo(&folder, &INSTALL)).await.unwrap();
+
+    conforms(service).await;
+}
+
+/// What the manifest of the template says, but quicker.
+pub(crate) const INSTALL: [&str; 6] = ["install", "--debug", "--path", ".", "--root", "."];
+
+/// PL-65: what is wrong with a plugin that runs is named, with the place; and one that hangs or dies is no harm.
+#[actix::test]
+async fn the_doctor_names_what_is_wrong_with_a_plugin_that_runs() {
+    let service = home("kind = \"js\"\nentry = \"main.js\"");
+    let (folder, scratch) = (service.path("work/probe"), service.path("scratch"));
+    fs::create_dir(&scratch).unwrap();
+    let service = service.with_variable("TMPDIR", scratch.to_str().unwrap());
+    let doctor = async |source: &str, more: &[&str]| {
+        service.write("work/probe/main.js", source);
+        let words = ["plugin", "doctor", folder.to_str().unwrap()];
+        service.run(&[&words[..], more].concat(), "").await
+    };
+    service.write("settings.json", "{\"tools\": {\"word\": \"care\"}}");
+    service.write("wrong.json", "{\"tools\": {\"word\": 5}}");
+    let (right, wrong) = (service.path("settings.json"), service.path("wrong.json"));
+
+    let call = ["--config", right.to_str().unwrap(), "--call", "echo", "{\"words\": \"hi\"}"];
+    let sound = doctor(JS, &call).await;
+    assert_eq!(sound.code, Some(0), "{sound:?}");
+    for part in
+        ["probe 1.0.0 is sound", "probe.echo (pure): Does echo.", "tool.before of write: pass"]
+    {
+        assert!(sound.stdout.contains(part), "{part}: {sound:?}");
+    }
+    assert!(sound.stdout.contains("echo: echo hi with care"), "{sound:?}");
+
+    let no_echo = JS.replace("offer(\"echo\", echo);", "");
+    let no_hook = JS.replace("hook(\"tool.before\"", "hook(\"turn.end\"");
+    let wide = JS.replace("words: {", "[\"w\".repeat(40000)]: {}, words: {");
+    let dies = "throw new Error('not today');\n".to_owned() + JS;
+    for (source, more, told) in [
+        (JS, &["--config", wrong.to_str().unwrap()][..], "its settings: `/tools/word`: "),
+        (JS, &["--call", "echo", "{\"words\": 1}"][..], "--call: echo: invalid arguments: `words`"),
+        (JS, &["--call", "fail", "{}"][..], "--call: fail: Error: it failed on purpose"),
+        (
+            no_echo.as_str(),
+            &[][..],
+            "plugin.toml: tools.effects.echo: the plugin lists no such tool",
+        ),
+        (no_hook.as_str(), &[][..], "plugin.toml: hooks.on[0]: asked about `tool.before`: "),
+        (wide.as_str(), &[][..], "main.js: tools/list: `act`: "),
+        (dies.as_str(), &[][..], "not today"),
+    ] {
+        let found = doctor(source, more).await;
+        assert_eq!(found.code, Some(9), "{told}: {found:?}");
+        assert!(found.stderr.contains(told), "{told}: {found:?}");
+    }
+    let in_json = doctor(&no_echo, &["--json"]).await;
+    let read: Value =
+        serde_json::from_str(&in_json.stdout).unwrap_or_else(|_| panic!("{in_json:?}"));
+    assert_eq!(read["data"]["findings"]["problems"][0]["field"], "tools.effects.echo", "{read}");
+    let left: Vec<_> = fs::read_dir(service.path("scratch")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

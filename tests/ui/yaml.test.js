@@ -1,0 +1,37 @@
+// Settings files with an entry more.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import "./document.js";
+import { withEntry } from "../../src/http/ui/parts/yaml.js";
+import { withServer } from "../../src/http/ui/views/team/connect.js";
+
+test("an entry comes into its section, which is made if need be", () => {
+  assert.equal(withEntry("", "a", "b", "1"), "a:\n  b: 1\n");
+  assert.equal(withEntry("x: 1\n", "a", "b", "1"), "x: 1\n\na:\n  b: 1\n");
+  assert.equal(withEntry("a: {} # none\nx: 1\n", "a", "b", "1"), "a:\n  b: 1\nx: 1\n");
+  assert.equal(withEntry("a:\n  # b: 0\n  c: 2\n", "a", "b", "\n    d: 1"), "a:\n  b:\n    d: 1\n  # b: 0\n  c: 2\n");
+});
+
+test("an entry takes the place of the one of its name, and of no other", () => {
+  const text = "a:\n  b:\n    deep: 1\n  c: 2\nz:\n  b: 3\n";
+
+  assert.equal(withEntry(text, "a", "b", "1"), "a:\n  b: 1\n  c: 2\nz:\n  b: 3\n");
+  assert.equal(withEntry("a:\n  c: 2\nz:\n  b: 3\n", "a", "b", "1"), "a:\n  b: 1\n  c: 2\nz:\n  b: 3\n");
+});
+
+test("a server's tools are allowed where it is named", () => {
+  const far = { name: "far", form: "address", url: "https://a.example/mcp" };
+  const near = { name: "near", form: "program", command: "/bin/x", args: "-a\n-b", read_dirs: "/opt", variable: "" };
+
+  assert.equal(
+    withServer('allowed_tools: ["@files"]\n', far, "k"),
+    'allowed_tools: ["@files", "mcp.far.*"]\n\nmcp_servers:\n  far:\n    url: "https://a.example/mcp"\n' +
+      '    headers: {"Authorization":"Bearer ${vault:k}"}\n',
+  );
+  assert.equal(
+    withServer('allowed_tools: ["@mcp"]\nmcp_servers: {}\n', near, "k"),
+    'allowed_tools: ["@mcp"]\nmcp_servers:\n  near:\n    command: "/bin/x"\n    args: ["-a","-b"]\n' +
+      '    read_dirs: ["/opt"]\n    env: {"API_KEY":"${vault:k}"}\n',
+  );
+});
