@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use hivewright_actors::excerpt;
 use serde_json::{Value, json};
 
-use super::{cdp::Event, snapshot::Place};
+use super::{
+    cdp::Event,
+    snapshot::{Place, quote},
+};
 
 /// Pages at once. A further one is closed.
 const MOST_PAGES: usize = 5;
@@ -163,11 +165,6 @@ fn text(value: &Value) -> String {
 /// Words of a page, in quotes that they cannot end.
 fn quoted(value: &Value) -> String {
     quote(value.as_str().unwrap_or_default(), LONGEST_QUOTE)
-}
-
-/// The beginning of a text of so many characters as one line in quotes.
-pub(super) fn quote(text: &str, longest: usize) -> String {
-    Value::from(excerpt::line(text, longest)).to_string()
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ use super::{
     BrowserError,
     cdp::{Event, Link},
     gate::{TeamGate, Terms},
-    pages::{Page, Pages, quote},
+    pages::{Page, Pages},
     program::{self, Installed},
+    snapshot::quote,
 };
 use crate::sandbox::{
     egress::{EgressError, Guard, proxy},

@@ -4,10 +4,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::Value;
-
-use super::pages::quote;
 
 /// The longest snapshot, in bytes, and what one name or value takes of it at most, in characters.
 const LONGEST: usize = 48 * 1024;
@@ -297,6 +296,11 @@ impl<'a> Snapshot<'a> {
         let name = name.map(|name| format!(" [ref={name}]")).unwrap_or_default();
         self.text.push_str(&format!("{indent}- {line}{name}\n"));
     }
+}
+
+/// The beginning of a text of so many characters as one line in quotes.
+pub(super) fn quote(text: &str, longest: usize) -> String {
+    Value::from(excerpt::line(text, longest)).to_string()
 }
 
 #[cfg(test)]
