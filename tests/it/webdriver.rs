@@ -66,24 +66,7 @@ impl Browser {
     /// The same with further arguments of the browser. One that is traced keeps what goes over the network, which
     /// takes it time.
     pub(crate) async fn start_with(further: &[&str], traced: bool) -> Option<Self> {
-        let mut driver = match Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-        {
-            Ok(driver) => driver,
-            Err(error) if error.kind() == ErrorKind::NotFound && is_quick() => {
-                println!("skipped: no chromedriver in PATH");
-                return None;
-            }
-            Err(error) => panic!(
-                "chromedriver cannot be started (HIVEWRIGHT_TESTS=quick does without): {error}"
-            ),
-        };
-        let port = port_of(&mut driver).await;
+        let (driver, port) = start_driver().await?;
         // One provider per process; another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::new();
@@ -330,18 +313,42 @@ pub(crate) fn is_quick() -> bool {
     std::env::var("HIVEWRIGHT_TESTS").is_ok_and(|value| value == "quick")
 }
 
-/// The driver chooses a free port and says which.
-async fn port_of(driver: &mut Child) -> u16 {
-    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-    let port = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, rest)) = line.split_once("started successfully on port ") {
-                return rest.trim_end_matches('.').parse().unwrap();
+/// A driver, and its port. It takes a free port of IPv4 and the same of IPv6, and ends where somebody has the latter.
+async fn start_driver() -> Option<(Child, u16)> {
+    for _ in 0..5 {
+        let mut driver = match Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+        {
+            Ok(driver) => driver,
+            Err(error) if error.kind() == ErrorKind::NotFound && is_quick() => {
+                println!("skipped: no chromedriver in PATH");
+                return None;
             }
+            Err(error) => panic!(
+                "chromedriver cannot be started (HIVEWRIGHT_TESTS=quick does without): {error}"
+            ),
+        };
+        if let Some(port) = tokio::time::timeout(DEADLINE, port_of(&mut driver)).await.unwrap() {
+            return Some((driver, port));
         }
-        panic!("chromedriver ended without saying its port");
-    };
-    tokio::time::timeout(DEADLINE, port).await.unwrap()
+    }
+    panic!("chromedriver ended five times without saying its port");
+}
+
+/// The port that a driver says it has; `None` where it ended before.
+async fn port_of(driver: &mut Child) -> Option<u16> {
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if let Some((_, rest)) = line.split_once("started successfully on port ") {
+            return Some(rest.trim_end_matches('.').parse().unwrap());
+        }
+    }
+    None
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> Value {

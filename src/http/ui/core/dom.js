@@ -109,15 +109,16 @@ export function download(name, text, type) {
 
 /** @param {string} label @param {() => string} text @param {string} [look] */
 export function copyButton(label, text, look = "copy") {
-  const word = make("span", {}, label);
   return make(
     "button",
     { type: "button", class: look, "aria-label": `${label} to the clipboard`, onclick: copy },
     icon("copy"),
-    word,
+    make("span", {}, label),
   );
 
-  async function copy() {
+  // The word is that of the button on the page, which may have taken this handler over from one that was built after it.
+  async function copy(/** @type {Event} */ event) {
+    const word = /** @type {HTMLElement} */ (/** @type {Element} */ (event.currentTarget).lastElementChild);
     try {
       await navigator.clipboard.writeText(text());
       word.textContent = "Copied";

@@ -4,7 +4,8 @@
 import { may } from "../../core/api.js";
 import { clean, copyButton, icon, make } from "../../core/dom.js";
 import { dayWords, duration, moment, money } from "../../core/format.js";
-import { showFinished } from "../../parts/markdown.js";
+import { paint } from "../../core/paint.js";
+import { markdown, showFinished } from "../../parts/markdown.js";
 import { makeBlock } from "./cards.js";
 import { showFiles } from "./files.js";
 import { hasEnded } from "./said.js";
@@ -162,20 +163,20 @@ class TurnView {
   update(turn) {
     this.element.dataset.status = turn.status;
     this.element.setAttribute("aria-busy", String(!hasEnded(turn)));
-    if (turn.status === "sending")
-      this.mark?.replaceChildren("Sending… ", this.link(turn, "Discard", this.acts.onDiscard));
-    else if (turn.status === "unconfirmed") this.mark?.replaceChildren("Not confirmed");
-    else this.mark?.replaceChildren(...this.marks(turn));
+    if (this.mark) paint(this.mark, this.marks(turn));
     if (this.files) showFiles(this.files, turn.files);
     const over = hasEnded(turn);
     this.updateBlocks(shownBlocks(turn).map((block) => ({ ...block, over })));
     this.showDelegated(turn);
-    this.foot.replaceChildren(...this.footOf(turn));
+    paint(this.foot, this.footOf(turn));
+    this.clock = this.foot.querySelector(".clock");
     this.tick(turn);
   }
 
-  /** What stands below a message that was taken in. @param {any} turn */
+  /** What stands below a message. @param {any} turn */
   marks(turn) {
+    if (turn.status === "sending") return ["Sending… ", this.link(turn, "Discard", this.acts.onDiscard)];
+    if (turn.status === "unconfirmed") return "Not confirmed";
     const takesBack = turn.status === "queued" && turn.task && may("operate");
     return [
       takesBack ? this.link(turn, "Take back", this.acts.onTakeBack) : "",
@@ -233,13 +234,11 @@ class TurnView {
 
   /** @param {any} turn @param {string} word @param {(turn: any) => void} act */
   link(turn, word, act) {
-    return make("button", { type: "button", class: "link", onclick: () => act(turn) }, word);
+    return make("button", { key: word, type: "button", class: "link", onclick: () => act(turn) }, word);
   }
 
   footOf(turn) {
-    this.clock = null;
     if (turn.status === "running" || turn.status === "queued") {
-      this.clock = make("span", { class: "clock" });
       const word =
         turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
       return [
@@ -249,7 +248,7 @@ class TurnView {
           make("span", { class: "pulse", "aria-hidden": "true" }),
           clean(word).replace(/\.$/, ""),
         ),
-        this.clock,
+        make("span", { class: "clock" }),
       ];
     }
     if (turn.status === "sending") return [];
@@ -274,8 +273,6 @@ class TurnView {
     if (turn.status === "unknown") return [make("span", {}, "This turn ended, but its answer is no longer kept here.")];
     const parts = [];
     if (turn.status === "failed") {
-      const words = make("div", { class: "markdown" });
-      showFinished(words, turn.error.text);
       const below = make(
         "div",
         {},
@@ -287,7 +284,14 @@ class TurnView {
             : [again("Try again")]
           : []),
       );
-      parts.push(make("div", { class: "problem", role: "alert" }, icon("alert"), make("div", {}, words, below)));
+      parts.push(
+        make(
+          "div",
+          { class: "problem", role: "alert" },
+          icon("alert"),
+          make("div", {}, markdown(turn.error.text), below),
+        ),
+      );
     }
     if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
     if (turn.joined) parts.push(make("span", {}, "Joined the running turn"));
@@ -317,7 +321,7 @@ class TurnView {
 
 /** @param {string} word @param {string} picture @param {() => void} onclick */
 const footButton = (word, picture, onclick) =>
-  make("button", { type: "button", class: "copy", onclick }, icon(picture), word);
+  make("button", { key: word, type: "button", class: "copy", onclick }, icon(picture), word);
 
 function usageWords(turn) {
   const words = [];
