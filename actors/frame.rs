@@ -47,6 +47,9 @@ pub enum Body {
     TopicList {
         /// Newest activity first.
         topics: Vec<TopicRow>,
+        /// Those that somebody has just deleted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        deleted: Vec<TopicId>,
     },
 }
 
@@ -152,12 +155,18 @@ pub struct Progress {
     /// The beginning of arguments or result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// The result comes from outside: from here on nothing of the turn is to be believed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// The whole text since the last tool call or note, in place of the pieces so far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
     /// Forget the text of the current step: it begins again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
+    /// The work is set aside until what the words name has come.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
     /// Durable frames that are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,

@@ -108,6 +108,16 @@ pub fn waiting(
     Ok(events.into_iter().map(|((_, number), event)| (number, event)).collect())
 }
 
+/// The stored keys of all that waits for a lane, or was shown to it in part.
+pub(crate) fn keys_of_lane(
+    storage: &dyn Storage,
+    lane: &LaneKey,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    let shown = LaneKey::of(lane.team(), &format!("{SHOWN_TOPIC}{}", lane.topic()));
+    let keys = |lane: &LaneKey| Range::<InboxEvent>::under(&(lane,)).keys(storage);
+    Ok([keys(lane)?, keys(&shown)?].concat())
+}
+
 /// An event that was shown to a turn of this lane in part.
 pub fn partly_shown(
     storage: &dyn Storage,

@@ -26,6 +26,7 @@ use crate::{
     queue::causes::Counts,
     router::{
         audit::AuditRow,
+        deleting::DeletedTopic,
         grants::SenderGrant,
         records::{HomeChannel, MessageRow, ReadMark, Undecided},
         topics::Topic,
@@ -190,6 +191,8 @@ fn conversations_stand_where_they_stood() {
     );
     let mark = (channel.clone(), "t-1".to_owned());
     assert_keys(w().put_at(&mark, &ReadMark(Timestamp(1))), &["+read|ws:1|t-1"]);
+    let deleted = DeletedTopic { channel: channel.clone(), created_at: Timestamp(1) };
+    assert_keys(w().put_at(&"t-1".into(), &deleted), &["+deleted|t-1"]);
     let home = HomeChannel(channel.clone());
     assert_keys(w().put_at(&"operator".to_owned(), &home), &["+home|operator"]);
     assert_keys(w().put(&grant), &["+trust|grant|discord|bob|"]);

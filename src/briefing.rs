@@ -29,7 +29,7 @@ use crate::{
     mcp::{Offers, Servers, server::Server},
     memory::Memory,
     plugins::{
-        instance::{self, Instances, TeamPlugin},
+        instance::{Instances, TeamPlugin, offers},
         package::Package,
     },
     policy::Policies,
@@ -500,7 +500,7 @@ struct Draft {
 #[derive(Clone, Default, PartialEq)]
 struct Gathered {
     servers: Offers,
-    plugins: instance::Offers,
+    plugins: offers::Offers,
 }
 
 fn cut_off() -> BriefError {

@@ -12,7 +12,7 @@ use crate::{
     excerpt,
     frame::{Body, Frame, Notification},
     identities,
-    ids::{ChannelId, GrantId, MAIN, PrincipalId, TaskId},
+    ids::{ChannelId, GrantId, MAIN, PrincipalId, TaskId, TopicId},
     interactions::Interaction,
     live::event::{Data, Event, Kind, SAID, Said},
     storage::{Order, Storage, StorageError},
@@ -151,6 +151,14 @@ pub(crate) struct OutboxRow {
     topic: Option<TopicRef>,
     ts: Timestamp,
     body: Body,
+}
+
+impl OutboxRow {
+    /// It tells of a topic.
+    pub(crate) fn is_of(&self, topic: &TopicId) -> bool {
+        let topics = self.before.iter().map(|frame| &frame.topic).chain([&self.topic]);
+        topics.flatten().any(|of| of.id == *topic)
+    }
 }
 
 /// Frames in a commit.

@@ -86,13 +86,17 @@ impl Walked {
         let mut keys = vec![key];
         turns.dedup();
         for turn in turns {
-            let calls = format!("{turn}:");
-            keys.extend(Range::<Answer<()>>::under(&Beginning(&calls)).keys(sweep.storage)?);
+            keys.extend(answers(sweep.storage, &turn)?);
         }
         *sweep.removed += 1;
         sweep.slice.drop_keys(keys);
         Ok(())
     }
+}
+
+/// The stored keys of what the calls of a turn were answered.
+pub(super) fn answers(storage: &dyn Storage, turn: &TurnId) -> Result<Vec<Vec<u8>>, StorageError> {
+    Range::<Answer<()>>::under(&Beginning(&format!("{turn}:"))).keys(storage)
 }
 
 /// Somebody may go on with a lane, so that its numbers must go on as well.

@@ -1,8 +1,11 @@
-//! Retention: once a day, what nobody needs any more is removed, a slice at a time.
+//! Retention: once a day, what nobody needs any more is removed, a slice at a time; what somebody deleted, at once.
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture,
+    WrapFuture,
+};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 
@@ -16,6 +19,7 @@ use crate::{
     store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };
 
+mod erasure;
 mod journals;
 pub mod pass;
 pub mod slice;
@@ -59,9 +63,16 @@ pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> 
     get_readable(storage, DONE)
 }
 
+/// Removes what is left of topics that were deleted. Answered when nothing is; what cannot be removed now is tried again
+/// after the next start, and each night.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), BrokenOff>")]
+pub struct EraseDeleted;
+
 /// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.
 #[derive(Debug, thiserror::Error)]
-enum BrokenOff {
+#[allow(missing_docs, reason = "the texts say it")]
+pub enum BrokenOff {
     #[error("how long things are kept is not known: {0}")]
     Settings(String),
     #[error(transparent)]
@@ -132,6 +143,21 @@ impl Actor for Retention {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.sleep_until(self.first(), ctx);
+        // A former process may not have come to the end of it.
+        ctx.notify(EraseDeleted);
+    }
+}
+
+impl Handler<EraseDeleted> for Retention {
+    type Result = ResponseFuture<Result<(), BrokenOff>>;
+
+    fn handle(&mut self, EraseDeleted: EraseDeleted, _: &mut Self::Context) -> Self::Result {
+        let erased = erasure::erase_all(self.store.clone());
+        Box::pin(async {
+            erased.await.inspect_err(|error| {
+                tracing::warn!(%error, "what was said in a deleted topic is not all removed; it is tried again");
+            })
+        })
     }
 }
 
@@ -161,6 +187,7 @@ async fn retain(
     keeping: Arc<dyn Keeping>,
     now: Timestamp,
 ) -> Result<Removed, BrokenOff> {
+    erasure::erase_all(store.clone()).await?;
     let settings = keeping.clone();
     let terms = store.read(move |_| Ok(settings.terms())).await?.map_err(BrokenOff::Settings)?;
     let mut pass = Pass::new(keeping.clone(), terms, now);

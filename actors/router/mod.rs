@@ -42,6 +42,7 @@ pub mod audit;
 mod choice;
 pub mod commands;
 mod conversation;
+pub mod deleting;
 pub mod gate;
 pub mod granting;
 pub mod grants;
@@ -375,11 +376,16 @@ impl Router {
     }
 
     fn list_topics(&self, channel: &ChannelId) {
+        self.list_topics_without(channel, Vec::new());
+    }
+
+    /// The same after some were deleted.
+    fn list_topics_without(&self, channel: &ChannelId, deleted: Vec<TopicId>) {
         let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
         let topics = conversation.topic_rows(self.to.clock.now(), self.settings.topics.idle_after);
-        self.tell(channel, None, Body::TopicList { topics });
+        self.tell(channel, None, Body::TopicList { topics, deleted });
     }
 
     fn cancel(

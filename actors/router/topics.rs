@@ -167,6 +167,28 @@ impl Topics {
         Some(topic)
     }
 
+    /// A topic with all that left it, and those that left these: they begin with what was said in it. Empty if there is none.
+    pub(super) fn with_branches(&self, id: &TopicId) -> Vec<Topic> {
+        let mut found: Vec<Topic> = self.get(id.as_str()).cloned().into_iter().collect();
+        let mut next = 0;
+        while let Some(left) = found.get(next).map(|topic| topic.id.clone()) {
+            let others = self.0.values().map(|entry| &entry.topic);
+            let branches = others.filter(|topic| {
+                topic.branch.as_ref().is_some_and(|branch| branch.topic_id == left)
+                    && found.iter().all(|known| known.id != topic.id)
+            });
+            let branches: Vec<Topic> = branches.cloned().collect();
+            found.extend(branches);
+            next += 1;
+        }
+        found
+    }
+
+    /// Forgets a topic.
+    pub(super) fn remove(&mut self, id: &TopicId) {
+        self.0.remove(id);
+    }
+
     /// A topic that was ended goes on.
     pub fn reopen(&mut self, id: &TopicId, now: Timestamp) {
         if let Some(entry) = self.0.get_mut(id) {

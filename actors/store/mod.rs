@@ -440,6 +440,20 @@ impl Store {
                         Err(error) => tracing::error!(%error, "a record may still hold a secret"),
                     }
                 }
+                Write::Empty { key, texts } => {
+                    let written = batch.changes.iter().rev().find(|(other, _)| *other == key);
+                    let value = match written {
+                        Some((_, value)) => Ok(value.clone()),
+                        None => self.storage.get(&key),
+                    };
+                    match value {
+                        Ok(value) => {
+                            let value = value.and_then(|it| Texts::emptied(texts, &key, &it));
+                            batch.changes.extend(value.map(|value| (key, Some(value))));
+                        }
+                        Err(error) => tracing::error!(%error, "a record may still hold words"),
+                    }
+                }
                 Write::Fence { task, lease } => {
                     match lease {
                         Some(lease) => self.leases.insert(task, lease),

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::keys::{Key, KeyOf, key_of, printable};
+use super::{
+    keys::{Key, KeyOf, key_of, printable},
+    redact::Texts,
+};
 use crate::{
     frame::Frame,
     ids::{ChannelId, LeaseId, TaskId},
@@ -68,6 +71,7 @@ pub(super) enum Write {
     Fence { task: TaskId, lease: Option<LeaseId> },
     ForgetLog { log: Vec<u8> },
     LookAgain { key: Vec<u8> },
+    Empty { key: Vec<u8>, texts: &'static [Texts] },
 }
 
 /// A frame for a log whose entries the store numbers, from 1 and without gaps.
@@ -214,6 +218,11 @@ impl Writes {
         self
     }
 
+    /// Takes all words out of a record, as it is then, which is one of these kinds. One that is gone stays gone.
+    pub fn empty(self, key: Vec<u8>, texts: &'static [Texts]) -> Self {
+        self.with(Write::Empty { key, texts })
+    }
+
     /// A commit that cannot be put together is not made.
     pub fn refused(mut self, key: &[u8], error: &serde_json::Error) -> Self {
         self.unwritable
@@ -238,7 +247,8 @@ impl Writes {
             Write::Append { .. }
             | Write::Fence { .. }
             | Write::ForgetLog { .. }
-            | Write::LookAgain { .. } => None,
+            | Write::LookAgain { .. }
+            | Write::Empty { .. } => None,
         };
         Ok(Batch::from(self.list.into_iter().filter_map(change).collect::<Vec<_>>()))
     }
@@ -250,7 +260,9 @@ impl Writes {
             .map(|write| match write {
                 Write::Put { key, value } => key.len() + value.len(),
                 Write::Append { value, .. } => value.len() + 64,
-                Write::Delete { key } | Write::LookAgain { key } => key.len(),
+                Write::Delete { key } | Write::LookAgain { key } | Write::Empty { key, .. } => {
+                    key.len()
+                }
                 Write::Fence { .. } | Write::ForgetLog { .. } => 0,
             })
             .sum()

@@ -39,7 +39,7 @@ pub trait Redactor: Send + Sync + 'static {
 
 /// Where in the records of a kind there are words of people, models and tools. All else is left alone:
 /// a value may be the same as a name that records are found by.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Texts {
     /// What their keys begin with.
     pub kind: &'static str,
@@ -52,7 +52,7 @@ pub struct Texts {
 }
 
 /// Whose words a record holds.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The team that its key names after the kind.
     Key,
@@ -68,6 +68,16 @@ const SIGNED: &str = "block";
 const MARK: &str = "redacted";
 
 impl Texts {
+    /// A record without any of its words, if it is of one of these kinds.
+    pub(super) fn emptied(all: &[Self], key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        let texts = all.iter().find(|texts| texts.covers(key))?;
+        let mut record: Value = serde_json::from_slice(value).ok()?;
+        for field in texts.fields.iter().chain(texts.names) {
+            clean_field(&mut record, field, &|_| Some(String::new()));
+        }
+        Some(record.to_string().into_bytes())
+    }
+
     fn prefix(&self) -> Vec<u8> {
         prefix_of(self.kind, &())
     }

@@ -289,6 +289,14 @@ pub struct OpenWork {
     pub parked: Option<Parked>,
 }
 
+impl OpenWork {
+    /// It is work of a topic, or was given by that to another team.
+    pub fn is_for(&self, topic: &TopicId) -> bool {
+        let source = self.source.as_ref().and_then(|source| source.topic.as_ref());
+        self.lane.topic.as_ref() == Some(topic) || source.is_some_and(|of| of.id == *topic)
+    }
+}
+
 /// All tasks without an outcome, without their words.
 pub fn open_work(storage: &dyn Storage) -> Result<Vec<OpenWork>, StorageError> {
     scan(storage, Range::all())

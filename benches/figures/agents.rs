@@ -80,7 +80,10 @@ async fn compare(report: &mut Report, sdk: &str, program: &dyn Program, binary: 
             format!("engines: {{{sdk}: {{binary: {}}}}}\n", binary.display()),
         ),
         ("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n".to_owned()),
-        ("run/teams/main/config.yaml", format!("sdk: {sdk}\n")),
+        (
+            "run/teams/main/config.yaml",
+            format!("sdk: {sdk}\nallowed_tools: [\"@files\", \"@shell\"]\n"),
+        ),
     ];
     for (path, text) in &files {
         process::write(home, path, text);
@@ -133,7 +136,8 @@ struct Given {
 
 impl Given {
     fn read(body: &Value) -> Self {
-        let system = [&body["system"], &body["instructions"]].map(text).concat();
+        // Codex gives it as the first of its messages.
+        let system = [&body["system"], &body["input"][0]["content"]].map(text).concat();
         let tools = body["tools"].as_array().cloned().unwrap_or_default();
         let inner = |tool: Value| match tool["tools"].as_array() {
             Some(inner) => inner.clone(),
@@ -180,6 +184,7 @@ async fn run(program: &dyn Program, given: &Given, binary: &Path, model: &str) -
         relay: model.to_owned(),
         token: KEY.to_owned(),
         bridge: process::binary(),
+        sees: false,
         socket: socket.clone(),
     };
     let launch = program.launch(&order);

@@ -15,6 +15,9 @@ mod fairness;
 mod first_word;
 mod history;
 mod isolation;
+#[path = "../../tests/it/kill_switch.rs"]
+#[allow(dead_code, unused_imports)]
+mod kill_switch;
 mod latency;
 mod lists;
 mod overhead;
@@ -34,9 +37,6 @@ mod service;
 mod start;
 mod stops;
 mod streams;
-#[path = "../../tests/it/kill_switch.rs"]
-#[allow(dead_code, unused_imports)]
-mod switch;
 #[path = "../../tests/it/webdriver.rs"]
 #[allow(dead_code)]
 mod webdriver;

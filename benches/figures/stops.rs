@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
+    kill_switch,
     report::{Bound, Report},
     service::{Client, Service},
-    switch,
 };
 
 /// How often each is measured.
@@ -69,11 +69,11 @@ async fn killed(service: &Service) -> Vec<Duration> {
         let command = json!({"command": format!("sleep {seconds}; true"), "timeout": 600});
         let id = format!("m-{round}");
         client.say(&id, &format!("#call bash {command}\n#reply It went on.")).await;
-        switch::until_there_are(1, &seconds).await;
+        kill_switch::until_there_are(1, &seconds).await;
         let began = Instant::now();
         let now = Some(json!({ "now": true }));
         service.api("POST", "/api/v1/pause", now).await;
-        switch::until_there_are(0, &seconds).await;
+        kill_switch::until_there_are(0, &seconds).await;
         stopped.push(began.elapsed());
         service.api("POST", "/api/v1/resume", Some(json!({}))).await;
         client.end_of(&id).await;

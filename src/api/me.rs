@@ -150,6 +150,9 @@ pub enum ConversationBlock {
         duration_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
+        /// The result comes from outside: from here on nothing of the turn is to be believed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        untrusted: bool,
         /// What it gave to the person.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<FileRef>,

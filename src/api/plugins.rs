@@ -1,7 +1,10 @@
 //! Plugins: which packages there are, what each asks for, and putting one there or taking it away.
 
 use clap::Args;
-use hivewright_actors::{ids::ApprovalId, words};
+use hivewright_actors::{
+    ids::{ApprovalId, TeamName},
+    words,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -135,10 +138,15 @@ pub struct PluginRow {
     pub source: String,
     /// Of its files as they are; empty if they cannot be read.
     pub digest: String,
+    /// The name of the trusted key that has signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
     /// The same in words, a line each.
     pub asks: Vec<String>,
+    /// Teams that have switched it on.
+    pub teams: Vec<TeamName>,
     /// Another version that waits for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<PluginUpdate>,
@@ -181,6 +189,9 @@ pub struct PluginPreview {
     pub description: String,
     pub version: String,
     pub digest: String,
+    /// The name of the trusted key that has signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
     pub capabilities: Capabilities,
     /// What it asks for in words, a line each.
     pub asks: Vec<String>,

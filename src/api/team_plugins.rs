@@ -1,5 +1,6 @@
 //! Plugins of a team: which ones it has switched on, how they stand, and what it sets for them.
 
+use clap::Args;
 use hivewright_actors::plugin::lifecycle::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,9 +83,12 @@ pub const CANCEL_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin, Empty, SetupSe
 .example(r#"{"session": "setup-0123456789abcdef"}"#)
 .scrubbed();
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct ByTeamPlugin {
+    /// The team
+    #[arg(long, value_name = "TEAM")]
     pub team: String,
+    /// The key of the plugin
     pub key: String,
 }
 
@@ -108,6 +112,8 @@ pub struct TeamPluginRow {
     pub runtime_state: Map<String, Value>,
     /// Its tools by canonical key; empty before it was first asked.
     pub tools: Vec<String>,
+    /// It has tools, and `allowed_tools` of the team leave them out.
+    pub withheld: bool,
     /// Tools whose results are believed, as patterns.
     pub trusted_output: Vec<String>,
     /// Its channel can be set up step by step.

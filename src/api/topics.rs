@@ -37,6 +37,19 @@ pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = pat
 .refuses(&[409])
 .example(r#"{"name": "billing", "state": "done"}"#);
 
+pub const DELETE_TOPIC: Endpoint<Done, ById> = delete(
+    "/api/v1/topics/{id}",
+    Operate,
+    "Deletes a topic for good, with what was said in it.",
+)
+.description(
+    "So are the topics that have a `branch` of it. Refused while there is work for it. What \
+             it cost stays, and who decided on what; so do files, memories, and what other teams \
+             did for it.",
+)
+.refuses(&[409])
+.recorded();
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct TopicFilter {

@@ -49,6 +49,9 @@ pub struct Message {
     /// count it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
+    /// It comes from outside, or is of a turn that has read what does: it is not to be believed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// What made it, and what that cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,

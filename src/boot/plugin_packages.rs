@@ -16,7 +16,7 @@ use hivewright_actors::{
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{reload::notify, storage::Context};
+use super::{notices::notify, storage::Context};
 use crate::{
     plugins::{
         catalogue::{Failed, Loaded, Sources},
@@ -41,14 +41,18 @@ pub(super) fn depot(home: &Home, live: &Live, view: &OrgView, teams: &Tree) -> D
     let (installed, live, view) = (home.plugins(), live.clone(), view.clone());
     let reserved: BTreeSet<String> =
         registry::keys().map(|key| key.split('.').next().unwrap_or(key).to_owned()).collect();
-    let depot = Depot::new(home.plugins(), move || Sources {
-        installed: installed.clone(),
-        development: live.held().map(|set| set.config.plugins.paths.clone()).unwrap_or_default(),
-        reserved: reserved.clone(),
-        // Nobody is in the view before the actors run.
-        teams: Some(names(&view.now()))
-            .filter(|names| !names.is_empty())
-            .unwrap_or_else(|| recovered.clone()),
+    let depot = Depot::new(home.plugins(), move || {
+        let settings = live.held().map(|set| set.config.plugins.clone()).unwrap_or_default();
+        Sources {
+            installed: installed.clone(),
+            development: settings.paths,
+            signatures: settings.signatures,
+            reserved: reserved.clone(),
+            // Nobody is in the view before the actors run.
+            teams: Some(names(&view.now()))
+                .filter(|names| !names.is_empty())
+                .unwrap_or_else(|| recovered.clone()),
+        }
     });
     if let Err(error) = depot.prepare() {
         tracing::error!(%error, "the folder of plugins cannot be used");

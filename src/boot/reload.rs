@@ -10,15 +10,13 @@ use std::{
 use hivewright_actors::{
     approvals::SetTtl,
     blocking,
-    clock::Clock,
-    ids::Ids,
     live::event::{Event, Kind},
-    notice::{Notice, NoticeKind},
+    notice::NoticeKind,
     queue::Allow,
     router::Reconfigure,
     scheduler::alarm::SetZone,
     spine::Spine,
-    store::{StoreHandle, records::Writes},
+    store::records::Writes,
 };
 use serde_json::json;
 use tokio::{
@@ -29,8 +27,8 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    backups::RegularBackups, disk::DiskWatch, public_url, router_settings, starting::write_address,
-    storage::Context,
+    backups::RegularBackups, disk::DiskWatch, notices::notify, public_url, router_settings,
+    starting::write_address, storage::Context,
 };
 use crate::{
     channels::discord::Discord,
@@ -46,7 +44,6 @@ use crate::{
         watch::FolderWatch,
         zone::Zone,
     },
-    system::WallClock,
 };
 
 /// What is one set: all of it counts, or nothing.
@@ -365,18 +362,6 @@ impl Watch {
     fn notify(&self, kind: NoticeKind, text: String, writes: Writes) {
         notify(&self.spine.store, &self.context.ids, kind, text, writes);
     }
-}
-
-pub(super) fn notify(
-    store: &StoreHandle,
-    ids: &Ids,
-    kind: NoticeKind,
-    text: String,
-    writes: Writes,
-) {
-    let notice = Notice::new(ids.notice(), kind, text, WallClock.now());
-    // The store takes it in now; nobody waits until it is safe.
-    drop(store.commit(writes.put(&notice)));
 }
 
 async fn heard(hangup: &mut Option<Signal>) {

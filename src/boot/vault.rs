@@ -11,7 +11,7 @@ use hivewright_actors::{
 
 use super::{
     error::{ServiceError, machine},
-    reload::notify,
+    notices::notify,
 };
 use crate::{
     logging::Secrets,

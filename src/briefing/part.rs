@@ -18,7 +18,7 @@ use super::{Gathered, Inner, Kit, config_error, lock};
 use crate::{
     engines,
     mcp::Offers,
-    plugins::{hooks::Hooks, instance},
+    plugins::{hooks::Hooks, instance::offers},
     prompt::{
         compose::{Availability, Cast},
         library::Library,
@@ -387,7 +387,7 @@ fn missing(offers: &Offers) -> Option<String> {
 }
 
 /// Word of plugins whose tools are missing.
-fn missing_plugins(offers: &instance::Offers) -> Option<String> {
+fn missing_plugins(offers: &offers::Offers) -> Option<String> {
     let plugins = listed(offers.missing.iter().map(String::as_str));
     let note =
         format!("missing for now, since they do not run: the tools of the plugins {plugins}");

@@ -141,7 +141,14 @@ impl<'c> Typed<'c> {
     fn give(&mut self, argument: &Arg, value: &str) {
         if argument.is_global_set() {
             let name = argument.get_long().unwrap_or_default();
-            self.everywhere.insert(format!("--{name}"), value.to_owned());
+            // A shell does not expand what it completes.
+            let value = match (value.strip_prefix('~'), std::env::home_dir()) {
+                (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                    format!("{}{rest}", home.display())
+                }
+                _ => value.to_owned(),
+            };
+            self.everywhere.insert(format!("--{name}"), value);
         }
     }
 

@@ -20,9 +20,9 @@ words! {
 /// They know teams, tasks and what else has a name, as long as the service runs.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
-    hivewright completions bash > ~/.local/share/bash-completion/completions/hivewright\n  \
-    hivewright completions zsh > \"${fpath[1]}/_hivewright\"\n  \
-    hivewright completions fish > ~/.config/fish/completions/hivewright.fish")]
+    echo 'source <(hivewright completions bash)' >> ~/.bashrc\n  \
+    echo 'source <(hivewright completions zsh)' >> ~/.zshrc\n  \
+    echo 'hivewright completions fish | source' >> ~/.config/fish/config.fish")]
 pub(super) struct Arguments {
     /// The shell
     #[arg(value_parser = flags::words::<Shell>())]
@@ -55,12 +55,23 @@ _hivewright() {
     done
     if (( $#found )); then _describe hivewright found; else _files; fi
 }
-if [ "$funcstack[1]" = "_hivewright" ]; then _hivewright "$@"; else compdef _hivewright hivewright; fi
+if [ "$funcstack[1]" = "_hivewright" ]; then
+    _hivewright "$@"
+else
+    (( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+    compdef _hivewright hivewright
+fi
 "#;
 
 const FISH: &str = r#"function __hivewright_complete
     set -l words (commandline -opc)
-    $words[1] complete -- $words[2..] (commandline -ct | string collect --allow-empty) 2>/dev/null
+    set -l word (commandline -ct)
+    set -l found ($words[1] complete -- $words[2..] "$word" 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path "$word"
+    end
 end
-complete -c hivewright -a '(__hivewright_complete)'
+complete -c hivewright -f -a '(__hivewright_complete)'
 "#;

@@ -264,12 +264,15 @@ pub(super) async fn found<R: Readable>(
 
 /// What to say when somebody stops waiting for a task.
 pub(super) fn goes_on(task: Option<&str>, context: &Context) -> String {
-    let look = task.map_or(String::new(), |task| {
-        let show = context.command(&format!("tasks show {task}"));
-        let list = context.command(&format!("tasks list --root {task}"));
-        format!(": {show} and {list} tell what becomes of it")
-    });
-    format!("what was accepted goes on{look}")
+    let look = match task {
+        Some(task) => {
+            let show = context.command(&format!("tasks show {task}"));
+            let list = context.command(&format!("tasks list --root {task}"));
+            format!("{show} and {list} tell what becomes of it")
+        }
+        None => format!("{} lists it", context.command("tasks list")),
+    };
+    format!("what was accepted goes on: {look}")
 }
 
 /// The exit code of an interrupt, with where to look.

@@ -30,9 +30,11 @@ pub(super) async fn run(
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let remember = |id: &str| {
-        *task.borrow_mut() = Some(id.to_owned());
-        context.screen.remark(&format!("· {id} of `{team}`"));
+    let remember = |row: &MessageRow| {
+        if let (Some(id), None) = (&row.task_id, &*task.borrow()) {
+            context.screen.remark(&format!("· {id} of `{team}`"));
+        }
+        *task.borrow_mut() = row.task_id.as_ref().map(ToString::to_string);
     };
     let (answer, reply) = ask(team, content, files, remember, context).await?;
     let told = tell(&answer, reply, context);
@@ -45,12 +47,12 @@ pub(super) async fn run(
     told.and(delegated.finish(None).await)
 }
 
-/// Says something to a team, and waits for the answer. `accepted` is told the task that it became.
+/// Says something to a team, and waits for the answer. `seen` is told what becomes of it meanwhile.
 pub(super) async fn ask(
     team: &str,
     content: &str,
     files: Vec<String>,
-    accepted: impl FnOnce(&str),
+    mut seen: impl FnMut(&MessageRow),
     context: &Context,
 ) -> Result<(Answer<MessageRow>, MessageReply), Failure> {
     let filter =
@@ -64,12 +66,13 @@ pub(super) async fn ask(
         ..NewMessage::default()
     };
     let said = follower.service().give(&SEND_MESSAGE, &words).await?;
-    let MessageRow { message_id, channel_id, task_id, .. } = said.data()?;
+    let row = said.data()?;
+    seen(&row);
+    let MessageRow { message_id, channel_id, task_id, .. } = row;
     let id = task_id.map(|task| task.to_string()).unwrap_or_default();
     let message = ById { id: message_id.to_string() };
     // It is known in the channel where it was said.
     let said_in = MessageFilter { channel: channel_id.map(|channel| channel.to_string()) };
-    accepted(&id);
     loop {
         match follower.next().await? {
             Step::Event { data, .. } if data["task_id"] != id => continue,
@@ -79,7 +82,9 @@ pub(super) async fn ask(
             service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await
         };
         let answer = follower.read(read).await?;
-        if let Some(reply) = answer.data()?.reply {
+        let row = answer.data()?;
+        seen(&row);
+        if let Some(reply) = row.reply {
             return Ok((answer, reply));
         }
     }

@@ -1,17 +1,32 @@
 //! `hivewright init`: the first files of a home.
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+};
 
 use clap::Args;
+use hivewright_actors::storage::Storage;
 use serde_json::json;
+use zeroize::Zeroizing;
 
-use super::{Context, failure::Failure};
+use super::{
+    Context, blocking::blocking, failure::Failure, notice::notice, service::Service,
+    stopped::Stopped,
+};
 use crate::{
-    api::flags,
+    api::{
+        endpoint::Empty,
+        flags,
+        vault::{SET_VAULT_ENTRY, VaultPath, VaultPut},
+    },
     settings::{
         providers::Provider,
-        scaffold::{self, ModelSettings},
+        scaffold::{self, DISCORD_TOKEN, MODEL_KEY, ModelSettings},
     },
+    storage,
+    system::WallClock,
+    vault::{Vault, audit::Actor, entry::Put, error::VaultError, master::KeyFiles, scope::Scope},
 };
 
 mod discord;
@@ -19,7 +34,8 @@ mod model;
 
 /// Write commented example settings; what is there stays as it is
 ///
-/// At a terminal it asks which model answers, and has it answer once. With `--yes` it does not.
+/// At a terminal it asks which model answers, and has it answer once; its key goes into the vault. With `--yes` it
+/// does not.
 #[derive(Debug, PartialEq, Args)]
 #[command(
     after_help = "Examples:\n  hivewright init --provider anthropic\n  hivewright init --discord"
@@ -34,6 +50,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    // The files are of this home, so the service is too.
+    let context = &Context { url: None, token_file: None, cacert: None, ..context.clone() };
     let screen = context.screen;
     let home = &context.home;
     let bot = if arguments.discord.discord {
@@ -46,13 +64,17 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let settings = bot.as_ref().map(|bot| &bot.settings);
     let named = arguments.provider.map(ModelSettings::from);
     let model = chosen.as_ref().map(|chosen| &chosen.settings).or(named.as_ref());
+    let secrets = [
+        (DISCORD_TOKEN, bot.as_ref().map(|bot| &bot.token)),
+        (MODEL_KEY, chosen.as_ref().and_then(|chosen| chosen.key.as_ref())),
+    ];
+    // First: settings whose secret is not there would be refused by a service that reads them at once.
+    for (key, secret) in secrets {
+        if let Some(secret) = secret {
+            keep(key, secret, context).await?;
+        }
+    }
     let written = scaffold::init(home, model, settings)?;
-    if let Some(bot) = &bot {
-        bot.keep_token(context)?;
-    }
-    if let Some(chosen) = &chosen {
-        chosen.keep_key(context)?;
-    }
     let shown: Vec<_> = written.iter().map(|path| path.display()).collect();
     if screen.json {
         let files: Vec<_> = shown.iter().map(ToString::to_string).collect();
@@ -67,6 +89,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             "nothing to write: all files are there already, in {} and {}",
             home.data().display(),
             home.run().display()
+        ));
+        screen.remark(&format!(
+            "to connect a model: Settings, Models in the page, or {}",
+            context.command("config edit providers")
         ));
     }
     let providers = home.providers_file();
@@ -84,8 +110,37 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     if let Some(bot) = &bot {
         bot.explain(context, written.contains(&home.channels_file()));
     }
-    screen.remark(&format!("next: {}", context.command("serve")));
+    for (key, _) in secrets.iter().filter(|(_, secret)| secret.is_some()) {
+        screen.remark(&format!("the secret is in the vault as `{key}`"));
+    }
+    screen.remark(&match notice(home)? {
+        Some(_) => "the running service takes it over".to_owned(),
+        None => format!("next: {}", context.command("serve")),
+    });
     Ok(())
+}
+
+/// Puts a secret of the service into the vault, also while no service runs.
+async fn keep(key: &str, secret: &Zeroizing<String>, context: &Context) -> Result<(), Failure> {
+    let (key, secret) = (key.to_owned(), secret.clone());
+    if let Some(service) = Service::if_running(context)? {
+        let path = VaultPath { scope: Scope::System.to_string(), key };
+        let put =
+            VaultPut { value: Some(secret.to_string()), secret: Some(true), ..VaultPut::default() };
+        return service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await.map(drop);
+    }
+    let context = context.clone();
+    let keep = move || {
+        let stopped = Stopped::open(&context, &storage::unwatched)?;
+        let files = KeyFiles::new(&context.home.secrets(), &context.environment);
+        let vault = Vault::open(&stopped.storage, files.read(), Arc::new(WallClock))?;
+        let put = [(key, Put::secret(secret.as_bytes()))];
+        let writes = vault.set_at_rest(&Scope::System, put, &Actor::System)?;
+        let batch = writes.batch().map_err(VaultError::from)?;
+        stopped.storage.commit(&batch).map_err(VaultError::from)?;
+        Ok(())
+    };
+    blocking(keep).await
 }
 
 /// Somebody is there to say which model answers, and nobody has said it.

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::{
-    chat::editor::Printer,
+    editor::Printer,
     markdown::Markdown,
     screen::{Screen, Tone, complain, printable},
     transcript::Print,

@@ -25,7 +25,7 @@ use crate::{
     storage::{
         self,
         lost::Lost,
-        restore::{Restored, look, restore, restore_newest},
+        restore::{RestoreError, Restored, look, restore, restore_newest},
     },
     system::WallClock,
     text::counted,
@@ -166,10 +166,18 @@ fn work(
     context: &Context,
     is_stopped: &AtomicBool,
 ) -> Result<(Restored, Option<String>), Failure> {
-    context.home.prepare()?;
-    let _lock = context.home.lock().map_err(|error| Failure::from(error).if_in_use())?;
     let config = load::load_config(&context.home, &context.environment)?.0;
     let home = backup_home(&context.home, &config.backup);
+    // A home is not made for what is not there.
+    match &arguments.file {
+        Some(file) if !file.exists() => {
+            return Err(Failure::not_found(format!("there is no file `{}`", file.display())));
+        }
+        None if !home.backups.exists() => return Err(RestoreError::NoBackup(home.backups).into()),
+        _ => {}
+    }
+    context.home.prepare()?;
+    let _lock = context.home.lock().map_err(|error| Failure::from(error).if_in_use())?;
     let gauge = Gauge::new(context.screen, "restore");
     let progress = |progress| {
         if is_stopped.load(Ordering::Relaxed) {
@@ -178,9 +186,6 @@ fn work(
         gauge.storage(progress)
     };
     let restored = match &arguments.file {
-        Some(file) if !file.exists() => {
-            return Err(Failure::not_found(format!("there is no file `{}`", file.display())));
-        }
         Some(file) => restore(file, &home, arguments.force, &progress)?,
         None => restore_newest(&home, &progress)?,
     };

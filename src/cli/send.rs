@@ -22,13 +22,13 @@ use super::{
     delegated::{Delegated, goes_on, interrupted},
     earlier::Which,
     errand,
-    exchange::{Exchange, Heard},
+    exchange::Heard,
     failure::{Exit, Failure},
     line::{Incoming, Words},
     link::{Event, Link},
     paper::Paper,
     service::Service,
-    transcript::{Print, Transcript},
+    transcript::{Print, Sent},
 };
 use crate::api::{
     files::NewFile,
@@ -166,19 +166,18 @@ async fn answer(
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
-    let is_live = screen.live && !screen.json;
-    let (mut paper, mut transcript) = (Paper::new(screen, None), Transcript::default());
-    let mut exchange = Exchange::new(&words);
+    let mut paper = Paper::new(screen, None);
+    let mut sent = Sent::new(&words, screen);
     let mut delegated = Delegated::new(context);
     // Whatever comes of a message beside its answer comes of a tool.
     let mut used_tools = false;
     let mut is_named = false;
     let mut failure = None;
     link.say(words);
-    while !exchange.is_over() {
+    while !sent.exchange.is_over() {
         let frame = match link.next().await? {
             Event::Frame(frame, _) => frame,
-            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
+            Event::Renewed if sent.exchange.is_accepted() => return Err(forgotten()),
             Event::Lost => {
                 screen.remark("· connection lost; trying again");
                 continue;
@@ -188,15 +187,16 @@ async fn answer(
                 continue;
             }
         };
-        let Some(heard) = exchange.take(&frame) else {
+        let Some((heard, prints)) = sent.hear(&frame) else {
             paper.end_line();
             delegated.hear(&frame).await;
             continue;
         };
-        if let Some(id) = exchange.task() {
+        let became = sent.exchange.task();
+        if let Some(id) = became {
             *task.borrow_mut() = Some(id.to_string());
         }
-        if let (false, Some(id), Some(topic)) = (is_named, exchange.task(), &frame.topic_id) {
+        if let (false, Some(id), Some(topic)) = (is_named, became, &frame.topic_id) {
             is_named = true;
             let name = frame.topic_name.as_deref().unwrap_or_default();
             screen.remark(&format!("· {id} in topic {topic} ({name})"));
@@ -214,7 +214,6 @@ async fn answer(
             Heard::Error(error) => error.task_id.iter().for_each(|task| delegated.below(task)),
             Heard::Accepted(_) | Heard::Forgotten(_) => {}
         }
-        let prints = if is_live { transcript.live(&heard) } else { transcript.whole(&heard) };
         for print in prints {
             match print {
                 Print::Error(line) => failure = Some(Failure::failed(line)),

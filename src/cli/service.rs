@@ -462,6 +462,11 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
     let answer: Value = serde_json::from_slice(text).unwrap_or_default();
     let error = &answer["error"];
     let said = match (error["message"].as_str(), error["code"].as_str()) {
+        // The service speaks of headers, which nobody types here.
+        _ if status == StatusCode::UNAUTHORIZED => {
+            "the service does not accept the token: it is wrong or was replaced; see `--token-file`"
+                .to_owned()
+        }
         (Some(message), Some(code)) => match error["field"].as_str() {
             Some(field) if !message.contains(field) => format!("`{field}`: {message} ({code})"),
             _ => format!("{message} ({code})"),
@@ -469,9 +474,6 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
         _ => format!("the service answered {status}"),
     };
     let advice = match exit {
-        Exit::NotAllowed if status == StatusCode::UNAUTHORIZED => {
-            "; the token is wrong or was replaced: see `--token-file`".to_owned()
-        }
         Exit::NotReachable => format!("; try again in a moment, or {remedy}"),
         _ => String::new(),
     };
@@ -494,7 +496,7 @@ mod tests {
                 401,
                 b"",
                 4,
-                "the service answered 401 Unauthorized; the token is wrong or was replaced: see `--token-file`",
+                "the service does not accept the token: it is wrong or was replaced; see `--token-file`",
             ),
             (404, b"{}", 5, "the service answered 404 Not Found"),
             (409, b"no", 6, "the service answered 409 Conflict"),

@@ -14,7 +14,6 @@ use super::{
     prompt,
     screen::complain,
     service::Service,
-    team_plugins::Which,
 };
 use crate::{
     api::{
@@ -30,7 +29,7 @@ use crate::{
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct Setup {
     #[command(flatten)]
-    which: Which,
+    which: ByTeamPlugin,
     /// What is filled in, by the name of the field; `-` is what standard input says
     #[arg(long, value_name = "FIELD=VALUE", value_parser = filled)]
     set: Vec<Filled>,
@@ -57,8 +56,7 @@ fn filled(text: &str) -> Result<Filled, String> {
 
 pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
-    let Setup { which, set } = setup;
-    let path = which.path();
+    let Setup { which: path, set } = setup;
     let mut answer = service.at(&BEGIN_SETUP, &path).await?;
     let mut told = None;
     loop {

@@ -21,7 +21,7 @@ use crate::{
         overview::{Overview, SHOW_OVERVIEW},
         snapshot::SHOW_SNAPSHOT,
     },
-    text::rough_size,
+    text::{self, rough_size},
 };
 
 /// What is told of anything that the overview counts.
@@ -112,9 +112,12 @@ fn render(overview: &Overview, engines: &[EngineStatus], url: &str, screen: Scre
     let Overview { approvals_open, questions_open, inbox_unread, .. } = overview;
     rows.push((
         "waiting for you",
-        format!(
-            "{approvals_open} approvals, {questions_open} questions, {inbox_unread} unread notices"
-        ),
+        [
+            text::counted(*approvals_open, "approval"),
+            text::counted(*questions_open, "question"),
+            text::counted(*inbox_unread, "unread notice"),
+        ]
+        .join(", "),
     ));
     rows.push(("store", rough_size(overview.store_bytes)));
     if let Some(free) = overview.free_bytes {
@@ -219,7 +222,7 @@ triggers         3 total, 2 active, 1 disabled
 channels         ws on (3 connected), discord off (no token)
 engines          claude 2.1.325 (`main`: key present; `ops`: key missing), codex 0.166.0, pi (pi CLI not found; `lab`)
 settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
-waiting for you  1 approvals, 0 questions, 4 unread notices
+waiting for you  1 approval, 0 questions, 4 unread notices
 store            3.2 MiB
 disk             full, 1.0 MiB free: no new work is taken in until there is room
 spent today      0.13 USD

@@ -6,16 +6,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Map, Value, json};
 
-use super::{Context, failure::Failure, service::Service, setup};
-use crate::api::{
-    endpoint::{ByName, Empty},
-    team_plugins::{
-        ByTeamPlugin, LIST_TEAM_PLUGINS, RESTART_TEAM_PLUGIN, SET_TEAM_PLUGIN, TeamPluginChange,
-        TeamPluginRow,
+use super::{
+    Context, answer::Answer, blocking::blocking, external_editor::open_editor, failure::Failure,
+    screen::complain, service::Service, setup,
+};
+use crate::{
+    api::{
+        endpoint::{ByName, Empty},
+        team_plugins::{
+            ByTeamPlugin, LIST_TEAM_PLUGINS, RESTART_TEAM_PLUGIN, SET_TEAM_PLUGIN,
+            TeamPluginChange, TeamPluginRow,
+        },
     },
+    settings::replace::create,
 };
 
 /// The largest file of settings.
@@ -25,13 +31,13 @@ const LARGEST: u64 = 256 << 10;
 pub(crate) enum Action {
     /// Switch a plugin on for a team
     #[command(after_help = "Example:\n  hivewright plugin enable weather --team main")]
-    Enable(Which),
+    Enable(ByTeamPlugin),
     /// Switch a plugin off for a team
     #[command(after_help = "Example:\n  hivewright plugin disable weather --team main")]
-    Disable(Which),
+    Disable(ByTeamPlugin),
     /// Start a plugin of a team anew, also one that was given up
     #[command(after_help = "Example:\n  hivewright plugin restart weather --team main")]
-    Restart(Which),
+    Restart(ByTeamPlugin),
     /// Set up the channel of a plugin step by step, and switch it on
     #[command(
         after_help = "Nobody at a terminal is asked for what `--set` says. Secrets go to the vault of the team.\n\n\
@@ -47,34 +53,22 @@ pub(crate) enum Action {
         hivewright plugin config weather --team main\n  \
         hivewright plugin config weather --team main --set /tools/city=Oslo\n  \
         hivewright plugin config weather --team main --set /tools/token=- < token.txt\n  \
-        hivewright plugin config weather --team main --file weather.json"
+        hivewright plugin config weather --team main --file weather.json\n  \
+        hivewright plugin config weather --team main --edit"
     )]
     Config {
         #[command(flatten)]
-        which: Which,
+        which: ByTeamPlugin,
         /// One setting by its JSON pointer; a value that is no JSON is text
         #[arg(long, value_name = "POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
         set: Vec<Setting>,
         /// All settings, as JSON
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
+        /// All settings, in your editor (VISUAL, EDITOR)
+        #[arg(long, conflicts_with_all = ["set", "file"])]
+        edit: bool,
     },
-}
-
-/// A plugin of a team.
-#[derive(Debug, PartialEq, Args)]
-pub(crate) struct Which {
-    /// The key of the plugin
-    key: String,
-    /// The team
-    #[arg(long, value_name = "TEAM")]
-    team: String,
-}
-
-impl Which {
-    pub(super) fn path(&self) -> ByTeamPlugin {
-        ByTeamPlugin { team: self.team.clone(), key: self.key.clone() }
-    }
 }
 
 /// One setting.
@@ -100,21 +94,34 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Setup(setup) => setup::run(setup, context).await,
         Action::Enable(which) => {
             let on = TeamPluginChange { enabled: Some(true), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &on).await?;
+            let row = service.call(&SET_TEAM_PLUGIN, &which, &Empty {}, &on).await?;
             row.tell(screen, |row| {
-                format!("on: {} for team {}; it is {}", row.key, which.team, row.status)
+                let TeamPluginRow { key, status, withheld, .. } = row;
+                let team = &which.team;
+                let on = format!("on: {key} for team {team}; it is {status}");
+                if !withheld {
+                    return on;
+                }
+                format!("{on}\n{team} cannot call its tools yet: put \"@plugins\" into `allowed_tools` of its file")
             })
         }
         Action::Disable(which) => {
             let off = TeamPluginChange { enabled: Some(false), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &off).await?;
+            let row = service.call(&SET_TEAM_PLUGIN, &which, &Empty {}, &off).await?;
             row.tell(screen, |row| format!("off: {} for team {}", row.key, which.team))
         }
         Action::Restart(which) => {
-            let row = service.at(&RESTART_TEAM_PLUGIN, &which.path()).await?;
+            let row = service.at(&RESTART_TEAM_PLUGIN, &which).await?;
             row.tell(screen, |row| format!("restarting: {} of team {}", row.key, which.team))
         }
-        Action::Config { which, set, file } => {
+        Action::Config { which, edit: true, .. } => match edit(&service, &which).await? {
+            Some(row) => row.tell(screen, |row| format!("set: {} of team {}", row.key, which.team)),
+            None => {
+                screen.remark("nothing was changed");
+                Ok(())
+            }
+        },
+        Action::Config { which, set, file, edit: false } => {
             let before = shown(&service, &which).await?;
             let config = match (&file, set.is_empty()) {
                 (Some(file), _) => object(&read(file)?)?,
@@ -129,15 +136,77 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                     return Ok(());
                 }
             };
-            let change = TeamPluginChange { config: Some(config), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &which.path(), &Empty {}, &change).await?;
+            let row = send(&service, &which, config).await?;
             row.tell(screen, |row| format!("set: {} of team {}", row.key, which.team))
         }
     }
 }
 
+async fn send(
+    service: &Service,
+    which: &ByTeamPlugin,
+    config: Map<String, Value>,
+) -> Result<Answer<TeamPluginRow>, Failure> {
+    let change = TeamPluginChange { config: Some(config), ..TeamPluginChange::default() };
+    service.call(&SET_TEAM_PLUGIN, which, &Empty {}, &change).await
+}
+
+/// A file for the editor. It may hold secrets, and goes when it is dropped.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn make(text: &str) -> Result<Self, Failure> {
+        let name = format!("hivewright-settings-{}.json", std::process::id());
+        let draft = Self(std::env::temp_dir().join(name));
+        create(&draft.0, text.as_bytes()).map_err(|error| {
+            Failure::system(format!("`{}` cannot be written", draft.0.display()), error)
+        })?;
+        Ok(draft)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // What cannot be removed is in a folder that the system empties.
+        let _kept = fs::remove_file(&self.0);
+    }
+}
+
+/// Sends what the person makes of the settings in their editor. What is refused is told and opened again, until they leave
+/// it as it is.
+async fn edit(
+    service: &Service,
+    which: &ByTeamPlugin,
+) -> Result<Option<Answer<TeamPluginRow>>, Failure> {
+    let before = shown(service, which).await?.config;
+    let mut text = serde_json::to_string_pretty(&before)
+        .map_err(|error| Failure::system("cannot be shown", error))?;
+    text.push('\n');
+    let draft = Draft::make(&text)?;
+    let mut refusal = None;
+    loop {
+        let file = draft.0.clone();
+        let changed = blocking(move || open_editor(&file).and_then(|()| read(&file))).await?;
+        if changed == text {
+            return refusal.map_or(Ok(None), Err);
+        }
+        let sent = match object(&changed) {
+            Ok(config) => send(service, which, config).await,
+            Err(failure) => Err(failure),
+        };
+        match sent {
+            Ok(row) => return Ok(Some(row)),
+            Err(failure) => {
+                complain(&failure.message);
+                refusal = Some(Failure::new(failure.exit, "the settings stay as they were"));
+            }
+        }
+        text = changed;
+    }
+}
+
 /// The plugin as it is now.
-async fn shown(service: &Service, which: &Which) -> Result<TeamPluginRow, Failure> {
+async fn shown(service: &Service, which: &ByTeamPlugin) -> Result<TeamPluginRow, Failure> {
     let path = ByName { name: which.team.clone() };
     let rows = service.all_rows(&LIST_TEAM_PLUGINS, &path, &Empty {}).await?.data()?;
     let missing = || Failure::not_found(format!("no plugin `{}` is installed", which.key));

@@ -6,6 +6,7 @@ use super::{
     Context,
     answer::Listing,
     failure::Failure,
+    prompt::confirm,
     service::Service,
     table::{self, columns, date},
     watch::{Watched, show_rows},
@@ -13,11 +14,12 @@ use super::{
 use crate::api::{
     endpoint::{ById, Empty},
     topics::{
-        CHANGE_TOPIC, LIST_TOPICS, SHOW_TOPIC, TopicChange, TopicFilter, TopicRow, WantedState,
+        CHANGE_TOPIC, DELETE_TOPIC, LIST_TOPICS, SHOW_TOPIC, TopicChange, TopicFilter, TopicRow,
+        WantedState,
     },
 };
 
-/// See, rename, pin, archive and reopen conversations
+/// See, rename, pin, archive, reopen and delete conversations
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright topics list\n  \
@@ -69,6 +71,12 @@ pub(super) enum Action {
         /// Its id
         id: String,
     },
+    /// Delete one for good, with its branches and what was said in them; other teams keep what they did for it
+    #[command(after_help = "Example:\n  hivewright topics delete t-4c756a07e8af79c2 --yes")]
+    Delete {
+        /// Its id
+        id: String,
+    },
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
@@ -81,6 +89,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Show { id } => {
             return service.at(&SHOW_TOPIC, &ById { id }).await?.show(screen, |row| one(&row));
         }
+        Action::Delete { id } => return delete(&service, ById { id }, context).await,
         Action::Rename { id, name } => (id, TopicChange { name: Some(name), ..none() }),
         Action::Pin { id, off } => (id, TopicChange { pinned: Some(!off), ..none() }),
         Action::Archive { id } => (id, TopicChange { state: Some(WantedState::Done), ..none() }),
@@ -88,6 +97,14 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     };
     let changed = service.call(&CHANGE_TOPIC, &ById { id }, &Empty {}, &change).await?;
     changed.tell(screen, |row| format!("{} \"{}\" is {}", row.id, row.name, state(&row)))
+}
+
+async fn delete(service: &Service, path: ById, context: &Context) -> Result<(), Failure> {
+    let found = service.at(&SHOW_TOPIC, &path).await?.data()?;
+    let question = "Delete it for good, with its branches and all that was said in them?";
+    confirm(context, &one(&found), question)?;
+    let deleted = service.at(&DELETE_TOPIC, &path).await?;
+    deleted.tell(context.screen, |_| format!("{} \"{}\" is deleted", found.id, found.name))
 }
 
 fn none() -> TopicChange {

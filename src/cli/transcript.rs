@@ -5,7 +5,11 @@ use hivewright_actors::{
     frame::{ErrorBody, Progress, ProgressKind, Response},
 };
 
-use super::exchange::Heard;
+use super::{
+    exchange::{Exchange, Heard},
+    line::{Incoming, Words},
+    screen::Screen,
+};
 
 /// So much of the arguments of a tool is shown, in characters.
 const PREVIEW: usize = 80;
@@ -21,6 +25,30 @@ pub(super) enum Print {
     Remark(String),
     /// What went wrong.
     Error(String),
+}
+
+/// A message that was sent, and what was printed of its answer.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) exchange: Exchange,
+    transcript: Transcript,
+    /// Somebody reads it as it comes.
+    live: bool,
+}
+
+impl Sent {
+    pub(super) fn new(words: &Words, screen: Screen) -> Self {
+        let live = screen.live && !screen.json;
+        Self { exchange: Exchange::new(words), transcript: Transcript::default(), live }
+    }
+
+    /// What a frame says about the message, and what to print of it; none if it is about something else.
+    pub(super) fn hear<'f>(&mut self, frame: &'f Incoming) -> Option<(Heard<'f>, Vec<Print>)> {
+        let heard = self.exchange.take(frame)?;
+        let transcript = &mut self.transcript;
+        let prints = if self.live { transcript.live(&heard) } else { transcript.whole(&heard) };
+        Some((heard, prints))
+    }
 }
 
 /// What was printed of an answer so far.
@@ -150,6 +178,9 @@ fn remark(progress: &Progress) -> String {
                 Some(duration) => format!(" ({outcome}, {duration} ms)"),
                 None => format!(" ({outcome})"),
             });
+            if progress.untrusted {
+                line.push_str(" · untrusted");
+            }
         }
         ProgressKind::Note | ProgressKind::TextDelta | ProgressKind::UserMessage => {}
     }
@@ -253,6 +284,7 @@ mod tests {
         let result = Progress {
             ok: Some(false),
             duration_ms: Some(12),
+            untrusted: true,
             ..Progress::new(ProgressKind::ToolResult, "Used bash")
         };
         let reset = Progress { reset: true, ..Progress::new(ProgressKind::Note, "Trying again") };
@@ -266,7 +298,7 @@ mod tests {
             Print::EndLine,
             said(&preview),
             Print::EndLine,
-            said("· Used bash (failed, 12 ms)"),
+            said("· Used bash (failed, 12 ms) · untrusted"),
             text("Sor"),
             Print::EndLine,
             said("· Trying again"),

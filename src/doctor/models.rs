@@ -24,9 +24,9 @@ use crate::{
     },
 };
 
-/// Stands for a key that only the running service knows.
-pub const UNKNOWN: &str = "known to the running service alone";
-const ID: &str = "models";
+/// Stands for a key that only the running service knows, in the form that a key has.
+pub const UNKNOWN: &str = "known-to-the-running-service-alone";
+pub const ID: &str = "models";
 /// What a profile is called while it is tried out.
 const NEW: &str = "new";
 /// A model that takes longer for one word is not of much use.

@@ -22,6 +22,14 @@ const OF_TOOLS: Room = Room { bytes: 8_000_000, count: 10 };
 /// keep. As many as are left then have room.
 const LEFT_OUT: usize = 2;
 
+/// A picture for an agent whose model sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    pub mime: String,
+    /// In base64.
+    pub data: String,
+}
+
 /// What is left for pictures.
 #[derive(Clone, Copy)]
 struct Room {
@@ -86,6 +94,23 @@ fn chosen(request: &StepRequest) -> (Vec<FileRef>, usize) {
 pub(super) async fn load(files: &FileStore, request: &StepRequest) -> Pictures {
     let (chosen, from) = chosen(request);
     Pictures { encoded: encoded(files, chosen).await, from }
+}
+
+/// Reads the pictures that people attached in a conversation, oldest first: the newest that there is room for.
+pub(super) async fn attached(files: &FileStore, request: &StepRequest) -> Vec<Picture> {
+    let earlier = request.earlier.iter().flat_map(|turn| turn.iter());
+    let messages = earlier.chain(request.messages.iter());
+    let attached = messages.filter(|message| matches!(message, Message::Files(_)));
+    let attached: Vec<&FileRef> = attached.flat_map(Message::files).filter(is_shown).collect();
+    let mut room = ALL;
+    let newest = attached.into_iter().rev().take_while(|file| room.takes(file)).cloned();
+    let newest: Vec<FileRef> = newest.collect();
+    let mut encoded = encoded(files, newest.clone()).await;
+    let shown = newest.into_iter().rev().filter_map(|file| {
+        // One that was attached again is shown once.
+        Some(Picture { data: encoded.remove(&file.id)?, mime: file.mime })
+    });
+    shown.collect()
 }
 
 /// Reads the pictures of one result, the newest that there is room for.

@@ -87,8 +87,10 @@ fn row(package: &Package, locked: Option<&Locked>) -> PluginRow {
         fault: None,
         source,
         digest: package.digest.clone(),
+        signed_by: package.signer.clone(),
         asks: capabilities.lines(),
         capabilities: Some(capabilities),
+        teams: Vec::new(),
         update: None,
         config_schema: None,
     }
@@ -105,8 +107,10 @@ fn blank(key: &str, origin: Origin, state: PluginState, locked: Option<&Locked>)
         fault: None,
         source: locked.map(|locked| locked.source.clone()).unwrap_or_default(),
         digest: String::new(),
+        signed_by: None,
         asks: Vec::new(),
         capabilities: None,
+        teams: Vec::new(),
         update: None,
         config_schema: None,
     }
@@ -157,17 +161,22 @@ fn rows(loaded: &Loaded, lock: &Lock) -> Vec<PluginRow> {
     rows
 }
 
-async fn all(state: &Arc<State>) -> ApiResult<Vec<PluginRow>> {
+async fn all(state: &Arc<State>, caller: &Caller) -> ApiResult<Vec<PluginRow>> {
     let depot = state.depot.clone();
     let rows = blocking::run(move || {
         let lock = depot.lock()?;
         Ok::<_, DepotError>(rows(&depot.catalogue().now(), &lock))
     });
-    Ok(rows.await??)
+    let mut rows = rows.await??;
+    for row in &mut rows {
+        row.teams = state.plugins.teams_with(&row.key);
+        row.teams.retain(|team| caller.reaches(team.as_str()));
+    }
+    Ok(rows)
 }
 
-async fn one(state: &Arc<State>, key: &str) -> ApiResult<PluginRow> {
-    let rows = all(state).await?;
+async fn one(state: &Arc<State>, caller: &Caller, key: &str) -> ApiResult<PluginRow> {
+    let rows = all(state, caller).await?;
     // Of two of one key, the one that is loaded is meant.
     let mut found: Vec<_> = rows.into_iter().filter(|row| row.key == key).collect();
     found.sort_by_key(|row| row.state != PluginState::Loaded);
@@ -178,21 +187,21 @@ async fn one(state: &Arc<State>, key: &str) -> ApiResult<PluginRow> {
 }
 
 pub(super) async fn list(
-    Call { state, query: PluginFilter { channel }, page, .. }: Call<Empty, PluginFilter>,
+    Call { state, caller, query: PluginFilter { channel }, page, .. }: Call<Empty, PluginFilter>,
 ) -> ApiResult<Rows<PluginRow>> {
     let has_channel = |row: &PluginRow| {
         row.capabilities.as_ref().is_some_and(|capabilities| capabilities.channel.is_some())
     };
-    let rows = all(&state).await?;
+    let rows = all(&state, &caller).await?;
     let rows =
         rows.into_iter().filter(|row| channel.is_none_or(|wanted| has_channel(row) == wanted));
     listing::page(rows, &page, |row| format!("{}/{}", row.key, row.source))
 }
 
 pub(super) async fn show(
-    Call { state, path: ByKey { key }, .. }: Call<ByKey>,
+    Call { state, caller, path: ByKey { key }, .. }: Call<ByKey>,
 ) -> ApiResult<Data<PluginRow>> {
-    one(&state, &key).await.map(Data)
+    one(&state, &caller, &key).await.map(Data)
 }
 
 /// The archive of a request: its body, or what is where it says.
@@ -250,6 +259,7 @@ fn preview(depot: &Depot, staged: &Staged) -> Result<PluginPreview, DepotError> 
         description: manifest.description.clone(),
         version: manifest.version.to_string(),
         digest: package.digest.clone(),
+        signed_by: package.signer.clone(),
         asks: capabilities.lines(),
         installed: locked.map(|locked| locked.version.clone()),
         beyond: depot.beyond(staged)?.unwrap_or_default(),
@@ -316,7 +326,7 @@ pub(super) async fn install(
         }
         Some((asked, beyond)) => propose(&state, &caller, key.as_str(), asked, &beyond).await?,
     }
-    Ok(Requested { data: one(&state, key.as_str()).await?, is_made })
+    Ok(Requested { data: one(&state, &caller, key.as_str()).await?, is_made })
 }
 
 /// Asks a person about a version that is held.
@@ -367,7 +377,7 @@ async fn withdraw(state: &State, key: &str) -> ApiResult<()> {
 }
 
 pub(super) async fn approve(
-    Call { state, path: ByKey { key }, body: PluginApproval { digest }, .. }: Call<
+    Call { state, caller, path: ByKey { key }, body: PluginApproval { digest }, .. }: Call<
         ByKey,
         Empty,
         PluginApproval,
@@ -376,7 +386,7 @@ pub(super) async fn approve(
     let (depot, wanted) = (state.depot.clone(), key.clone());
     let approved = blocking::run(move || depot.approve(&wanted, Some(&digest)).map(drop));
     approved.await??;
-    one(&state, &key).await.map(Data)
+    one(&state, &caller, &key).await.map(Data)
 }
 
 pub(super) async fn uninstall(

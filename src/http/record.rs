@@ -80,19 +80,24 @@ pub(super) async fn write(
     let values: Vec<String> =
         request.match_info().iter().map(|(_, value)| parameter(value)).collect();
     let named: String = target(request).unwrap_or_default().chars().take(LONGEST_TARGET).collect();
-    let address = state.access.gate.client(request);
     let audit = Audit {
         id: format!("{:016x}", getrandom::u64()?),
         at: now,
         actor: who.unwrap_or_else(|| PrincipalId::from("nobody")),
         action: action(request.method(), &route),
         target: format!("{} {named}", values.join("/")).trim().to_owned(),
-        from: address.map_or_else(|| "api".to_owned(), |address| format!("api {address}")),
+        from: origin(state, request),
         outcome: if status.is_success() { "ok".to_owned() } else { status.as_u16().to_string() },
         call: None,
     };
     state.spine.store.commit(Writes::new().put(&audit)).await?;
     Ok(())
+}
+
+/// Where a request comes from, as lines of the audit say it.
+pub(super) fn origin(state: &State, request: &HttpRequest) -> String {
+    let address = state.access.gate.client(request);
+    address.map_or_else(|| "api".to_owned(), |address| format!("api {address}"))
 }
 
 /// A read was denied. That nobody is logged in is what a page asks first, and no denial.

@@ -73,6 +73,7 @@ fn of_work() -> Vec<Resource> {
         on(&api::topics::SHOW_RUNNING_TURN, topics::running),
         on(&api::topics::SHOW_TOPIC, topics::show),
         on(&api::topics::CHANGE_TOPIC, topics::change),
+        on(&api::topics::DELETE_TOPIC, topics::remove),
         on(&api::me::LIST_OWN_CHANNELS, me::list_channels),
         on(&api::me::LIST_OWN_MESSAGES, me::list_messages),
         on(&api::me::LIST_OWN_NOTIFICATIONS, me::list_notifications),

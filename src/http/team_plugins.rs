@@ -1,6 +1,6 @@
 //! `/api/v1/teams/{name}/plugins`: the plugins of a team. Its file is the truth; what is set here is written there.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use actix_web::web;
 use hivewright_actors::{
@@ -24,14 +24,17 @@ use crate::{
     },
     settings::{
         load,
-        plugins::{LARGEST_CONFIG, PluginSwitch, Plugins},
+        plugins::{LARGEST_CONFIG, PluginSwitch},
         problem::Problem,
         replace::{self, replace},
+        team::Team,
     },
     teams::file::with_plugin,
+    tools::filter::ToolFilter,
 };
 
-fn row(state: &State, team: &TeamKey, key: &str, switch: &PluginSwitch) -> TeamPluginRow {
+fn row(state: &State, team: &TeamKey, key: &str, file: &Team) -> TeamPluginRow {
+    let switch = file.plugins.0.get(key).cloned().unwrap_or_default();
     let package = state.plugins.catalogue().get(key);
     let plugin = state.plugins.get(team, key);
     let stands = plugin.row();
@@ -57,6 +60,8 @@ fn row(state: &State, team: &TeamKey, key: &str, switch: &PluginSwitch) -> TeamP
     };
     let namespace = manifest.and_then(|it| it.tools.as_ref()).map(|it| it.namespace.clone());
     let offers = plugin.offers().filter(|_| switch.enabled).unwrap_or_default();
+    let allowed = ToolFilter::parse(&file.allowed_tools).unwrap_or_default();
+    let is_left_out = |namespace: &String| !allowed.could_allow(&format!("{namespace}."));
     let tools = namespace.iter().flat_map(|namespace| {
         offers.tools.iter().map(move |tool| format!("{namespace}.{}", tool.name))
     });
@@ -75,6 +80,7 @@ fn row(state: &State, team: &TeamKey, key: &str, switch: &PluginSwitch) -> TeamP
         last_error_at: stands.last_error_at.and_then(dates::date),
         runtime_state: stands.runtime_state,
         tools: tools.collect(),
+        withheld: namespace.as_ref().is_some_and(is_left_out),
         trusted_output: stands.trusted_output,
         has_setup: channel.is_some_and(|channel| channel.setup),
         setup,
@@ -89,12 +95,11 @@ fn team_of(state: &State, name: &str) -> ApiResult<TeamKey> {
     team.ok_or_else(|| ApiError::not_found(format!("there is no team `{name}`")))
 }
 
-/// What the file of a team says of plugins now.
-async fn switches(state: &web::Data<State>, team: &TeamName) -> ApiResult<Plugins> {
+/// What the file of a team says now.
+async fn file_of(state: &web::Data<State>, team: &TeamName) -> ApiResult<Arc<Team>> {
     let (looking, team) = (state.clone(), team.clone());
     let file = blocking::run(move || looking.org().live.team_now(&team)).await?;
-    let file = file.map_err(|found| ApiError::conflict(found.to_string()))?;
-    Ok(file.plugins.clone())
+    file.map_err(|found| ApiError::conflict(found.to_string()))
 }
 
 pub(super) async fn list(
@@ -102,11 +107,11 @@ pub(super) async fn list(
 ) -> ApiResult<Rows<TeamPluginRow>> {
     caller.team(&name)?;
     let team = team_of(&state, &name)?;
-    let mut all: BTreeMap<String, PluginSwitch> = switches(&state, &team.name).await?.0;
-    for key in state.plugins.catalogue().now().packages.keys() {
-        all.entry(key.to_string()).or_default();
-    }
-    let rows = all.iter().map(|(key, switch)| row(&state, &team, key, switch));
+    let file = file_of(&state, &team.name).await?;
+    let loaded = state.plugins.catalogue().now();
+    let mut all: BTreeSet<&str> = loaded.packages.keys().map(|key| key.as_str()).collect();
+    all.extend(file.plugins.0.keys().map(String::as_str));
+    let rows = all.into_iter().map(|key| row(&state, &team, key, &file));
     listing::page(rows, &page, |row| row.key.clone())
 }
 
@@ -122,7 +127,8 @@ pub(super) async fn set(
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
     let package = state.plugins.catalogue().get(&key).ok_or_else(missing)?;
     let TeamPluginChange { enabled, config, trusted_output } = body;
-    let before = switches(&state, &team.name).await?.0.remove(&key).unwrap_or_default();
+    let before = file_of(&state, &team.name).await?.plugins.0.get(&key).cloned();
+    let before = before.unwrap_or_default();
     let mut switch = before.clone();
     switch.enabled = enabled.unwrap_or(switch.enabled);
     if let Some(config) = config {
@@ -139,12 +145,12 @@ pub(super) async fn set(
         }
         write(&state, &team.name, &key, &switch).await?;
     }
-    let settled = switches(&state, &team.name).await?;
-    state.plugins.settle(&team, &settled);
+    let file = file_of(&state, &team.name).await?;
+    state.plugins.settle(&team, &file.plugins);
     if let Some(patterns) = trusted_output {
         state.plugins.get(&team, &key).trust(patterns);
     }
-    Ok(Data(row(&state, &team, &key, &switch)))
+    Ok(Data(row(&state, &team, &key, &file)))
 }
 
 /// A plugin is a program: who may not give a team more of the machine may not switch one on.
@@ -204,18 +210,17 @@ pub(super) async fn restart(
 ) -> ApiResult<Data<TeamPluginRow>> {
     caller.team(&team)?;
     let team = team_of(&state, &team)?;
-    let wanted = switches(&state, &team.name).await?;
-    state.plugins.settle(&team, &wanted);
-    let switch = wanted.0.get(&key).filter(|switch| switch.enabled).cloned();
-    let Some(switch) = switch else {
+    let file = file_of(&state, &team.name).await?;
+    state.plugins.settle(&team, &file.plugins);
+    if !file.plugins.0.get(&key).is_some_and(|switch| switch.enabled) {
         let reason = format!("team `{}` has not switched on a plugin `{key}`", team.name);
         return Err(ApiError::not_found(reason));
-    };
+    }
     if state.plugins.catalogue().get(&key).is_none() {
         return Err(ApiError::conflict(format!("plugin `{key}` is not loaded")));
     }
     state.plugins.get(&team, &key).restart();
-    Ok(Data(row(&state, &team, &key, &switch)))
+    Ok(Data(row(&state, &team, &key, &file)))
 }
 
 impl From<SetupError> for ApiError {
@@ -302,7 +307,8 @@ async fn settled(
         return Ok(Data(PluginSetup { session, state: stands }));
     };
     let key = package.manifest.key.as_str();
-    let mut switch = switches(state, &team.name).await?.0.remove(key).unwrap_or_default();
+    let switch = file_of(state, &team.name).await?.plugins.0.get(key).cloned();
+    let mut switch = switch.unwrap_or_default();
     switch.enabled = true;
     switch.config["channel"] = Value::Object(channel);
     if switch.config.to_string().len() > LARGEST_CONFIG {
@@ -314,8 +320,8 @@ async fn settled(
         Ok(config) => {
             switch.config = config;
             write(state, &team.name, key, &switch).await?;
-            let wanted = switches(state, &team.name).await?;
-            state.plugins.settle(team, &wanted);
+            let file = file_of(state, &team.name).await?;
+            state.plugins.settle(team, &file.plugins);
             stands
         }
         Err(wrong) => {

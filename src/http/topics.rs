@@ -8,7 +8,9 @@ use hivewright_actors::{
     clock::Timestamp,
     frame::TopicState,
     ids::{ChannelId, MAIN, TopicId},
+    retention::EraseDeleted,
     router::{
+        deleting::{DeleteTopic, NotDeleted},
         managing::{ChangeTopic, NotChanged, TopicPatch},
         records as conversations,
         topics::Topic,
@@ -21,7 +23,9 @@ use hivewright_actors::{
     },
 };
 
-use super::{State, ask, call::*, error::*, json, listing::Gathering, profiles, query::Page};
+use super::{
+    State, ask, call::*, error::*, json, listing::Gathering, profiles, query::Page, record,
+};
 use crate::api::{endpoint::*, page::Sort, reply::*, topics::*};
 
 /// By what a topic's state is told.
@@ -210,6 +214,36 @@ pub(super) async fn change(
     known(&state, &id).await.map(Data)
 }
 
+pub(super) async fn remove(
+    Call { state, caller, path: ById { id }, request, .. }: Call<ById>,
+) -> ApiResult<Done> {
+    caller.team(MAIN)?;
+    let topic = known(&state, &id).await?;
+    let wish = DeleteTopic {
+        channel: topic.channel_id,
+        topic: topic.id,
+        by: caller.principal.id.clone(),
+        from: record::origin(&state, &request),
+    };
+    ask(&state.spine.router, wish).await??;
+    // It is deleted, whatever comes of this: what takes long, or breaks off, is removed later.
+    if let Err(error) = ask(&state.spine.retention, EraseDeleted).await {
+        tracing::info!(?error, "nobody waits any more until a deleted topic is removed");
+    }
+    Ok(Done)
+}
+
+impl From<NotDeleted> for ApiError {
+    fn from(refusal: NotDeleted) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            NotDeleted::Unknown => Self::not_found(message),
+            NotDeleted::Busy(_) => Self::conflict_as("topic_busy", message),
+            NotDeleted::Store => Self::internal(message),
+        }
+    }
+}
+
 impl From<NotChanged> for ApiError {
     fn from(refusal: NotChanged) -> Self {
         let message = refusal.to_string();
@@ -217,7 +251,6 @@ impl From<NotChanged> for ApiError {
             NotChanged::Unknown => Self::not_found(message),
             NotChanged::BadName => Self::invalid_as("name", "bad_topic_name", message),
             NotChanged::NameTaken => Self::conflict_as("bad_topic_name", message).about("name"),
-            NotChanged::TooMany(_) => Self::conflict_as("too_many_topics", message).about("state"),
             NotChanged::Store => Self::internal(message),
         }
     }

@@ -1,7 +1,10 @@
 //! Faults: why a call of a server came to nothing, and why a connection ended.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU16, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,13 +15,17 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    #[error("the MCP server `{server}` cannot be used now{}", again(*retry_in))]
+    #[error("the MCP server `{server}` cannot be used now{}{}", answered(*status), again(*retry_in))]
     Unreachable {
         server: String,
         /// For the operator: it may hold words of the server.
         reason: String,
+        /// The HTTP status that it answered with.
+        status: Option<u16>,
         retry_in: Option<Duration>,
     },
+    #[error("the MCP server `{server}` answered with HTTP {status}{}; the next call asks it again", effect(*status))]
+    Status { server: String, status: u16 },
     #[error(
         "the MCP server `{server}` ended during the call; whether the call took effect is not known"
     )]
@@ -32,6 +39,19 @@ pub enum McpError {
     Wants { server: String, what: &'static str },
     #[error("the MCP server `{server}` answered something else than the result of a call")]
     Senseless { server: String },
+}
+
+fn answered(status: Option<u16>) -> String {
+    status.map(|status| format!(": it answered with HTTP {status}")).unwrap_or_default()
+}
+
+/// What such an answer says of the call. A server that failed, or one in front of it, may have begun with it.
+fn effect(status: u16) -> &'static str {
+    if status >= 500 {
+        "; whether the call took effect is not known"
+    } else {
+        "; the call was not made"
+    }
 }
 
 fn again(retry_in: Option<Duration>) -> String {
@@ -48,6 +68,8 @@ fn again(retry_in: Option<Duration>) -> String {
 pub(crate) struct Faults {
     first: Arc<OnceLock<String>>,
     heard: CancellationToken,
+    /// The last HTTP status that was none of a success; 0 if there was none.
+    status: Arc<AtomicU16>,
 }
 
 impl Faults {
@@ -59,6 +81,15 @@ impl Faults {
 
     pub(crate) fn said(&self) -> Option<String> {
         self.first.get().cloned()
+    }
+
+    pub(super) fn answered(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+
+    /// The last HTTP status in place of an answer.
+    pub(super) fn status(&self) -> Option<u16> {
+        Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
     }
 
     /// Waits for the first.

@@ -12,7 +12,7 @@ use rmcp::{
     transport::{
         common::client_side_sse::SseRetryPolicy,
         streamable_http_client::{
-            SseError, StreamableHttpClient, StreamableHttpClientTransport,
+            HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransport,
             StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
         },
     },
@@ -87,6 +87,14 @@ pub(super) fn was_sent(error: &(dyn std::error::Error + Send + Sync + 'static)) 
                 | HttpError::Guard(EgressError::BrokenOff(..))
         ))
     )
+}
+
+/// The HTTP status that a message was answered with in place of a result.
+pub(super) fn status(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Option<u16> {
+    match error.downcast_ref::<Failure>() {
+        Some(Failure::HttpStatus(error)) => Some(error.status),
+        _ => None,
+    }
 }
 
 /// The way to one server: through the egress guard, with each request and each redirect.
@@ -164,6 +172,14 @@ impl Watched {
         SseStream::from_bytes_stream(bytes).boxed()
     }
 
+    fn unexpected(&self, status: StatusCode) -> Failure {
+        if status.is_success() {
+            return Failure::UnexpectedServerResponse(format!("HTTP {status}").into());
+        }
+        self.faults.answered(status.as_u16());
+        HttpStatusError::new(status.as_u16(), None).into()
+    }
+
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
         let mut meter = Meter::of_body(self.faults.clone());
         let mut body = Vec::new();
@@ -204,10 +220,6 @@ fn value(text: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(text).map_err(bad)
 }
 
-fn unexpected(status: StatusCode) -> Failure {
-    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())
-}
-
 fn is(response: &Response, kind: &str) -> bool {
     let found = response.headers().get(CONTENT_TYPE);
     found.is_some_and(|found| found.as_bytes().starts_with(kind.as_bytes()))
@@ -246,7 +258,7 @@ impl StreamableHttpClient for Watched {
             if status.is_success() && !wants_answer {
                 return Ok(StreamableHttpPostResponse::Accepted);
             }
-            return Err(unexpected(status));
+            return Err(self.unexpected(status));
         }
         let body = self.body(response).await?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
@@ -259,7 +271,7 @@ impl StreamableHttpClient for Watched {
             Err(_) if status.is_success() && !wants_answer => {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
-            _ => Err(unexpected(status)),
+            _ => Err(self.unexpected(status)),
         }
     }
 
@@ -275,7 +287,7 @@ impl StreamableHttpClient for Watched {
         if status.is_success() || status == StatusCode::METHOD_NOT_ALLOWED {
             return Ok(());
         }
-        Err(unexpected(status))
+        Err(self.unexpected(status))
     }
 
     async fn get_stream(
@@ -294,7 +306,7 @@ impl StreamableHttpClient for Watched {
         match response.status() {
             status if status.is_success() && is(&response, EVENTS) => Ok(self.events(response)),
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            status => Err(unexpected(status)),
+            status => Err(self.unexpected(status)),
         }
     }
 }

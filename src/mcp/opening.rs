@@ -76,8 +76,12 @@ impl ClientHandler for Handler {
 }
 
 /// Starts or connects it, and asks what it offers. An error is in words for the operator.
-pub(super) async fn open(site: &Site, remark: Remark) -> Result<(Opened, Definitions), String> {
-    let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
+pub(super) async fn open(
+    site: &Site,
+    faults: Faults,
+    remark: Remark,
+) -> Result<(Opened, Definitions), String> {
+    let changed = Arc::new(Notify::new());
     let (env, headers) = secrets(site).await?;
     let handler = Handler { changed: changed.clone() };
     let (running, service) = match (&site.config().command, &site.config().url) {

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     definition::{self, Definitions},
-    fault::McpError,
+    fault::{Faults, McpError},
     http,
     link::{Link, with_remark},
     opening,
@@ -116,7 +116,9 @@ impl Server {
     }
 
     fn unreachable(&self, reason: impl Into<String>, retry_in: Option<Duration>) -> McpError {
-        McpError::Unreachable { server: self.site.name.clone(), reason: reason.into(), retry_in }
+        let (server, reason) = (self.site.name.clone(), reason.into());
+        let status = retry_in.and_then(|_| self.state().http);
+        McpError::Unreachable { server, reason, status, retry_in }
     }
 
     /// The connection, made if there is none.
@@ -130,13 +132,14 @@ impl Server {
         if self.closed.is_cancelled() {
             return Err(self.unreachable("its settings have changed", None));
         }
-        if let Some(pause) = self.state().pause() {
+        let pause = self.state().pause();
+        if let Some(pause) = pause {
             let reason = self.state().last_error.clone().map(|(_, reason)| reason);
             return Err(self.unreachable(reason.unwrap_or_default(), Some(pause)));
         }
         self.set(ServerState::Starting);
-        let remark = Remark::default();
-        let opening = opening::open(&self.site, remark.clone());
+        let (faults, remark) = (Faults::default(), Remark::default());
+        let opening = opening::open(&self.site, faults.clone(), remark.clone());
         let opened = match tokio::time::timeout(self.site.config().connect_timeout, opening).await {
             Ok(opened) => opened,
             Err(_) => Err("it did not answer in time".to_owned()),
@@ -156,13 +159,13 @@ impl Server {
                 tokio::spawn(Arc::clone(self).keep(opened, made));
                 Ok(peer)
             }
-            Err(reason) => Err(self.failed(with_remark(reason, &remark))),
+            Err(reason) => Err(self.failed(with_remark(reason, &remark), faults.status())),
         }
     }
 
-    fn failed(&self, reason: String) -> McpError {
+    fn failed(&self, reason: String, http: Option<u16>) -> McpError {
         self.note(&reason);
-        let pause = self.state().fail();
+        let pause = self.state().fail(http);
         self.set(ServerState::Failing);
         self.unreachable(reason, Some(pause))
     }
@@ -216,6 +219,9 @@ impl Server {
                 let reason = error.to_string();
                 self.note(&reason);
                 self.doubt().await;
+                if let Some(status) = http::status(&*error.error) {
+                    return Err(McpError::Status { server, status });
+                }
                 if http::was_sent(&*error.error) {
                     return Err(McpError::Ended { server });
                 }

@@ -39,6 +39,8 @@ pub struct Status {
     pub last_error: Option<(Timestamp, String)>,
     pub calls: u64,
     failures: u32,
+    /// The HTTP status of the last failure, if that was one.
+    pub(super) http: Option<u16>,
     retry_at: Option<Instant>,
     pub(super) used: Option<Instant>,
 }
@@ -52,6 +54,7 @@ impl Default for Status {
             last_error: None,
             calls: 0,
             failures: 0,
+            http: None,
             retry_at: None,
             used: None,
         }
@@ -66,7 +69,8 @@ impl Status {
     }
 
     /// It could not be had: it is left alone for so long, longer each time.
-    pub(super) fn fail(&mut self) -> Duration {
+    pub(super) fn fail(&mut self, http: Option<u16>) -> Duration {
+        self.http = http;
         let doubled = 2u32.saturating_pow(self.failures);
         let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
         self.failures = (self.failures + 1).min(16);

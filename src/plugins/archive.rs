@@ -19,6 +19,10 @@ use super::{
 
 /// The most entries, folders among them.
 const MOST_ENTRIES: usize = 2 * MOST_FILES;
+/// What each entry in the directory of a ZIP archive begins with.
+const ZIP_ENTRY: &[u8] = b"PK\x01\x02";
+/// The most of these in a ZIP archive. Archives within it have some too.
+const MOST_ZIP_ENTRIES: usize = 16 * MOST_ENTRIES;
 /// Bits that give a file the rights of another.
 const SET_ID: u32 = 0o6000;
 /// Bits of the kind of a file, in a ZIP archive.
@@ -85,6 +89,11 @@ impl Unpacking<'_> {
 
     fn zip(&mut self, archive: &[u8]) -> Result<(), ArchiveError> {
         let damaged = |error: zip::result::ZipError| io::Error::other(error.to_string());
+        // The whole directory is read before anything of it can be counted, however long it is.
+        let entries = archive.windows(ZIP_ENTRY.len()).filter(|bytes| *bytes == ZIP_ENTRY);
+        if entries.take(MOST_ZIP_ENTRIES + 1).count() > MOST_ZIP_ENTRIES {
+            return Err(ArchiveError::TooLarge);
+        }
         let mut zip = ZipArchive::new(Cursor::new(archive)).map_err(damaged)?;
         if zip.len() > MOST_ENTRIES {
             return Err(ArchiveError::TooLarge);

@@ -17,7 +17,9 @@ use super::{
     manifest::{MANIFEST, Manifest},
     package::{Files, Origin, Package, changed, missing},
     shipped::SHIPPED,
+    signature::{self, KEYS},
 };
+use crate::settings::config::Signatures;
 
 /// A package that was not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,25 @@ pub struct Sources {
     pub reserved: BTreeSet<String>,
     /// Namespaces that are names of teams.
     pub teams: BTreeSet<String>,
+    pub signatures: Signatures,
+}
+
+impl Sources {
+    /// The name of the trusted key that has signed an installed package. That none has is a fault where one must. It blocks.
+    pub(super) fn signer(&self, package: &Package) -> Result<Option<String>, Fault> {
+        let is_required = self.signatures == Signatures::Require;
+        if self.signatures == Signatures::Off {
+            return Ok(None);
+        }
+        match signature::signer(&package.files, &package.digest, &self.installed.join(KEYS)) {
+            Ok(None) if is_required => Err(signature::missing()),
+            Err(fault) if !is_required => {
+                tracing::warn!(plugin = %package.manifest.key, %fault, "a signature does not count");
+                Ok(None)
+            }
+            signer => signer,
+        }
+    }
 }
 
 /// The packages that there are. Cheap to clone.
@@ -99,8 +120,15 @@ impl Loaded {
     /// The same packages, by their digests, and the same faults.
     fn is_same(&self, other: &Self) -> bool {
         let is_same = |(one, other): (&Arc<Package>, &Arc<Package>)| {
-            (&one.manifest.key, &one.digest, one.origin, &one.files, &one.fault)
-                == (&other.manifest.key, &other.digest, other.origin, &other.files, &other.fault)
+            (&one.manifest.key, &one.digest, one.origin, &one.files, &one.signer, &one.fault)
+                == (
+                    &other.manifest.key,
+                    &other.digest,
+                    other.origin,
+                    &other.files,
+                    &other.signer,
+                    &other.fault,
+                )
         };
         self.failed == other.failed
             && self.packages.len() == other.packages.len()
@@ -118,7 +146,8 @@ impl Loaded {
         for (name, files) in SHIPPED {
             loaded.add(name, Files::Embedded(files), Origin::Shipped, sources, &lock);
         }
-        for folder in folders(&sources.installed) {
+        let is_package = |folder: &PathBuf| !folder.ends_with(KEYS);
+        for folder in folders(&sources.installed).into_iter().filter(is_package) {
             loaded.add(&name(&folder), Files::Folder(folder), Origin::Installed, sources, &lock);
         }
         for (name, locked) in &lock.plugins {
@@ -163,11 +192,17 @@ impl Loaded {
     }
 
     fn add(&mut self, name: &str, files: Files, origin: Origin, sources: &Sources, lock: &Lock) {
-        let package = Package::load(files.clone(), origin).and_then(|package| {
+        let package = Package::load(files.clone(), origin).and_then(|mut package| {
             self.fits(name, &package, sources)?;
             let locked = lock.plugins.get(name);
             let is_agreed = locked.is_some_and(|locked| locked.allows(&package.digest));
-            if origin == Origin::Installed && !is_agreed { Err(changed()) } else { Ok(package) }
+            if origin == Origin::Installed {
+                if !is_agreed {
+                    return Err(changed());
+                }
+                package.signer = sources.signer(&package)?;
+            }
+            Ok(package)
         });
         match package {
             Ok(package) => {

@@ -16,12 +16,13 @@ use super::{
         ChannelScheme, ChannelWebhook, Hook, MANIFEST, MOST_TOOLS, Manifest, Network, Protocol,
         Run, RunKind,
     },
+    signature::KEYS,
 };
 use crate::settings::network::HostPattern;
 
-/// `check` is a path of the API.
-const RESERVED_KEYS: [&str; 10] =
-    ["hivewright", "builtin", "mcp", "agent", "ws", "discord", "cli", "api", "team", "check"];
+/// `check` is a path of the API, `keys` a folder beside installed packages.
+const RESERVED_KEYS: [&str; 11] =
+    ["hivewright", "builtin", "mcp", "agent", "ws", "discord", "cli", "api", "team", "check", KEYS];
 /// Beside the names of tools.
 const RESERVED_NAMESPACES: [&str; 4] = ["main", "mcp", "agent", "hivewright"];
 const LONGEST_KEY: usize = 40;

@@ -151,10 +151,16 @@ impl Depot {
     pub fn stage(&self, packed: &[u8]) -> Result<Staged, DepotError> {
         let aside = self.aside()?;
         let folder = archive::unpack(packed, &aside.0)?;
-        let package = Package::load(Files::Folder(folder), Origin::Installed)?;
-        let sources = (self.0.sources)();
-        self.0.catalogue.now().fits_beside_others(&package, &sources)?;
+        let package = self.load(folder)?;
+        self.0.catalogue.now().fits_beside_others(&package, &(self.0.sources)())?;
         Ok(Staged { package, aside })
+    }
+
+    /// Looks over a package that is or would be installed. It blocks.
+    fn load(&self, folder: PathBuf) -> Result<Package, DepotError> {
+        let mut package = Package::load(Files::Folder(folder), Origin::Installed)?;
+        package.signer = (self.0.sources)().signer(&package)?;
+        Ok(package)
     }
 
     /// What a staged package asks for beyond what was agreed to before; none if it is new.
@@ -230,7 +236,7 @@ impl Depot {
     /// Puts what was held in its place: a person agreed to exactly that. It blocks.
     pub fn accept(&self, key: &str, held: &Held) -> Result<Arc<Loaded>, DepotError> {
         let place = self.held(key);
-        let package = Package::load(Files::Folder(place.clone()), Origin::Installed)?;
+        let package = self.load(place.clone())?;
         if package.digest != held.digest {
             return Err(DepotError::OtherDigest(package.digest));
         }
@@ -269,8 +275,7 @@ impl Depot {
 
     /// The package of an installed plugin as it is now, agreed to or not. It blocks.
     pub fn installed(&self, key: &str) -> Result<Package, DepotError> {
-        let place = self.place(key)?;
-        Ok(Package::load(Files::Folder(place), Origin::Installed)?)
+        self.load(self.place(key)?)
     }
 
     fn place(&self, key: &str) -> Result<PathBuf, DepotError> {

@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::package::Files;
+use super::{package::Files, signature::SIGNATURE};
 
 /// The most files of a package.
 pub const MOST_FILES: usize = 2_000;
@@ -53,7 +53,8 @@ impl Extent {
 /// The digest of a package, in hexadecimal.
 pub fn of(files: &Files, extent: Extent) -> io::Result<String> {
     let mut sum = Sha256::new();
-    for listed in list(files, extent)? {
+    let listed = list(files, extent)?;
+    for listed in listed.iter().filter(|listed| listed.path != SIGNATURE) {
         let mut own = Sha256::new();
         match files {
             Files::Embedded(_) => own.update(files.read(&listed.path)?),
@@ -127,6 +128,9 @@ fn gather(
             gather(folder, &path, extent, depth + 1, found)?;
         } else if about.is_file() {
             let mode = about.permissions().mode() & 0o777;
+            // As it is unpacked.
+            let packed = if mode & 0o111 != 0 { 0o755 } else { 0o644 };
+            let mode = if extent == Extent::Packed { packed } else { mode };
             found.push(Listed { path, mode, bytes: about.len() });
         } else if extent != Extent::Sources {
             return refused(&path, "is neither a file nor a folder");

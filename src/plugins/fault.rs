@@ -40,6 +40,10 @@ words! {
         TooManyTools = "too_many_tools",
         /// Its files are not those that were agreed to.
         DigestMismatch = "digest_mismatch",
+        /// Nobody has signed it, and the settings require that somebody has.
+        SignatureMissing = "signature_missing",
+        /// Its signature is not one of these files by a trusted key, and the settings require that.
+        SignatureBad = "signature_bad",
     }
 }
 

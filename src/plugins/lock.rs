@@ -38,6 +38,9 @@ pub struct Locked {
     /// Where it came from, as the operator said it.
     pub source: String,
     pub digest: String,
+    /// The name of the trusted key that has signed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
     /// The one before it, while one takes the place of the other: whichever is there is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<String>,
@@ -64,6 +67,7 @@ impl Locked {
             version: package.manifest.version.to_string(),
             source,
             digest: package.digest.clone(),
+            signer: package.signer.clone(),
             former: None,
             capabilities: Capabilities::of(package),
             manifest: package.manifest.clone(),

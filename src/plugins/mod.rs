@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod package;
 pub mod schema;
 mod shipped;
+pub mod signature;
 #[cfg(test)]
 mod tests;
 pub mod trial;

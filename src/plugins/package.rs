@@ -54,6 +54,8 @@ pub struct Package {
     pub files: Files,
     pub digest: String,
     pub origin: Origin,
+    /// The name of the trusted key that has signed it, of an installed one.
+    pub signer: Option<String>,
     /// What a team's settings for it are checked by.
     pub schema: Schema,
     /// It stands for one that cannot be loaded, for this reason: nothing of it is started.
@@ -102,7 +104,7 @@ impl Package {
             check_secret_field(webhook, &schema)?;
         }
         let digest = String::new();
-        let package = Self { manifest, files, digest, origin, schema, fault: None };
+        let package = Self { manifest, files, digest, origin, signer: None, schema, fault: None };
         let digest = package.digest_now()?;
         Ok(Self { digest, ..package })
     }
@@ -121,6 +123,7 @@ impl Package {
             files: Files::Folder(folder),
             digest: digest.to_owned(),
             origin,
+            signer: None,
             schema: Schema::default(),
             fault: Some(fault),
         }

@@ -10,14 +10,17 @@ use flate2::{Compression, write::GzEncoder};
 use tempfile::TempDir;
 
 use super::{
-    archive,
+    archive::{self, ArchiveError},
     catalogue::{Loaded, Sources},
     depot::{Depot, DepotError},
+    digest::{self, Extent},
     fault::FaultCode,
     lock::Lock,
     manifest::{Manifest, RunKind},
     package::{Files, Origin, Package},
+    signature,
 };
+use crate::settings::config::Signatures;
 
 /// A manifest that is good, with lines to put in place of others or behind them.
 fn manifest(changes: &[(&str, &str)]) -> String {
@@ -245,6 +248,7 @@ fn one_bad_plugin_keeps_no_other_from_being_loaded() {
         development: vec![path("paths"), path("single"), path("nowhere")],
         reserved: BTreeSet::from(["bash".to_owned()]),
         teams: BTreeSet::from(["shop".to_owned()]),
+        signatures: Signatures::Warn,
     };
 
     let loaded = Loaded::read(&sources);
@@ -326,6 +330,80 @@ fn an_installed_plugin_is_the_one_that_was_agreed_to() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
+/// The key pair of RFC 8410.
+const PRIVATE: &[u8] = b"-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
+-----END PRIVATE KEY-----
+";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
+-----END PUBLIC KEY-----
+";
+
+/// PL-08, PL-18, PL-19, PL-92: a signature counts for exactly these files, and only by a trusted key.
+#[test]
+fn a_signature_is_of_these_files_by_a_trusted_key() {
+    let home = TempDir::new().unwrap();
+    let folder = home.path().join("source");
+    let keys = home.path().join("plugins/keys");
+    write(&folder, &manifest(&[]));
+    // As some people have it; what is installed has the usual modes.
+    fs::set_permissions(folder.join("main.js"), fs::Permissions::from_mode(0o664)).unwrap();
+    let depot = |signatures: Signatures| {
+        let installed = home.path().join("plugins");
+        let depot = Depot::new(installed.clone(), move || Sources {
+            installed: installed.clone(),
+            signatures,
+            ..Sources::default()
+        });
+        depot.prepare().unwrap();
+        depot.reload();
+        depot
+    };
+    let signer = |signatures| {
+        let depot = depot(signatures);
+        let staged = depot.stage(&archive::pack(&folder).unwrap());
+        staged.map(|staged| staged.package().signer.clone()).map_err(|error| match error {
+            DepotError::Fault(fault) => (fault.code, fault.file),
+            other => panic!("{other}"),
+        })
+    };
+    let refused = |code| Err((code, "plugin.sig".to_owned()));
+    let sign = || {
+        let digest = digest::of(&Files::Folder(folder.clone()), Extent::Packed).unwrap();
+        fs::write(folder.join("plugin.sig"), signature::sign(&digest, PRIVATE).unwrap()).unwrap();
+    };
+
+    assert_eq!(signer(Signatures::Warn), Ok(None));
+    assert_eq!(signer(Signatures::Require), refused(FaultCode::SignatureMissing));
+    sign();
+    assert_eq!(signer(Signatures::Warn), Ok(None));
+    assert_eq!(signer(Signatures::Require), refused(FaultCode::SignatureBad));
+    fs::create_dir_all(&keys).unwrap();
+    fs::write(keys.join("note.txt"), "no key").unwrap();
+    fs::write(keys.join("ann.pem"), PUBLIC).unwrap();
+    for signatures in [Signatures::Warn, Signatures::Require] {
+        assert_eq!(signer(signatures), Ok(Some("ann".to_owned())));
+    }
+    assert_eq!(signer(Signatures::Off), Ok(None));
+    fs::write(folder.join("main.js"), "export const other = 1;\n").unwrap();
+    assert_eq!(signer(Signatures::Require), refused(FaultCode::SignatureBad));
+    fs::write(folder.join("plugin.sig"), "???").unwrap();
+    assert_eq!(signer(Signatures::Require), refused(FaultCode::SignatureBad));
+
+    // What is installed is looked at again when it is loaded; the folder of keys is no plugin.
+    sign();
+    let strict = depot(Signatures::Require);
+    strict.install(strict.stage(&archive::pack(&folder).unwrap()).unwrap(), "a folder").unwrap();
+    let loaded = strict.reload();
+    assert_eq!(loaded.packages["sample"].signer.as_deref(), Some("ann"));
+    assert_eq!(loaded.failed, []);
+    assert_eq!(strict.lock().unwrap().plugins["sample"].signer.as_deref(), Some("ann"));
+    fs::remove_file(keys.join("ann.pem")).unwrap();
+    assert_eq!(strict.reload().failed[0].fault.code, FaultCode::SignatureBad);
+    assert!(signature::sign("x", PUBLIC.as_bytes()).is_err());
+}
+
 fn tar(entries: &[(&str, tar::EntryType, u32, &[u8])]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::none()));
     for (path, kind, mode, content) in entries {
@@ -368,6 +446,9 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
     let folders: Vec<_> =
         folders.iter().map(|path| (path.as_str(), Directory, 0o755, &b""[..])).collect();
     let large = vec![0; (50 << 20) + 1];
+    // A directory of so many entries that reading it would be the harm.
+    let entry: &[u8; 46] = &std::array::from_fn(|at| *b"PK\x01\x02".get(at).unwrap_or(&0));
+    let directory = [&entry.repeat(1_000_000)[..], b"PK\x05\x06", &[0; 18]].concat();
     let hostile = [
         tar(&[("../outside", Regular, 0o644, b"x")]),
         tar(&[("/outside", Regular, 0o644, b"x")]),
@@ -381,6 +462,7 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
         tar(&[("large", Regular, 0o644, &large)]),
         zip(&[("../outside", 0o644, b"x")]),
         zip(&[("large", 0o644, &large)]),
+        directory,
         b"not an archive".to_vec(),
         tar(&[("a", Regular, 0o644, b"x")])[..20].to_vec(),
     ];
@@ -389,6 +471,8 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
         let refused = depot.stage(packed).map(|_| ());
         assert!(matches!(refused, Err(DepotError::Archive(_))), "{place}: {refused:?}");
     }
+    let many = depot.stage(&hostile[12]).map(|_| ());
+    assert!(matches!(many, Err(DepotError::Archive(ArchiveError::TooLarge))), "{many:?}");
     let none = depot.stage(&tar(&[("readme", Regular, 0o644, b"x")])).map(|_| ());
     assert!(
         matches!(none, Err(DepotError::Fault(fault)) if fault.code == FaultCode::ManifestMissing)

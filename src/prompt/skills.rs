@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use hivewright_actors::{excerpt, text::is_slug};
+use serde_json::Value;
 
 use super::{
     folder::{Limits, Place, Text},
@@ -82,19 +83,22 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Prob
         let reason = "a skill begins with front matter: a line `---`, the fields, a line `---`";
         return Err(place.problem("name", reason));
     }
+    check_name(folder).map_err(|reason| place.problem("name", reason))?;
     let document = Document::plain(place.file);
-    let read = document.read(front, |front| {
+    let read = document.read(&with_quotes(front), |front| {
         front.tolerate_unknown();
-        for field in ["name", "description"] {
-            if front.field(field).is_none() {
-                front.reject(format!("needs a `{field}`"));
-            }
+        if front.field("description").is_none() {
+            front.reject("needs a `description`");
         }
         front.maybe("name", |field| {
-            field.parse(|name| match check_name(name) {
-                Ok(()) if name != folder => Err(format!("must be `{folder}`, like the folder")),
-                checked => checked,
-            })
+            let name = field.text()?;
+            // Other agents go by the folder too, and take any name.
+            if name != folder {
+                field.warn(format!(
+                    "says `{name}`; the skill is called `{folder}`, like its folder"
+                ));
+            }
+            Some(())
         });
         let description = front.maybe("description", |field| {
             let text = field.parse(|text| match text.trim() {
@@ -131,6 +135,21 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Prob
         digest: sha256(text.as_bytes()),
         warnings: warnings.iter().map(ToString::to_string).collect(),
     })
+}
+
+/// Front matter with quotes around what needs them. Other agents take a `description: Use it for: this` as it is meant,
+/// which YAML does not.
+fn with_quotes(front: &str) -> String {
+    let quoted = |line: &str| {
+        let (key, value) = line.split_once(": ")?;
+        let is_key = key.chars().all(|one| one.is_ascii_alphanumeric() || "-_".contains(one));
+        let value = value.trim();
+        let is_plain = !value.starts_with(['"', '\'', '|', '>', '[', '{', '&', '*', '!']);
+        let is_broken = value.contains(": ") || value.ends_with(':');
+        (is_key && is_plain && is_broken).then(|| format!("{key}: {}\n", Value::from(value)))
+    };
+    let lines = front.split_inclusive('\n');
+    lines.map(|line| quoted(line).unwrap_or_else(|| line.to_owned())).collect()
 }
 
 fn simple(place: &Place<'_>, source: &str) -> Result<Skill, Problems> {
@@ -261,28 +280,18 @@ mod tests {
             ("a/SKILL.md", "Just text.".to_owned(), "a/SKILL.md:1:1: name: a skill begins"),
             (
                 "a/SKILL.md",
-                "---\ndescription: A\n---\n".to_owned(),
-                "a/SKILL.md:2:1: (file): needs a `name`",
-            ),
-            (
-                "a/SKILL.md",
                 "---\nname: a\n---\n".to_owned(),
                 "a/SKILL.md:2:1: (file): needs a `description`",
             ),
             (
-                "a/SKILL.md",
-                "---\nname: b\ndescription: B\n---\n".to_owned(),
-                "a/SKILL.md:2:7: name: must be `a`",
-            ),
-            (
                 "A/SKILL.md",
                 "---\nname: A\ndescription: B\n---\n".to_owned(),
-                "A/SKILL.md:2:7: name: `A` is no name",
+                "A/SKILL.md:1:1: name: `A` is no name",
             ),
             (
                 "a--b/SKILL.md",
                 "---\nname: a--b\ndescription: B\n---\n".to_owned(),
-                "a--b/SKILL.md:2:7: name: `a--b` is no name",
+                "a--b/SKILL.md:1:1: name: `a--b` is no name",
             ),
             (
                 "a/SKILL.md",
@@ -326,6 +335,24 @@ mod tests {
         let source = "---\nname: a\ndescription: A\nversion: 2\n---\nText";
 
         assert_eq!(told("a/SKILL.md", source).3, ["a/SKILL.md:4:1: version: unknown key"]);
+    }
+
+    /// SE-70: skills of Claude Code are known by their folders, whatever they call themselves, and are no strict YAML.
+    #[test]
+    fn what_other_agents_take_is_taken() {
+        let named = "---\nname: Hook Development\ndescription: Use when: it hooks.\n---\nText";
+        let nameless =
+            "---\ndescription: |-\n  Do: it.\n  Or: not.\nlicense: MIT: see there:\n---\n";
+
+        let (name, description, _, warnings) = told("hook-development/SKILL.md", named);
+        let other = told("b/SKILL.md", nameless);
+
+        assert_eq!((&*name, &*description), ("hook-development", "Use when: it hooks."));
+        let warning = "hook-development/SKILL.md:2:7: name: says `Hook Development`; the skill is called \
+                       `hook-development`, like its folder";
+        assert_eq!(warnings, [warning]);
+        assert_eq!((&*other.0, &*other.1), ("b", "Do: it.\nOr: not."));
+        assert_eq!(other.3, [] as [String; 0]);
     }
 
     /// SE-70: one of Claude's own has a longer one.

@@ -252,6 +252,9 @@ settings! {
         /// Folders of plugins that are worked on, beside those that are installed: each is a plugin, or holds some.
         /// Their files may change as they like, and nobody is asked.
         paths: Vec<PathBuf> = Vec::new(),
+        /// What is asked of the signatures of installed plugins: nothing, that they are looked at, or that a key in
+        /// `plugins/keys` of the data dir has signed each one that is loaded.
+        signatures: Signatures = Signatures::Warn,
     }
 
     /// When backups are made, and where they go.
@@ -300,6 +303,17 @@ words! {
 }
 
 words! {
+    /// What is asked of the signatures of plugins.
+    #[derive(Default)]
+    pub enum Signatures {
+        Off = "off",
+        #[default]
+        Warn = "warn",
+        Require = "require",
+    }
+}
+
+words! {
     /// What answers for a team.
     pub enum Sdk {
         /// The models of `providers.yaml`, with our own tool loop.
@@ -335,7 +349,7 @@ words! {
     }
 }
 
-choices!(Level, Durability, Sdk, CodexMode, PiMode);
+choices!(Level, Durability, Signatures, Sdk, CodexMode, PiMode);
 
 /// The tools of a team that was given no others.
 pub(crate) const TEAM_TOOLS: [&str; 9] =

@@ -178,7 +178,9 @@ impl Providers {
             match self.disabled.get(&name) {
                 Some(problem) => ModelError::Disabled { name, problem: problem.clone() },
                 None => {
-                    ModelError::Unknown { name, known: self.names().collect::<Vec<_>>().join(", ") }
+                    let known = self.names().collect::<Vec<_>>().join(", ");
+                    let known = if known.is_empty() { "none".to_owned() } else { known };
+                    ModelError::Unknown { name, known }
                 }
             }
         })

@@ -20,11 +20,11 @@ const PROVIDERS: &str = include_str!("../../config/providers.yaml");
 const CHANNELS: &str = include_str!("../../config/channels.yaml");
 const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");
 
-/// Where the token of a bot on Discord is kept, from the data dir.
-pub const DISCORD_TOKEN: &str = "secrets/discord-token";
+/// The entry of the vault with the token of a bot on Discord.
+pub const DISCORD_TOKEN: &str = "discord.token";
 
-/// Where the key of a model is kept that was typed, from the data dir.
-pub const MODEL_KEY: &str = "secrets/model-key";
+/// The entry of the vault with a key that was typed, of the model that the main team uses.
+pub const MODEL_KEY: &str = "model-default";
 
 /// A model that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub struct ModelSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
     Variable(&'static str),
-    /// The file [`MODEL_KEY`].
-    File,
+    /// Its entry [`MODEL_KEY`].
+    Vault,
 }
 
 impl From<Provider> for ModelSettings {
@@ -58,7 +58,7 @@ impl ModelSettings {
     fn text(&self) -> String {
         let key = self.key.map(|key| match key {
             KeySource::Variable(name) => format!("${{env:{name}}}"),
-            KeySource::File => format!("${{file:{MODEL_KEY}}}"),
+            KeySource::Vault => format!("${{vault:{MODEL_KEY}}}"),
         });
         let quoted = |text: &String| format!("'{}'", text.replace('\'', "''"));
         let fields = [
@@ -90,7 +90,7 @@ impl DiscordSettings {
         };
         let api = self.api_url.as_ref().map(|url| format!("  api_url: '{url}'\n"));
         format!(
-            "discord:\n  token: ${{file:{DISCORD_TOKEN}}}\n  watched_channels: {}\n{}\n\
+            "discord:\n  token: ${{vault:{DISCORD_TOKEN}}}\n  watched_channels: {}\n{}\n\
              trust:\n  channels:\n    ws: {{policy: allow}}\n    api: {{policy: allow}}\n    \
              discord:\n      policy: deny\n      sender_allowlist: {}\n",
             list(&self.channels),

@@ -106,7 +106,7 @@ impl McpTool {
             }
             Err(McpError::Refused { message }) => Err(ToolError::failed(marked(&message))),
             Err(error @ McpError::Stopped { .. }) => Err(ToolError::stopped(error.to_string())),
-            Err(error @ McpError::Ended { .. }) => {
+            Err(error @ (McpError::Ended { .. } | McpError::Status { status: 500.., .. })) => {
                 Err(ToolError::new(ToolFault::UnknownOutcome, error.to_string()))
             }
             Err(error) => Err(ToolError::failed(error.to_string())),

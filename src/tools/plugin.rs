@@ -25,7 +25,7 @@ use super::{
 use crate::{
     files::FileStore,
     mcp::result::Answer,
-    plugins::instance::{Offer, child::RequestError, wire::CallMeta},
+    plugins::instance::{child::RequestError, offers::Offer, wire::CallMeta},
     sandbox::process::Sandbox,
 };
 

@@ -107,6 +107,7 @@ enum Step {
         ok: bool,
         duration_ms: u64,
         result: String,
+        untrusted: bool,
         files: Vec<FileRef>,
     },
 }
@@ -173,8 +174,8 @@ impl Turns {
             }
             Step::Thinking(text) => done.thinking.push(text),
             Step::Block(block) => done.add(block),
-            Step::Result { call, ok, duration_ms, result, files } => {
-                done.settle(&call, ok, duration_ms, (result, files));
+            Step::Result { call, ok, duration_ms, result, untrusted, files } => {
+                done.settle(&call, ok, duration_ms, (result, untrusted, files));
             }
         }
     }
@@ -222,16 +223,23 @@ impl Done {
         call: &CallId,
         is_ok: bool,
         took: u64,
-        (said, given): (String, Vec<FileRef>),
+        (said, is_untrusted, given): (String, bool, Vec<FileRef>),
     ) {
         for block in &mut self.blocks {
-            if let ConversationBlock::ToolCall { call_id, ok, duration_ms, result, files, .. } =
-                block
+            if let ConversationBlock::ToolCall {
+                call_id,
+                ok,
+                duration_ms,
+                result,
+                untrusted,
+                files,
+                ..
+            } = block
                 && call_id == call
                 && ok.is_none()
             {
                 (*ok, *duration_ms, *result) = (Some(is_ok), Some(took), Some(said));
-                *files = given;
+                (*untrusted, *files) = (is_untrusted, given);
                 return;
             }
         }
@@ -257,15 +265,19 @@ fn step(fact: Fact, depth: Depth) -> Option<Step> {
             ok: None,
             duration_ms: None,
             result: None,
+            untrusted: false,
             files: Vec::new(),
         })),
-        Fact::ToolResult { id, content, fault, duration_ms, files, .. } => Some(Step::Result {
-            files,
-            call: id,
-            ok: fault.is_none(),
-            duration_ms,
-            result: depth.cut(&content),
-        }),
+        Fact::ToolResult { id, content, fault, duration_ms, taints, files, .. } => {
+            Some(Step::Result {
+                files,
+                call: id,
+                ok: fault.is_none(),
+                duration_ms,
+                result: depth.cut(&content),
+                untrusted: taints,
+            })
+        }
         Fact::Meta(Meta::Retry(text) | Meta::Fallback(text)) => note(text),
         Fact::Meta(Meta::Compaction(compaction)) => note(compaction.words()),
         Fact::Meta(Meta::Parked(reason)) => note(format!("Waiting: {}.", reason.words())),

@@ -40,8 +40,9 @@ impl Merge {
         let HistoryEvent { seq, turn: id, timestamp, fact, redacted: _ } = event;
         let turn = self.turns.entry(id.clone()).or_default();
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
-        let blank = turn.blank(seq, &id, timestamp);
-        turn.label = turn.label.max(label_of(&fact));
+        let label = label_of(&fact);
+        let blank = Message { untrusted: !label.is_trusted(), ..turn.blank(seq, &id, timestamp) };
+        turn.label = turn.label.max(label);
         match fact {
             Fact::TurnStart { task_ids, provider, model, idle, .. } => {
                 let task_id = task_ids.into_iter().next();
@@ -197,6 +198,7 @@ impl Turn {
             content: Vec::new(),
             from: None,
             pending: false,
+            untrusted: false,
             meta: None,
             answers: None,
         }
@@ -216,8 +218,9 @@ impl Turn {
         let message = self.open.get_or_insert_with(|| {
             self.counted = false;
             let (provider, model) = (self.provider.clone(), self.model.clone());
-            let meta = Meta { provider, model, ..Meta::default() };
-            Message { role: Role::Assistant, meta: Some(meta), ..blank }
+            let meta = Some(Meta { provider, model, ..Meta::default() });
+            let untrusted = !self.label.is_trusted();
+            Message { role: Role::Assistant, untrusted, meta, ..blank }
         });
         message.seq = seq;
         &mut message.content
@@ -526,6 +529,38 @@ mod tests {
             merge(vec![text("a"), text("b"), thinking("c"), text("d"), call("x"), text("e")]);
 
         assert_eq!(shape(&messages), ["Assistant: ab | (c) | d | x() | e"]);
+    }
+
+    /// MV-13, SC-20: what comes from outside is marked, and so is what is said after it was read.
+    #[test]
+    fn what_is_not_to_be_believed_is_marked() {
+        let mut outside = result("b");
+        if let Fact::ToolResult { taints, .. } = &mut outside {
+            *taints = true;
+        }
+        let facts = vec![
+            user("hello"),
+            text("I look."),
+            usage(10),
+            call("b"),
+            call("a"),
+            outside,
+            result("a"),
+            text("Done."),
+        ];
+
+        let marks: Vec<_> = merge(facts).iter().map(|it| (it.role, it.untrusted)).collect();
+
+        assert_eq!(
+            marks,
+            [
+                (Role::User, false),
+                (Role::Assistant, false),
+                (Role::ToolResult, true),
+                (Role::ToolResult, false),
+                (Role::Assistant, true),
+            ]
+        );
     }
 
     /// EN-45

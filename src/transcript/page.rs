@@ -66,6 +66,7 @@ fn pending(task: Task, last: u64, running: &TurnPlace) -> Message {
             .collect(),
         from: Some(task.from),
         pending: true,
+        untrusted: !task.label.is_trusted(),
         meta: None,
         answers: None,
     }

@@ -105,7 +105,7 @@ async fn a_call_is_decided_on_the_command_line() {
     assert!(shown.stdout.contains(held["digest"].as_str().unwrap()), "{shown:?}");
     assert!(shown.stdout.contains("a.txt"), "{shown:?}");
     assert_eq!(unasked.code, Some(2), "{unasked:?}");
-    assert!(status.stdout.contains("1 approvals"), "{status:?}");
+    assert!(status.stdout.contains("1 approval,"), "{status:?}");
     assert_eq!(approved.code, Some(0), "{approved:?}");
     let answer: Value = serde_json::from_str(&approved.stdout).unwrap();
     assert_eq!(answer["data"]["resolved_via"], "cli");

@@ -126,12 +126,28 @@ fn contained(bytes: &[u8]) -> Option<&'static str> {
 }
 
 fn leaks(folder: &Path, found: &mut Vec<String>) {
+    each_file(folder, &mut |path, content| {
+        found.extend(contained(content).map(|secret| format!("{secret} in {}", path.display())));
+    });
+}
+
+/// The files below a folder that hold one of these.
+pub(crate) fn files_with(forms: &[Vec<u8>], folder: &Path) -> Vec<String> {
+    let search = AhoCorasick::new(forms).unwrap();
+    let mut found = Vec::new();
+    each_file(folder, &mut |path, content| {
+        found.extend(search.is_match(content).then(|| path.display().to_string()));
+    });
+    found
+}
+
+fn each_file(folder: &Path, look: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            leaks(&path, found);
-        } else if let Some(secret) = contained(&fs::read(&path).unwrap_or_default()) {
-            found.push(format!("{secret} in {}", path.display()));
+            each_file(&path, look);
+        } else {
+            look(&path, &fs::read(&path).unwrap_or_default());
         }
     }
 }
@@ -283,20 +299,20 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     assert!(context.contains("${vault:FORGE_TOKEN}"), "{context}");
 }
 
-/// The records of a stopped service that hold a secret.
-fn held(service: &Service) -> Vec<String> {
+/// The records of a stopped service that fit.
+pub(crate) fn records(service: &Service, fits: impl Fn(&[u8]) -> bool) -> Vec<String> {
     let layout = storage::Home::new(&service.path("data"), &service.path("run"));
     let storage = open(&layout, Durability::Process, &storage::unwatched).unwrap();
-    let mut held = Vec::new();
+    let mut found = Vec::new();
     storage
         .scan(&[], &[u8::MAX], Order::Rising, &mut |key, value| {
-            if let Some(secret) = contained(value.unwrap()) {
-                held.push(format!("{secret} in {}", printable(key)));
+            if fits(value.unwrap()) {
+                found.push(printable(key));
             }
             ControlFlow::Continue(())
         })
         .unwrap();
-    held
+    found
 }
 
 /// MV-52, MV-53
@@ -355,7 +371,8 @@ async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
     assert_eq!(spawned["type"], "response", "{spawned}");
     assert_eq!(answer["type"], "response", "{answer}");
     assert_eq!(contained(shown.as_bytes()), None, "{shown}");
-    assert_eq!(held(&service), Vec::<String>::new());
+    let held = records(&service, |value| contained(value).is_some());
+    assert_eq!(held, Vec::<String>::new());
     assert_eq!(contained(service.log().as_bytes()), None);
     let later = &model.requests()[before..];
     assert!(!later.is_empty());

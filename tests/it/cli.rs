@@ -251,6 +251,7 @@ fn a_stopped_home_is_restored_only_from_what_is_there() {
 
     assert_eq!((backup.code, missing.code, newest.code), (Some(5), Some(5), Some(5)));
     assert!(missing.err.contains("`nowhere.tar.zst`"), "{}", missing.err);
+    assert!(!user.path("data").exists() && !user.path("run").exists(), "made for nothing");
 }
 
 /// OP-11, OP-82, OP-86

@@ -50,14 +50,14 @@ impl Following {
         }
     }
 
-    fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let id = self.child.id().expect("it runs").cast_signed();
         let process = rustix::process::Pid::from_raw(id).expect("a process");
         rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a signal");
     }
 
     /// All lines that are left, and the exit code.
-    async fn ended(mut self) -> (Vec<String>, Option<i32>) {
+    pub(crate) async fn ended(mut self) -> (Vec<String>, Option<i32>) {
         let rest = async {
             let mut lines = Vec::new();
             while let Some(line) = self.lines.next_line().await.expect("it can be read") {

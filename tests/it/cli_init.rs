@@ -1,8 +1,9 @@
 //! `init` for a person at a real terminal: a model is chosen, tried and written, or nothing is.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use crate::{
+    canaries::{files_with, forms},
     fake_model::{FakeModel, KEY, Reply},
     service::Service,
     terminal::Terminal,
@@ -18,7 +19,7 @@ fn init(home: &Service) -> Terminal {
 }
 
 /// OP-73, OP-75: what is wrong is asked again, a line is edited, the model answers before it is written, and its
-/// key is in a file that only its owner reads.
+/// key is in the vault and in no file in the clear.
 #[actix::test]
 async fn a_model_is_chosen_tried_and_written() {
     let model = FakeModel::start();
@@ -34,6 +35,9 @@ async fn a_model_is_chosen_tried_and_written() {
     terminal.shows("Address of the API");
     terminal.press(&format!("{}/v1\r", model.url()));
     terminal.shows("Key, which is not shown");
+    terminal.press("short\r");
+    terminal.shows("at least 8 characters");
+    terminal.shows("Key, which is not shown");
     terminal.press(&format!("{KEY}\r"));
     let shown = terminal.shows("its models: large-one, small-one");
     terminal.shows("answered: large and ready");
@@ -47,16 +51,47 @@ async fn a_model_is_chosen_tried_and_written() {
 
     assert_eq!(ended, Some(0));
     assert!(!shown.contains(KEY) && terminal.is_as_before());
-    let key = home.path("data/secrets/model-key");
-    assert_eq!(fs::read_to_string(&key).unwrap(), KEY);
-    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let written = fs::read_to_string(home.path("data/config/providers.yaml")).unwrap();
-    assert!(!written.contains(KEY), "{written}");
+    assert!(written.contains("api_key: ${vault:model-default}"), "{written}");
     assert_eq!(model.requests().last().unwrap().body["model"], "small-one");
+    let checked = home.run(&["config", "check"], "").await;
+    assert_eq!(checked.code, Some(0), "{checked:?}");
     let home = home.started().await;
     model.say([Reply::text("at work")]);
     let answered = home.run(&["send", "hello"], "").await;
     assert_eq!(answered.stdout, "at work\n", "{answered:?}");
+    let checked = home.run(&["config", "check"], "").await;
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert_eq!(files_with(&forms(KEY), home.home()), [""; 0]);
+}
+
+/// OP-75: a service that runs already keeps the key, and uses it from the next message on.
+#[actix::test]
+async fn a_model_is_chosen_while_the_demo_answers() {
+    let model = FakeModel::start();
+    model.say([Reply::text("ready")]);
+    let home = Service::start().await;
+    let mut terminal = init(&home);
+
+    terminal.press("openai\r");
+    terminal.shows("Address of the API");
+    terminal.press(&format!("{}/v1\r", model.url()));
+    terminal.shows("Key, which is not shown");
+    terminal.press(&format!("{KEY}\r"));
+    terminal.shows("answered: ready");
+    terminal.press("\r");
+    terminal.shows("the running service takes it over");
+    let ended = terminal.end();
+    model.say([Reply::text("at work")]);
+    let answered = home.run(&["send", "hello"], "").await;
+    model.say([Reply::text("well")]);
+    let looked = home.run(&["doctor", "--deep"], "").await;
+
+    assert_eq!(ended, Some(0));
+    assert_eq!(answered.stdout, "at work\n", "{answered:?}");
+    assert!(looked.stdout.contains("`default` answers"), "{looked:?}");
+    assert!(!looked.stdout.contains("error  settings"), "{looked:?}");
+    assert_eq!(files_with(&forms(KEY), home.home()), [""; 0]);
 }
 
 /// OP-75: who breaks it off leaves nothing behind, wherever that is.

@@ -84,7 +84,7 @@ enum Why {
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 17] = [
+const ALONE: [&str; 18] = [
     "serve",
     "init",
     "mcp",
@@ -102,6 +102,7 @@ const ALONE: [&str; 17] = [
     "context list",
     "context remove",
     "plugin new",
+    "plugin sign",
 ];
 
 /// Commands that also work where no service runs, on the files and the store.
@@ -251,6 +252,7 @@ history show SESSION
 history export
 history compact SESSION
 history tail
+topics delete TOPIC
 usage
 usage --budgets
 logs

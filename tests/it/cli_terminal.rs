@@ -131,3 +131,41 @@ async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
     assert_eq!(terminal.end(), Some(130));
     assert!(terminal.is_as_before());
 }
+
+/// OP-78, CH-84: a message joins the turn of another team, too, and the answer of both is shown once. A team that
+/// there is not is told at once.
+#[actix::test]
+async fn a_person_steers_another_team() {
+    let service = Service::start().await;
+    service.make_team("research", "finds out").await;
+    let nowhere = service.run(&["chat", "--team", "nowhere"], "").await;
+    let mut terminal = chat(&service, &["--team", "research"]);
+    let running = async |many: usize| {
+        let fits = |tasks: &Value| tasks.as_array().is_some_and(|rows| rows.len() == many);
+        service.until("/api/v1/tasks?state=running", fits).await
+    };
+
+    terminal.press("#call bash {\"command\": \"while [ ! -e go ]; do sleep 0.05; done\"}");
+    terminal.press(ENTER);
+    running(1).await;
+    terminal.press("/steer #reply **soo**ner");
+    terminal.press(ENTER);
+    running(2).await;
+    service.write("run/teams/research/go", "");
+    terminal.shows("sooner\n");
+    terminal.press("#reply **la**ter");
+    terminal.press(ENTER);
+    let between = terminal.shows("later\n");
+    terminal.press("/team nowhere");
+    terminal.press(ENTER);
+    terminal.shows("there is no team `nowhere`");
+    terminal.press("/help");
+    terminal.press(ENTER);
+    terminal.shows("/exit leaves");
+    terminal.shows("/steer <message>");
+    terminal.press(END);
+
+    assert!(!between.contains("sooner\n"), "{between}");
+    assert_eq!(terminal.end(), Some(0));
+    assert_eq!(nowhere.code, Some(5), "{nowhere:?}");
+}

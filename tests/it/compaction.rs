@@ -255,7 +255,11 @@ async fn a_request_that_the_provider_finds_too_long_is_tried_once_more() {
                 assert_eq!(end["content"], "All done.", "{shown}: {frames:#?}");
             } else {
                 assert_eq!(end["code"], "context_overflow", "{shown}: {frames:#?}");
-                assert!(end["error"].as_str().unwrap().contains("`/new`"), "{end:#}");
+                // What is left is what every conversation of the team has: a new one would not help.
+                assert!(
+                    end["error"].as_str().unwrap().contains("instructions and tools"),
+                    "{end:#}"
+                );
             }
         }
     }

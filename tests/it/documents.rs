@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What is not typed here, and why.
-const LEFT_OUT: [(&str, &str); 22] = [
+const LEFT_OUT: [(&str, &str); 19] = [
     ("./tests/run", "this is it"),
     ("cargo test", "this is it"),
     ("cargo build", "it was built"),
@@ -30,11 +30,8 @@ const LEFT_OUT: [(&str, &str); 22] = [
     ("podman", "needs a container engine"),
     ("hivewright init --discord", "needs a bot; `discord/first_steps.rs` has one"),
     ("hivewright import openhive", "needs an OpenHive; `import.rs` has one"),
-    ("hivewright plugin install --mcp", "needs a server; `plugins.rs` has one"),
-    ("hivewright plugin install ./doorbell", "`plugin_channels.rs` writes it and rings"),
-    ("hivewright plugin config doorbell", "`plugin_channels.rs` writes it and rings"),
-    ("hivewright plugin enable doorbell", "`plugin_channels.rs` writes it and rings"),
-    ("curl http://127.0.0.1:8080/hooks/channels", "`plugin_channels.rs` writes it and rings"),
+    ("hivewright plugin install --mcp", "needs a server; `plugin_packages.rs` has three"),
+    ("curl http://127.0.0.1:8080/hooks/channels", "`plugin_channels.rs` rings"),
     ("hivewright history import", "with the service stopped"),
     ("hivewright restore", "with the service stopped"),
     ("hivewright config edit", "`cli_config.rs` has an editor"),
@@ -101,6 +98,19 @@ fn blocks(path: &Path, kind: &str) -> Vec<String> {
     blocks
 }
 
+/// Files of plugins that the documents show, each with its path on the first line.
+pub(crate) fn shown_files() -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/plugins.md");
+    let blocks = ["toml", "js"].into_iter().flat_map(|kind| blocks(&path, kind));
+    let files = blocks.filter_map(|block| {
+        let (first, text) = block.split_once('\n')?;
+        let (_, name) = first.split_once(' ')?;
+        let is_file = name.contains('/') && !name.contains(' ');
+        is_file.then(|| (name.to_owned(), text.to_owned()))
+    });
+    files.collect()
+}
+
 /// The commands of the documents, one after the other, without the remarks behind them.
 fn commands() -> Vec<String> {
     let blocks = documents().into_iter().flat_map(|path| blocks(&path, "sh"));
@@ -135,6 +145,12 @@ impl Desk {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         fs::write(desk.folder.path().join("settings.json"), "{}").unwrap();
+        fs::write(desk.folder.path().join("secret.txt"), "a-secret-of-24-characters\n").unwrap();
+        for (path, text) in shown_files() {
+            let path = desk.folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
         desk
     }
 

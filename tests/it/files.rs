@@ -5,6 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
+    engines,
     fake_model::{FakeModel, KEY, Reply},
     service::{Client, Service, WORKS_ITSELF, http, until},
 };
@@ -260,8 +261,9 @@ async fn a_message_over_a_socket_brings_its_files() {
 
     one.send(json!({ "message_id": "m1", "files": [file["id"], file["id"]] })).await;
     one.say("m2", "#reply second").await;
-    let end = one.end_of("m1").await;
-    one.end_of("m2").await;
+    // They are of two topics, and each may end first.
+    let ends = [one.terminal().await, one.terminal().await];
+    let end = ends.iter().find(|end| end["message_id"] == "m1").unwrap();
     let heard = two.until(|frame| frame["kind"] == "user_message").await;
     let topic = end["topic_id"].as_str().unwrap();
     let (_, said) = service.api("GET", &format!("/api/v1/me/topics/{topic}/messages"), None).await;
@@ -451,6 +453,43 @@ async fn a_model_that_sees_is_shown_pictures_on_both_wire_formats() {
                     assert!(url.starts_with(&format!("data:image/png;base64,{data}")), "{url}");
                 }
             }
+        }
+    }
+}
+
+/// CH-12, EN-124: behind an agent too, a model that sees is shown what a person attached, also in later turns.
+#[actix::test]
+async fn a_model_behind_an_agent_is_shown_pictures() {
+    let Some(agents) = engines::agents() else { return };
+    for sdk in engines::AGENTS {
+        let model = FakeModel::start();
+        model.otherwise(Reply::text("A dot."));
+        let provider = if sdk == "codex" { "openai" } else { "anthropic" };
+        let service = engines::home(&agents, sdk, "")
+            .with_file("data/config/providers.yaml", &providers(provider, model.url(), true))
+            .started()
+            .await;
+        let picture = upload(&service, "dot.png", PIXEL).await;
+        let mut client = service.connect().await;
+
+        let first =
+            json!({ "content": "what is this?", "message_id": "m1", "files": [picture["id"]] });
+        client.send(first).await;
+        let end = client.end_of("m1").await;
+        client.say_in(end["topic_id"].as_str().unwrap(), "m2", "and now?").await;
+        let later = client.end_of("m2").await;
+
+        assert_eq!(
+            (&end["content"], &later["content"]),
+            (&json!("A dot."), &json!("A dot.")),
+            "{sdk}"
+        );
+        let requests = model.requests();
+        assert_eq!(requests.len(), 2, "{sdk}");
+        for request in requests {
+            let shown = request.body.to_string();
+            assert!(shown.contains("[File: inbox/dot.png (image/png,"), "{sdk}: {shown}");
+            assert_eq!(shown.matches("iVBORw0KGgoAAAANSUhEUg").count(), 1, "{sdk}: {shown}");
         }
     }
 }

@@ -7,14 +7,20 @@ use serde_json::{Value, json};
 use crate::service::{Service, until};
 
 /// Processes that were started with exactly this argument, on the whole machine.
-pub(crate) fn processes(argument: &str) -> usize {
-    let has = |entry: &fs::DirEntry| {
+pub(crate) fn started_with(argument: &str) -> Vec<u32> {
+    let found = |entry: fs::DirEntry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let mut words = words.split(|byte| *byte == 0);
-        words.any(|word| word == argument.as_bytes())
+        let has = words.any(|word| word == argument.as_bytes());
+        entry.file_name().to_str()?.parse().ok().filter(|_| has)
     };
     let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    entries.filter(has).count()
+    entries.filter_map(found).collect()
+}
+
+/// How many there are.
+pub(crate) fn processes(argument: &str) -> usize {
+    started_with(argument).len()
 }
 
 /// Waits until so many run.

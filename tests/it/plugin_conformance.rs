@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     engines::descendants,
-    service::{Client, Service, until},
+    plugin_channels::{call as call_webhook, setup},
+    service::{Client, Service, http, until},
 };
 
 pub(crate) const JS: &str = include_str!("plugin_conformance/main.js");
@@ -17,9 +18,15 @@ const PACKAGE: &str = include_str!("../../src/cli/plugin/templates/rust/package.
 
 /// Calls of plugins are not asked about.
 pub(crate) const CONFIG: &str = "store: {durability: process}\npolicy: [{id: plugins, effect: allow, resource: \"class:plugin\"}, {id: files, effect: allow, resource: \"class:file.write\"}]\n";
-const CHANNELS: &str = "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\ntopics: {model: never}\n";
+const CHANNELS: &str = "
+ws: {enabled: true}
+limits: {rate: {ws: {per_minute: 0, burst: 1}}}
+topics: {model: never}
+trust: {channels: {ws: {policy: allow}, plugin.probe: {sender_allowlist: [ann]}}}
+";
 pub(crate) const TEAM: &str = "max_steps: 300\nallowed_tools: [\"@files\", \"@plugins\"]\n";
 const ROW: &str = "/api/v1/teams/main/plugins";
+const SECRET: &str = "canary-conformance-5d20c8e19b7a";
 
 /// Builds a package of Rust with what is there already: nothing is downloaded.
 pub(crate) fn cargo(folder: &Path, words: &[&str]) {
@@ -42,10 +49,14 @@ pub(crate) fn cargo(folder: &Path, words: &[&str]) {
 pub(crate) fn manifest(run: &str) -> String {
     format!(
         "manifest_version = 1\nkey = \"probe\"\nversion = \"1.0.0\"\ndisplay_name = \"Probe\"\n\
-         description = \"Goes through the conformance run.\"\n[run]\n{run}\n[limits]\nrestarts = 1\n\
+         description = \"Goes through the conformance run.\"\n[run]\n{run}\n[limits]\nrestarts = 1\nhook_timeout = \"5s\"\n\
          [tools]\nnamespace = \"probe\"\n[tools.effects]\necho = \"pure\"\nkept = \"pure\"\n\
-         [hooks]\non = [{{event = \"tool.before\", tools = [\"write\"]}}]\n\
+         [hooks]\non = [{{event = \"tool.before\", tools = [\"write\"]}}, {{event = \"message.inbound\"}}, \
+         {{event = \"message.outbound\"}}]\n\
+         [channel]\nsetup = true\nwebhook = {{scheme = \"plugin\"}}\n\
          [config.schema]\ntype = \"object\"\n\
+         [config.schema.properties.channel]\ntype = \"object\"\n\
+         [config.schema.properties.channel.properties]\nsecret = {{type = \"string\", x-secret = true}}\n\
          [config.schema.properties.tools]\ntype = \"object\"\n\
          [config.schema.properties.tools.properties]\nword = {{type = \"string\"}}\n\
          [config.schema.properties.hooks]\ntype = \"object\"\n\
@@ -71,15 +82,32 @@ pub(crate) async fn set(service: &Service, word: &str, mode: &str) {
     assert_eq!(status, 200, "{answer}\n{}", service.log());
 }
 
-/// Waits until the plugin stands so.
-pub(crate) async fn until_status(service: &Service, status: &str) -> Value {
-    let is = |row: &Value| row["key"] == "probe" && row["status"] == status;
-    let has = |rows: &Value| rows.as_array().is_some_and(|rows| rows.iter().any(is));
-    let rows = service.until(ROW, has).await;
-    rows.as_array().unwrap().iter().find(|row| is(row)).unwrap().clone()
+/// Waits until the row of the plugin is so.
+async fn until_row(service: &Service, is: impl Fn(&Value) -> bool) -> Value {
+    let own = |rows: &Value| {
+        let mut rows = rows.as_array().into_iter().flatten();
+        rows.find(|row| row["key"] == "probe" && is(row)).cloned()
+    };
+    let rows = service.until(ROW, |rows| own(rows).is_some()).await;
+    own(&rows).unwrap()
 }
 
-async fn call(client: &mut Client, tool: &str, args: Value) -> String {
+/// Waits until the plugin stands so.
+pub(crate) async fn until_status(service: &Service, status: &str) -> Value {
+    until_row(service, |row| row["status"] == status).await
+}
+
+/// Waits until the plugin is at these words, and holds them up.
+async fn until_held(service: &Service, words: &str) {
+    until_row(service, |row| row["runtime_state"]["holding"] == words).await;
+}
+
+/// Waits until these messages were sent, each once.
+async fn until_sent(service: &Service, texts: &[&str]) {
+    until_row(service, |row| row["runtime_state"]["sent"] == json!(texts)).await;
+}
+
+pub(crate) async fn call(client: &mut Client, tool: &str, args: Value) -> String {
     let answer = client.ask(&format!("#call {tool} {args}\n#reply got {{result}}")).await;
     answer["content"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
@@ -94,15 +122,20 @@ fn child(service: &Service) -> Vec<u32> {
     all.filter(|pid| descendants(*pid).is_empty()).collect()
 }
 
-/// Kills the child as the kernel would.
-fn kill_child(service: &Service) -> Vec<u32> {
-    let killed = child(service);
-    assert!(!killed.is_empty(), "nothing runs");
-    for pid in &killed {
+/// Kills processes as the kernel would.
+fn kill(meant: &[u32]) {
+    assert!(!meant.is_empty(), "nothing runs");
+    for pid in meant {
         let pid = Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
         let _ = kill_process(pid, Signal::KILL);
     }
-    killed
+}
+
+/// Kills the child. Returns all that ran: for a moment, what started it has nothing below itself either.
+fn kill_child(service: &Service) -> Vec<u32> {
+    let ran = descendants(service.pid()).into_iter().map(|(pid, _)| pid).collect();
+    kill(&child(service));
+    ran
 }
 
 /// What a plugin brings, and what its settings change.
@@ -119,6 +152,17 @@ async fn has_tools_and_hooks(service: &Service, client: &mut Client) {
     assert!(unfit.contains("`words`: expected \"string\""), "{unfit}");
     assert!(failed.contains("it failed on purpose"), "{failed}");
     assert!(image.contains("image/png"), "{image}");
+    // What is said both ways is as the plugin puts it; it can change a message, and not take it away.
+    for (said, heard) in [("loudly", "softly"), ("rudely", "rudely")] {
+        assert_eq!(
+            client.ask(&format!("#reply {said}")).await["content"],
+            heard,
+            "{}",
+            service.log()
+        );
+    }
+    let refused = "message.outbound: it cannot drop a message";
+    until_row(service, |row| row["last_error"] == refused).await;
 
     let file = service.path("run/teams/main/note.txt");
     let write = json!({"file_path": "note.txt", "content": "as the model wrote it"});
@@ -157,7 +201,130 @@ async fn changes_under_load(service: &Service, client: &mut Client) {
     }
 }
 
-/// PL-22 to PL-31, PL-33 to PL-40, PL-44, PL-93: the run that is the same for all.
+/// Brings a message from the plugin's network, and tells what the plugin was answered.
+async fn bring(service: &Service, event: &str, text: &str) -> Value {
+    let body = json!({"event_id": event, "text": text}).to_string();
+    let (status, answer) = call_webhook(service, "main/probe", None, &body).await;
+    assert_eq!(status, 200, "{answer}\n{}", service.log());
+    serde_json::from_str(&answer).unwrap_or(Value::Null)
+}
+
+/// The channel: what comes in is answered once, also while the plugin is changed, and when it is killed as it sends.
+async fn carries_messages(service: &Service, client: &mut Client) {
+    let taken = bring(service, "m1", "#reply first").await;
+    let again = bring(service, "m1", "#reply first").await;
+    until_sent(service, &["first"]).await;
+    for number in 2..=6 {
+        let taken = bring(service, &format!("m{number}"), &format!("#reply n{number}")).await;
+        assert_eq!(taken["accepted"], true, "{taken}");
+        if number == 4 {
+            set(service, "carried", "pass").await;
+        }
+    }
+    until_sent(service, &["first", "n2", "n3", "n4", "n5", "n6"]).await;
+    until("the new settings", async || probe(client, "echo", "x").await.ends_with("with carried"))
+        .await;
+    bring(service, "m7", "#reply hold one").await;
+    until_held(service, "hold one").await;
+    kill_child(service);
+
+    until_sent(service, &["first", "hold one", "n2", "n3", "n4", "n5", "n6"]).await;
+    assert_eq!((&taken["accepted"], &taken["duplicate"]), (&json!(true), &json!(false)), "{taken}");
+    assert_eq!((&again["accepted"], &again["duplicate"]), (&json!(true), &json!(true)), "{again}");
+}
+
+/// The wizard: one whose process is killed has come to nothing, the next one ends with settings.
+async fn is_set_up(service: &Service) {
+    let values = |begun: &Value| json!({"session": begun["session"], "values": {"secret": SECRET}});
+    let before = child(service);
+
+    let (_, begun) = setup(service, "probe", "begin", json!({})).await;
+    let own: Vec<u32> = child(service).into_iter().filter(|pid| !before.contains(pid)).collect();
+    kill(&own);
+    let (_, killed) = setup(service, "probe", "submit", values(&begun)).await;
+    let (_, begun) = setup(service, "probe", "begin", json!({})).await;
+    let (_, done) = setup(service, "probe", "submit", values(&begun)).await;
+
+    assert_eq!(killed["state"]["kind"], "error", "{killed}");
+    assert_eq!(done["state"]["kind"], "done", "{done}\n{}", service.log());
+    let kept = "${vault:plugin.probe.channel.secret}";
+    until_row(service, |row| {
+        row["status"] == "running" && row["config"]["channel"]["secret"] == kept
+    })
+    .await;
+}
+
+/// A child that is killed is there again, and given up when it is killed too often.
+async fn survives_its_child(service: &Service, client: &mut Client) {
+    set(service, "killed", "pass").await;
+    until("the new settings", async || probe(client, "echo", "x").await.ends_with("with killed"))
+        .await;
+    probe(client, "keep", "over kills").await;
+    // Killed between calls it is there again, with what it put aside.
+    let killed = kill_child(service);
+    until("another child", async || {
+        let now = child(service);
+        !now.is_empty() && !now.iter().any(|pid| killed.contains(pid))
+    })
+    .await;
+    until_status(service, "running").await;
+    let kept = probe(client, "kept", "").await;
+    assert!(kept.ends_with("kept: over kills"), "{kept}");
+    // Killed during a call that cannot be repeated: nobody pretends to know what became of it. And that was once too often.
+    client.say("act", "#call probe__act {\"words\": \"hold act\"}\n#reply got {result}").await;
+    until_held(service, "hold act").await;
+    kill_child(service);
+    let died = client.end_of("act").await.to_string();
+    assert!(died.contains("whether the call took effect is not known"), "{died}");
+    let given_up = until_status(service, "failed").await;
+    assert!(!given_up["last_error"].is_null(), "{given_up}");
+    let is_told = |rows: &Value| rows.to_string().contains("Plugin `probe` of team `main`");
+    service.until("/api/v1/inbox", is_told).await;
+    // Each end of it counts as an error.
+    let metrics = http().get(format!("{}/metrics", service.url())).bearer_auth(service.token());
+    let metrics = metrics.send().await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("hivewright_errors_total{source=\"plugins\"}"), "{metrics}");
+    let without = probe(client, "echo", "x").await;
+    assert!(without.contains("plugin unavailable"), "{without}");
+    let write = json!({"file_path": "other.txt", "content": "x"});
+    let guarded = call(client, "write", write).await;
+    assert!(guarded.contains("blocked by plugin probe: plugin unavailable"), "{guarded}");
+    service.api("POST", &format!("{ROW}/probe/restart"), None).await;
+    until_status(service, "running").await;
+}
+
+/// The service is killed in the middle of a call, a message that goes out, a setup and a hook, all at once. After the
+/// start the turns go on, the message is sent once, and the setup is to be begun again.
+async fn survives_the_service(service: &mut Service, client: &mut Client) {
+    let held = service.path("run/teams/main/held.txt");
+    let write = json!({"file_path": "held.txt", "content": "hold three"});
+    let mut other = service.connect().await;
+    client.say("cut", "#call probe__echo {\"words\": \"hold cut\"}\n#reply got {result}").await;
+    until_held(service, "hold cut").await;
+    bring(service, "m8", "#reply hold two").await;
+    until_held(service, "hold two").await;
+    let (_, begun) = setup(service, "probe", "begin", json!({})).await;
+    other.say("write", &format!("#call write {write}\n#reply got {{result}}")).await;
+    until_held(service, "hold three").await;
+
+    let before = descendants(service.pid());
+    service.kill();
+    until("its children end with it", async || !before.iter().any(crate::engines::is_there)).await;
+    assert!(!held.exists(), "written before the hook had answered");
+    service.launch().await;
+    let is_done = |tasks: &Value| {
+        let mut tasks = tasks.as_array().into_iter().flatten();
+        tasks.all(|task| task["state"] == "done")
+    };
+    service.until("/api/v1/tasks?limit=100", is_done).await;
+
+    assert_eq!(fs::read_to_string(held).unwrap(), "hold three", "{}", service.log());
+    until_sent(service, &["first", "hold one", "hold two", "n2", "n3", "n4", "n5", "n6"]).await;
+    let (lost, _) = setup(service, "probe", "poll", json!({"session": begun["session"]})).await;
+    assert_eq!(lost, 404);
+}
+
+/// PL-22 to PL-31, PL-33 to PL-41, PL-44, PL-51, PL-54, PL-55, PL-93: the run that is the same for all.
 async fn conforms(mut service: Service) {
     service = service.started().await;
     set(&service, "old", "pass").await;
@@ -165,51 +332,11 @@ async fn conforms(mut service: Service) {
     let mut client = service.connect().await;
     has_tools_and_hooks(&service, &mut client).await;
     changes_under_load(&service, &mut client).await;
-    probe(&mut client, "keep", "over kills").await;
+    carries_messages(&service, &mut client).await;
+    is_set_up(&service).await;
+    survives_its_child(&service, &mut client).await;
+    survives_the_service(&mut service, &mut client).await;
 
-    // Killed between calls it is there again, with what it put aside.
-    let killed = kill_child(&service);
-    until("another child", async || {
-        let now = child(&service);
-        !now.is_empty() && !now.iter().any(|pid| killed.contains(pid))
-    })
-    .await;
-    until_status(&service, "running").await;
-    let kept = probe(&mut client, "kept", "").await;
-    assert!(kept.ends_with("kept: over kills"), "{kept}");
-    // Killed during a call that cannot be repeated: nobody pretends to know what became of it. And that was once too often.
-    let act = "#call probe__act {\"words\": \"x\", \"ms\": 20000}\n#reply got {result}";
-    client.say("act", act).await;
-    let acts = |rows: &Value| rows.to_string().contains("\"acting\":true");
-    service.until(ROW, acts).await;
-    kill_child(&service);
-    let died = client.end_of("act").await.to_string();
-    assert!(died.contains("whether the call took effect is not known"), "{died}");
-    let given_up = until_status(&service, "failed").await;
-    assert!(!given_up["last_error"].is_null(), "{given_up}");
-    let is_told = |rows: &Value| rows.to_string().contains("Plugin `probe` of team `main`");
-    service.until("/api/v1/inbox", is_told).await;
-    let without = probe(&mut client, "echo", "x").await;
-    assert!(without.contains("plugin unavailable"), "{without}");
-    let write = json!({"file_path": "other.txt", "content": "x"});
-    let guarded = call(&mut client, "write", write).await;
-    assert!(guarded.contains("blocked by plugin probe: plugin unavailable"), "{guarded}");
-    service.api("POST", &format!("{ROW}/probe/restart"), None).await;
-    until_status(&service, "running").await;
-
-    // The service is killed during a call that may be repeated: the turn goes on after the start, with another child.
-    let cut = "#call probe__echo {\"words\": \"cut\", \"ms\": 1500}\n#reply got {result}";
-    client.say("cut", cut).await;
-    client.until(|frame| frame.to_string().contains("probe__echo")).await;
-    let before = descendants(service.pid());
-    service.kill();
-    until("its child ends with it", async || !before.iter().any(crate::engines::is_there)).await;
-    service.launch().await;
-    let is_done = |tasks: &Value| {
-        let mut tasks = tasks.as_array().into_iter().flatten();
-        tasks.all(|task| task["state"] == "done")
-    };
-    service.until("/api/v1/tasks?limit=100", is_done).await;
     let mut client = service.connect().await;
     let kept = probe(&mut client, "kept", "").await;
     assert!(kept.ends_with("kept: over kills"), "{kept}");

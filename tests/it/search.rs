@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Service, http};
+use crate::service::{Service, http, until};
 
 async fn search(service: &Service, query: &[(&str, &str)]) -> Value {
     found_by(service, &service.token(), query).await.1
@@ -129,6 +129,77 @@ async fn a_token_finds_what_its_teams_said() {
     assert!(!of_ops.to_string().contains("of main"), "{of_ops}");
     assert_eq!((&of_main["total"], &of_main["data"]), (&json!(0), &json!([])));
     assert_eq!(found_by(&service, &chat, &[("q", "quagga")]).await.0, 403);
+}
+
+/// CH-91: a topic is deleted with its branch. The service is killed as soon as that is told, and ends it after the start.
+#[actix::test]
+async fn what_was_said_in_a_deleted_topic_is_found_nowhere() {
+    let mut service = Service::start_working().await;
+    let mut client = service.connect().await;
+    let said = "#call bash {\"command\": \"echo quagga zebra\"}\n#reply The okapi is here.";
+    client.say("m1", said).await;
+    let topic = client.end_of("m1").await["topic_id"].as_str().unwrap().to_owned();
+    let other = client.open_topic("quarterly invoices for gnus").await;
+    assert_ne!(other, topic);
+    let channel = client.channel.clone().unwrap();
+    let branch = json!({
+        "content": "#reply Another quagga.", "channel_id": channel, "instead_of": "m1", "wait_s": 60,
+    });
+    let (status, branch) = service.api("POST", "/api/v1/messages", Some(branch)).await;
+    assert_eq!(status, 200, "{branch}");
+    let branch = branch["data"]["topic_id"].as_str().unwrap().to_owned();
+    assert_ne!(branch, topic);
+    assert!(search(&service, &[("q", "quagga")]).await["total"].as_u64() > Some(2));
+    let path = format!("/api/v1/topics/{topic}");
+    client.say_in(&topic, "slow", "#say Slowly.\n#wait 30000\n#reply Late.").await;
+    client.until(|frame| frame["type"] == "ack").await;
+    let (busy, refusal) = service.api("DELETE", &path, None).await;
+    client.send(json!({"type": "cancel", "topic_id": topic})).await;
+    client.end_of("slow").await;
+    service.until(&path, |row| row["running"] == false).await;
+    let spent = service.api("GET", "/api/v1/usage", None).await.1;
+
+    let request = http().delete(format!("{}{path}", service.url())).bearer_auth(service.token());
+    let asked = actix::spawn(request.send());
+    let told = client.until(|frame| frame["deleted"].is_array()).await;
+    service.kill();
+    // It may have been answered.
+    drop(asked.await);
+    service.launch().await;
+
+    assert_eq!((busy, &refusal["error"]["code"]), (409, &json!("topic_busy")), "{refusal}");
+    assert_eq!(told["deleted"], json!([topic, branch]));
+    for topic in [&topic, &branch] {
+        let messages = format!("/api/v1/me/topics/{topic}/messages");
+        for path in [format!("/api/v1/topics/{topic}"), messages] {
+            assert_eq!(service.api("GET", &path, None).await.0, 404, "{path}");
+        }
+    }
+    until("the words are gone", async || {
+        let found = search(&service, &[("q", "quagga")]).await["total"] == 0;
+        let sessions = service.run(&["history", "export"], "").await.stdout;
+        found && !sessions.contains("quagga") && !transcripts(&service).contains("quagga")
+    })
+    .await;
+    assert_eq!(search(&service, &[("q", "okapi")]).await["total"], 0);
+    assert_ne!(search(&service, &[("q", "gnus")]).await["total"], 0, "another topic");
+    assert_eq!(service.api("GET", "/api/v1/usage", None).await.1["data"], spent["data"]);
+    let audit = service.run(&["audit", "--action", "topics.delete"], "").await.stdout;
+    assert!(audit.contains(&topic) && audit.contains("operator"), "{audit}");
+    let mut again = service.connect().await;
+    again.resume(&channel, client.last_seq).await;
+    again.say("m1", said).await;
+    again.say_in(&other, "m9", "#reply Later.").await;
+    again.end_of("m9").await;
+    assert_eq!(search(&service, &[("q", "quagga")]).await["total"], 0, "nothing is done twice");
+    let gone = service.run(&["--yes", "topics", "delete", &other], "").await;
+    assert!(gone.stderr.contains("is deleted"), "{gone:?}");
+    assert_eq!(search(&service, &[("q", "gnus")]).await["total"], 0);
+}
+
+fn transcripts(service: &Service) -> String {
+    let files = std::fs::read_dir(service.path("run/history")).unwrap();
+    files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default()).collect()
 }
 
 /// MV-52: what was said before it became a secret.

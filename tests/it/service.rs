@@ -72,11 +72,17 @@ impl Service {
         self.environment.retain(|(known, _)| known != name);
     }
 
-    /// Writes a file below the home, also while the program runs.
+    /// Writes a file below the home, also while the program runs: one that was there is never seen half written.
     pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        std::fs::write(path, content).expect("a file");
+        let Ok(before) = std::fs::symlink_metadata(&path).map(|before| before.permissions()) else {
+            return std::fs::write(path, content).expect("a file");
+        };
+        let new = tempfile::NamedTempFile::new_in(&self.home).expect("a file");
+        std::fs::write(&new, content).expect("a file");
+        std::fs::set_permissions(&new, before).expect("its mode");
+        new.persist(path).expect("it takes its place");
     }
 
     /// A place below the home.
@@ -341,9 +347,13 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// An HTTP client that reaches this machine only.
+/// An HTTP client that reaches this machine only, and without TLS: reading the machine's certificates takes longer than
+/// what is asked.
 pub(crate) fn http() -> reqwest::Client {
-    hivewright::providers::client::build().expect("an HTTP client")
+    // An error means that a provider is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().tls_certs_only([]).no_proxy();
+    client.redirect(reqwest::redirect::Policy::none()).build().expect("an HTTP client")
 }
 
 /// A WebSocket client.

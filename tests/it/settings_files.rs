@@ -216,8 +216,10 @@ pub(crate) fn certified(service: &Service) -> Vec<u8> {
 
 /// A client that has not been here before, and trusts one certificate alone.
 fn trusting(certificate: &[u8]) -> reqwest::Client {
+    // An error means that a provider is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
-        .add_root_certificate(reqwest::Certificate::from_pem(certificate).unwrap())
+        .tls_certs_only([reqwest::Certificate::from_pem(certificate).unwrap()])
         .no_proxy()
         .build()
         .unwrap()

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Service, until};
+use crate::{
+    service::{Service, until},
+    web_server::{WebServer, response},
+};
 
 const TEAM: &str = r#"
 max_steps: 20
@@ -17,8 +20,8 @@ description: Looks around.
 ";
 
 const FILL_FORM: &str = "---
-name: fill-form
-description: Fills in a form. Use it when somebody has a form.
+name: Form Filling
+description: Fills in a form. Use it when: somebody has a form.
 license: Complete terms in LICENSE.txt
 allowed-tools: Read, Bash(sh:*)
 ---
@@ -112,6 +115,64 @@ async fn a_folder_of_the_operator_is_read_and_run_by_every_team_and_changed_by_n
     assert_eq!(std::fs::read_to_string(skill).unwrap(), FILL_FORM);
 }
 
+/// TO-106, SC-42: a team finds a skill in a repository, reads it, and has it as its own from the next turn on, once a person
+/// has seen what it says; without that it has none.
+#[actix::test]
+async fn a_skill_of_a_repository_is_adopted_once_a_person_agrees() {
+    let results = json!({"results": [{"name": "fill-form", "description": "Fills in forms.",
+        "match_score": 0.9, "source": "/fill-form/SKILL.md"}]});
+    let server = WebServer::start(move |request| {
+        let body =
+            if request.starts_with("POST ") { results.to_string() } else { FILL_FORM.to_owned() };
+        Some(response("200 OK\r\nContent-Type: text/plain", &body))
+    })
+    .await;
+    let team = format!(
+        "max_steps: 20\nallowed_tools: [\"@files\", \"@skills\", \"@web\"]\negress: {{allow_private: [\"{}\"]}}\n",
+        server.address
+    );
+    let providers = format!("skill_repository: \"{}\"\n", server.url("/v1/search"));
+    let service = home()
+        .with_file("run/teams/main/config.yaml", &team)
+        .with_file("data/config/providers.yaml", &providers)
+        .started()
+        .await;
+    let mut client = service.connect().await;
+    let [search, fetch, write] = [
+        json!({"query": "fill in forms"}),
+        json!({"url": server.url("/fill-form/SKILL.md")}),
+        json!({"file_path": "skills/fill-form/SKILL.md", "content": FILL_FORM}),
+    ];
+    let adopt = format!(
+        "#call search_skill_repository {search}\n#then\n#call web_fetch {fetch}\n#then\n#call write {write}\n\
+         #reply {{result:1}}|{{result}}"
+    );
+    let load = "#call use_skill {\"skill_name\":\"fill-form\"}\n#reply {result}";
+
+    let mut ends = Vec::new();
+    for (id, decision) in [("m1", "deny"), ("m2", "approve")] {
+        client.say(id, &adopt).await;
+        let one = |list: &Value| list.as_array().is_some_and(|list| list.len() == 1);
+        let held = service.until("/api/v1/approvals?status=pending", one).await[0].take();
+        assert_eq!(held["kind"], "self_change", "{held}");
+        assert!(held.to_string().contains("Use it when: somebody has a form."), "{held}");
+        let path = format!("/api/v1/approvals/{}", held["id"].as_str().unwrap());
+        let word = json!({"decision": decision, "digest": held["digest"]});
+        let (status, decided) = service.api("POST", &path, Some(word)).await;
+        assert_eq!(status, 200, "{decided}");
+        let end = client.end_of(id).await;
+        let loaded = client.ask(load).await;
+        ends.push((end["content"].as_str().unwrap().to_owned(), answer(&loaded)));
+    }
+
+    let [(denied, missing), (adopted, loaded)] = &ends[..] else { panic!("{ends:?}") };
+    assert!(denied.contains("/fill-form/SKILL.md") && !denied.contains("Wrote"), "{denied}");
+    assert_eq!(missing["error"], "not_found");
+    assert!(adopted.contains("Wrote"), "{adopted}");
+    assert_eq!(loaded["folder"], "skills/fill-form", "{loaded}");
+    assert!(loaded["body"].as_str().unwrap().starts_with("Read `references/fields.md`"));
+}
+
 /// SE-82, TO-45: without the right there is neither tool.
 #[actix::test]
 async fn what_is_not_allowed_is_not_there() {
@@ -133,10 +194,7 @@ async fn what_is_not_allowed_is_not_there() {
 #[actix::test]
 async fn a_team_writes_a_skill_and_loads_it_in_its_next_turn() {
     let service = home()
-        .with_file(
-            "run/teams/main/skills/bad/SKILL.md",
-            "---\nname: worse\ndescription: Bad.\n---\n",
-        )
+        .with_file("run/teams/main/skills/bad/SKILL.md", "---\nname: bad\n---\n")
         .started()
         .await;
     let mut client = service.connect().await;
@@ -152,7 +210,7 @@ async fn a_team_writes_a_skill_and_loads_it_in_its_next_turn() {
     let body = answer(&loaded)["body"].clone();
     assert!(body.as_str().unwrap().starts_with("# Skill: sing"), "{body}");
     let log = service.log();
-    assert!(log.contains("skills/bad/SKILL.md:2:7: name: must be `bad`"), "{log}");
+    assert!(log.contains("skills/bad/SKILL.md:2:1: (file): needs a `description`"), "{log}");
 }
 
 /// TO-108, SE-80, SE-81

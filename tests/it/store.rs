@@ -61,7 +61,12 @@ async fn health_is_answered_while_the_store_is_being_opened() {
         drop(writer);
     });
     opened.await.unwrap();
-    until("it is ready", async || get("/readyz").await.0 == 200).await;
+    // Whoever connected at the very moment of the change is cut off.
+    let url = format!("{}/readyz", service.url());
+    until("it is ready", async || {
+        http().get(&url).send().await.is_ok_and(|answer| answer.status() == 200)
+    })
+    .await;
     let then = get("/healthz").await;
 
     assert_eq!(alive, (200, false, "starting".to_owned()));

@@ -119,14 +119,12 @@ async fn a_tool_is_written_called_updated_withheld_and_removed() {
     // An update is another version; without `update` there is none.
     let other = ADD.replace("a + b", "a * b");
     let update = json!({ "tool_name": "add", "source_code": other, "update": true });
-    let updated = results(
-        &mut client,
-        &[register("add", &other), format!("#call register_plugin_tool {update}")],
-    )
-    .await;
+    let update = format!("#call register_plugin_tool {update}");
+    let updated = results(&mut client, &[register("add", &other), load(), update, add(6, 7)]).await;
     let now = results(&mut client, &[load(), add(6, 7)]).await;
     assert_eq!(parsed(&updated[0])["error"], "conflict");
-    assert_eq!(parsed(&updated[1])["version"], 2);
+    assert_eq!(parsed(&updated[2])["version"], 2);
+    assert_eq!(updated[3], r#"{"sum":13}"#, "a turn keeps the version that it began with");
     assert_eq!(now[1], r#"{"sum":42}"#);
     let (_, old) = service.api("GET", "/api/v1/plugin-tools/main/add?version=1", None).await;
     assert_eq!(old["data"]["source"], ADD);

@@ -2,6 +2,7 @@
 
 use std::{
     io::ErrorKind,
+    path::Path,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -13,9 +14,14 @@ use tokio::{
     process::{Child, Command},
 };
 
+use crate::{kill_switch::started_with, service::http};
+
 /// How long a condition may take to come true, on a machine that does much else.
 const DEADLINE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(30);
+
+/// The same browser without windows, where it is installed: it starts with a quarter of the work.
+const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 /// The keys that have no letter, as WebDriver writes them.
 pub(crate) mod key {
@@ -47,8 +53,43 @@ const ARGUMENTS: [&str; 12] = [
 pub(crate) struct Browser {
     http: reqwest::Client,
     session: String,
-    _driver: Child,
-    _profile: TempDir,
+    driver: Driver,
+}
+
+/// A driver with the browser that it starts. Neither outlives the test, however that ends.
+struct Driver {
+    process: Child,
+    profile: TempDir,
+}
+
+impl Driver {
+    /// The argument that the browser is known by, and no other. What it starts ends with it.
+    fn argument(&self) -> String {
+        format!("--user-data-dir={}", self.profile.path().display())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // First, so that it starts nothing more. The browser does not end with it.
+        let _ = self.process.start_kill();
+        let argument = self.argument();
+        let began = Instant::now();
+        while kill_all(&argument) && began.elapsed() < DEADLINE {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Kills the processes that were started with this argument; tells whether there were any.
+fn kill_all(argument: &str) -> bool {
+    let found = started_with(argument);
+    for pid in &found {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("not 0");
+        // One that has ended meanwhile needs none.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    !found.is_empty()
 }
 
 /// Keeps what the page tells in passing in `window.told`, since a busy machine may look too late.
@@ -66,25 +107,28 @@ impl Browser {
     /// The same with further arguments of the browser. One that is traced keeps what goes over the network, which
     /// takes it time.
     pub(crate) async fn start_with(further: &[&str], traced: bool) -> Option<Self> {
-        let (driver, port) = start_driver().await?;
-        // One provider per process; another test may have been first.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::new();
-        let profile = TempDir::new().unwrap();
+        let (process, port) = start_driver().await?;
+        let driver = Driver { process, profile: TempDir::new().unwrap() };
+        let http = http();
         let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
         arguments.extend(further.iter().map(|&argument| argument.to_owned()));
-        arguments.push(format!("--user-data-dir={}", profile.path().display()));
+        arguments.push(driver.argument());
+        let (name, options) = if Path::new(SHELL).exists() {
+            ("chrome-headless-shell", json!({"args": arguments, "binary": SHELL}))
+        } else {
+            ("chrome", json!({"args": arguments}))
+        };
         let wanted = json!({"capabilities": {"alwaysMatch": {
+            "browserName": name,
             "goog:loggingPrefs": {"browser": "ALL", "performance": if traced { "ALL" } else { "OFF" }},
-            "goog:chromeOptions": {"args": arguments},
+            "goog:chromeOptions": options,
             // An element is waited for.
             "timeouts": {"implicit": DEADLINE.as_millis(), "script": DEADLINE.as_millis()},
         }}});
         let base = format!("http://127.0.0.1:{port}/session");
         let made = answer(http.post(&base).json(&wanted)).await;
         let id = made["sessionId"].as_str().unwrap();
-        let browser =
-            Self { session: format!("{base}/{id}"), http, _driver: driver, _profile: profile };
+        let browser = Self { session: format!("{base}/{id}"), http, driver };
         let on_load =
             json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": TOLD}});
         browser.post("goog/cdp/execute", on_load).await;
@@ -356,4 +400,20 @@ async fn answer(request: reqwest::RequestBuilder) -> Value {
     let value = body["value"].take();
     assert_eq!(value["error"], Value::Null, "{}", value["message"]);
     value
+}
+
+/// Neither browser nor driver outlives a test that fails.
+#[tokio::test]
+async fn a_browser_ends_with_whoever_panics() {
+    let Some(browser) = Browser::start().await else { return };
+    let argument = browser.driver.argument();
+    let before = started_with(&argument).len();
+
+    let failed: tokio::task::JoinHandle<()> = tokio::spawn(async move {
+        let _browser = browser;
+        panic!("on purpose");
+    });
+
+    assert!(failed.await.is_err() && before > 0, "{before}");
+    assert_eq!(started_with(&argument), [] as [u32; 0]);
 }

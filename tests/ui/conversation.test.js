@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { forks, leading } from "../../src/http/ui/views/chat/branches.js";
+import { familyOf, forks, leading } from "../../src/http/ui/views/chat/branches.js";
 import { Conversation } from "../../src/http/ui/views/chat/conversation.js";
 import { bytesOf, MOST_BYTES } from "../../src/http/ui/views/chat/size.js";
 
@@ -529,7 +529,7 @@ test("files go with a message, and are kept until it is confirmed", () => {
   assert.equal(conversation.frameOf(conversation.compose("plain", "")).files, undefined);
 });
 
-test("files of another device and of a tool are those that the store tells of", () => {
+test("files of another device and of a tool, and the mark of its result, are those that the store tells of", () => {
   const heard = begun();
   const of = { ...about, message_id: "m-1" };
   const user = { kind: "user_message", content: "look", files: [picture], topic_id: null, task_id: undefined };
@@ -545,16 +545,19 @@ test("files of another device and of a tool are those that the store tells of", 
     kind: "tool_result",
     content: "",
     ok: true,
+    untrusted: true,
     files: [picture],
   });
   const read = begun();
-  const blocks = [{ type: "tool_call", call_id: "c", tool: "send_file", arguments: "{}", ok: true, files: [picture] }];
+  const done = { ok: true, untrusted: true, files: [picture] };
+  const blocks = [{ type: "tool_call", call_id: "c", tool: "send_file", arguments: "{}", ...done }];
   const row = { type: "message", message_id: "m-1", task_id: "task-1", at: 5, seq: 4, text: "look", files: [picture] };
   read.fill("t-1", { rows: [{ ...row, from: "ann", state: "running", blocks }], next: null });
 
   for (const conversation of [heard, read]) {
     const [turn] = conversation.turns("t-1");
-    assert.deepEqual([turn.files, turn.blocks[0].files], [[picture], [picture]]);
+    const [{ files, untrusted }] = turn.blocks;
+    assert.deepEqual([turn.files, files, untrusted], [[picture], [picture], true]);
   }
 });
 
@@ -585,4 +588,42 @@ test("a branch begins with what it shares, and each version of a message leads t
   assert.deepEqual([...forks(conversation, "t-2")], [["m-3", { all, at: 1 }]]);
   const listed = (chosen) => leading(conversation, chosen).map((one) => one.id);
   assert.deepEqual([listed(""), listed("t-1")], [["t-2"], ["t-1"]]);
+});
+
+test("CH-91: a topic that was deleted is gone with its draft, and with it all its versions are counted", () => {
+  const conversation = begun();
+  /** @type {string[]} */ const forgotten = [];
+  conversation.onForgotten = (key) => forgotten.push(key);
+  const turn = conversation.compose("question", "");
+  for (const frame of frames(turn.id)) conversation.apply(frame);
+  conversation.draft("t-1", "more to");
+  const branch = { topic_id: "t-1", message_id: turn.id, at: 5, made_at: 6 };
+  const rows = [
+    { id: "t-2", name: "Topic 2", state: "active", last_activity: 9, queued: 0, running: false, branch },
+    { id: "t-1", name: "Topic", state: "active", last_activity: 5, queued: 0, running: false },
+  ];
+  conversation.apply({ type: "topic_list", seq: 20, topics: rows });
+
+  assert.deepEqual(familyOf(conversation, "t-2"), { root: "t-1", versions: 2 });
+  conversation.apply({ type: "topic_list", seq: 21, topics: [], deleted: ["t-1", "t-2"] });
+
+  assert.deepEqual(forgotten, ["t-1", "t-2"]);
+  assert.deepEqual(conversation.listed(), []);
+  assert.deepEqual(conversation.drafts, {});
+});
+
+test("a turn that is set aside says so until it goes on, also from the store", () => {
+  const conversation = begun();
+  const turn = conversation.compose("question", "");
+  const [ack, , , , , , note, more] = frames(turn.id);
+
+  conversation.apply(ack);
+  conversation.apply({ ...note, waits: true });
+  const aside = turn.parked;
+  conversation.apply(more);
+
+  assert.deepEqual([aside, turn.parked], [true, false]);
+  const row = { type: "message", message_id: "m-2", task_id: "task-2", at: 6, seq: 3, text: "and", blocks: [] };
+  conversation.fill("t-1", { rows: [{ ...row, state: "waiting" }], next: null });
+  assert.equal(conversation.find({ message_id: "m-2" })?.turn.parked, true);
 });

@@ -208,7 +208,20 @@ impl Turn {
                 self.conversation.size()
             )
         });
-        vec![Want::End(facts, self.fail(Code::ContextOverflow, format!("{cause}; {WAY_OUT}")))]
+        let message = format!("{cause}; {}", self.way_out());
+        vec![Want::End(facts, self.fail(Code::ContextOverflow, message))]
+    }
+
+    /// What helps. A new conversation does not, where most of it is what every conversation has.
+    fn way_out(&self) -> String {
+        let overhead = self.conversation.overhead();
+        if overhead < self.conversation.size() / 2 {
+            return WAY_OUT.to_owned();
+        }
+        format!(
+            "about {overhead} tokens of it are instructions and tools of the team: use a model that reads more, \
+             with its `context_window` in the profile, or give the team fewer `allowed_tools`"
+        )
     }
 
     /// The conversation is as small as it gets: that is recorded, and the model is called.
@@ -273,7 +286,8 @@ impl Turn {
     pub(super) fn overflowed(&mut self, failure: EngineFailure, said: bool) -> Vec<Want> {
         let EngineFailure { message, .. } = failure;
         if self.overflowed == Some(self.step) {
-            let end = self.fail(Code::ContextOverflow, format!("{message}; {WAY_OUT}"));
+            let message = format!("{message}; {}", self.way_out());
+            let end = self.fail(Code::ContextOverflow, message);
             return vec![Want::End(Vec::new(), end)];
         }
         self.overflowed = Some(self.step);

@@ -114,6 +114,14 @@ impl Conversation {
         tokens.saturating_add((self.characters.saturating_sub(of) / CHARACTERS) as u64)
     }
 
+    /// How many of them are instructions and tools, which every conversation of the team has.
+    pub(super) fn overhead(&self) -> u64 {
+        let of_messages: usize = self.marks.iter().map(|mark| mark.characters).sum();
+        let said = of_messages + self.earlier.characters();
+        let overhead = self.characters.saturating_sub(said);
+        share(self.size(), overhead, self.characters)
+    }
+
     /// It is to be made smaller before the next call.
     pub(super) fn is_large(&self) -> bool {
         self.size() > self.limit().max(self.again_at.min(self.room))
@@ -274,9 +282,14 @@ impl Conversation {
 
     /// So many characters were of this size: those that remain have their share of it.
     fn rescale(&mut self, size: u64, before: usize) {
-        let share = u128::from(size) * self.characters as u128 / before.max(1) as u128;
-        self.counted = Some((u64::try_from(share).unwrap_or(u64::MAX), self.characters));
+        self.counted = Some((share(size, self.characters, before), self.characters));
     }
+}
+
+/// What some of so many characters have of a size.
+fn share(size: u64, some: usize, all: usize) -> u64 {
+    let share = u128::from(size) * some as u128 / all.max(1) as u128;
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// Four fifths of what fits.

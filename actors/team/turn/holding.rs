@@ -36,6 +36,7 @@ impl Turn {
         if !told || said {
             let mut note = Progress::new(ProgressKind::Note, wait.note.clone());
             note.reset = said;
+            note.waits = true;
             frames.push(note);
         }
         vec![Want::Park(facts, frames, wait)]

@@ -62,6 +62,7 @@ impl Slot {
             ok: Some(reply.fault.is_none()),
             duration_ms: Some(millis(took)),
             preview: Some(excerpt::line(&reply.content, PREVIEW)),
+            untrusted: reply.taints,
             files: reply.files.clone(),
             ..Progress::new(ProgressKind::ToolResult, format!("Used {name}"))
         };

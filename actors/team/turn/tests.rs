@@ -912,6 +912,9 @@ fn a_step_that_overflows_is_tried_again_if_the_conversation_can_become_smaller()
     let [Want::End(facts, end)] = &ended[..] else { panic!("{ended:?}") };
     assert!(facts.is_empty(), "{facts:?}");
     assert_eq!(end.code, Some(Code::ContextOverflow));
+    // A new conversation would be no shorter.
+    let advice = end.message.as_deref().unwrap_or_default();
+    assert!(advice.contains("instructions and tools") && !advice.contains("/new"), "{advice}");
 }
 
 /// SE-94: a step is tried again once, also if the process ended in between.

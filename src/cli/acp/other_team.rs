@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{
         endpoint::{ById, Empty},
-        messages::MessageReply,
+        messages::{MessageReply, MessageRow},
         tasks::{CANCEL_TASK, TaskCancel},
     },
     cli::{
@@ -55,9 +55,14 @@ impl OtherTeam {
     ) {
         thoughts.expect();
         let (accepted, mut accepts) = oneshot::channel();
-        // Who waits for it is below.
-        let accepted = |task: &str| drop(accepted.send(task.to_owned()));
-        let mut answering = Box::pin(ask(&self.team, text, Vec::new(), accepted, &self.context));
+        let mut accepted = Some(accepted);
+        let seen = |row: &MessageRow| {
+            if let (Some(task), Some(accepted)) = (&row.task_id, accepted.take()) {
+                // Who waits for it is below.
+                drop(accepted.send(task.to_string()));
+            }
+        };
+        let mut answering = Box::pin(ask(&self.team, text, Vec::new(), seen, &self.context));
         let (mut task, mut stops) = (None, false);
         let answer = loop {
             tokio::select! {

@@ -1,16 +1,12 @@
 //! `hivewright chat`: a conversation at a terminal, or line by line from a script.
 
 use std::{
-    cell::RefCell,
     collections::BTreeSet,
     io::{self, BufRead, IsTerminal},
-    pin::Pin,
-    rc::Rc,
     thread,
 };
 
 use clap::Args;
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use hivewright_actors::{
     approvals::question::AnswerKind,
     excerpt,
@@ -28,8 +24,12 @@ use super::{
     Context,
     delegated::found,
     earlier::{self, Earlier, Which},
+    editor::{
+        Editor, Input,
+        known::{OWN, Reply, Waiting},
+    },
     errand,
-    exchange::{Exchange, Heard},
+    exchange::Heard,
     failure::{Exit, Failure},
     line::{Incoming, Words},
     link::{Event, Link},
@@ -37,20 +37,18 @@ use super::{
     screen::Screen,
     send::{forgotten, message_id},
     service::{MOST_ROWS, Service},
-    transcript::{Print, Transcript, complaint},
+    transcript::{Print, Sent, complaint},
 };
 use crate::api::{
-    endpoint::{ById, Empty},
+    endpoint::{ById, ByName, Empty},
     messages::MessageReply,
     questions::{ANSWER_QUESTION, QuestionAnswer, SHOW_QUESTION},
     tasks::{CANCEL_TASK, TaskCancel},
-    teams::{LIST_TEAMS, TeamFilter},
+    teams::{LIST_TEAMS, SHOW_TEAM, TeamFilter},
 };
-use editor::{Editor, Input};
-use known::{Reply, Waiting};
+use errands::Errands;
 
-pub(super) mod editor;
-mod known;
+mod errands;
 
 /// So many characters tell what something is about that waits.
 const ABOUT: usize = 60;
@@ -89,6 +87,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let hears =
         |kind| signal(kind).map_err(|error| Failure::system("signals cannot be heard", error));
     let (interrupts, ends) = (hears(SignalKind::interrupt())?, hears(SignalKind::terminate())?);
+    let team = arguments.team.filter(|team| team != MAIN);
+    if let Some(team) = &team {
+        refuse_unknown(team, context).await?;
+    }
     let earlier = if arguments.resume {
         Some(choose(context).await?)
     } else {
@@ -113,11 +115,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         typed,
         topic: earlier.as_ref().map(|earlier| earlier.topic.to_string()),
         topic_shown: None,
-        team: arguments.team.filter(|team| team != MAIN),
+        team,
         open: Vec::new(),
         told: None,
-        errands: FuturesUnordered::new(),
-        given: Vec::new(),
+        errands: Errands::default(),
         held: None,
         ended: false,
         waiting: BTreeSet::new(),
@@ -148,9 +149,22 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
     }
     context.screen.write(&earlier::numbered(&those));
     let line = super::prompt::line_of("Go on with which number? ")?;
-    let number = line.trim().parse::<usize>().ok().filter(|number| *number > 0);
+    let line = line.trim();
+    let number = line.parse::<usize>().ok().filter(|number| *number > 0);
     let chosen = number.and_then(|number| those.into_iter().nth(number - 1));
-    chosen.ok_or_else(|| Failure::new(Exit::Interrupted, "none was chosen"))
+    chosen.ok_or_else(|| match line {
+        "" => Failure::new(Exit::Interrupted, "none was chosen"),
+        line => Failure::usage(format!("`{line}` is none of the numbers")),
+    })
+}
+
+/// A team that there is not is told at once. Who may not look hears of it with the first message.
+async fn refuse_unknown(team: &str, context: &Context) -> Result<(), Failure> {
+    let path = ByName { name: team.to_owned() };
+    match Service::find(context)?.at(&SHOW_TEAM, &path).await {
+        Err(failure) if failure.exit == Exit::NotFound => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 /// The lines of standard input. Reading blocks, so it has a thread of its own, which ends with the
@@ -187,15 +201,6 @@ impl Source {
     }
 }
 
-/// A message that was sent, and what was printed of its answer.
-struct Open {
-    exchange: Exchange,
-    transcript: Transcript,
-}
-
-/// The answer of another team than the main one.
-type Errand = Pin<Box<dyn Future<Output = (usize, String, Result<MessageReply, Failure>)>>>;
-
 struct Chat<'a> {
     context: &'a Context,
     link: Link,
@@ -213,12 +218,11 @@ struct Chat<'a> {
     /// To whom messages go, if not to the main team.
     team: Option<String>,
     /// Messages that have not ended, in the order in which they were sent.
-    open: Vec<Open>,
+    open: Vec<Sent>,
     /// The task whose answer was printed last.
     told: Option<TaskId>,
-    /// The same of other teams, and the tasks that they became.
-    errands: FuturesUnordered<Errand>,
-    given: Vec<(usize, Rc<RefCell<Option<String>>>)>,
+    /// The same to other teams.
+    errands: Errands,
     /// A line that waits until they have.
     held: Option<String>,
     /// All lines were read.
@@ -277,9 +281,10 @@ impl Chat<'_> {
             tokio::select! {
                 input = self.source.next(), if reads => self.take(input).await?,
                 event = self.link.next() => self.happened(event?).await?,
-                Some((number, team, answer)) = self.errands.next(), if !self.errands.is_empty() => {
-                    self.given.retain(|(given, _)| *given != number);
-                    self.answered(&team, answer);
+                Some((team, answer)) = self.errands.next() => {
+                    if let Some(answer) = answer {
+                        self.answered(&team, answer);
+                    }
                     self.go_on()?;
                 }
                 _ = self.interrupts.recv() => self.interrupted().await?,
@@ -336,7 +341,7 @@ impl Chat<'_> {
             }
             return Ok(());
         }
-        if self.typed && (self.obeys(&line) || self.decides(&line, aim)?) {
+        if self.typed && (self.obeys(&line).await || self.decides(&line, aim)?) {
             return Ok(());
         }
         let decides = !self.waiting.is_empty() && line.starts_with('/');
@@ -348,12 +353,26 @@ impl Chat<'_> {
     }
 
     /// Commands of the chat itself.
-    fn obeys(&mut self, line: &str) -> bool {
+    async fn obeys(&mut self, line: &str) -> bool {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
             (Some("/exit" | "/quit"), None) => self.ended = true,
+            (Some("/help"), None) => {
+                for (form, what) in OWN {
+                    self.remark(&format!("{form} {what}"));
+                }
+                // The service lists the others.
+                return false;
+            }
             (Some("/team"), team) => {
-                self.team = team.filter(|team| *team != MAIN).map(str::to_owned);
+                let team = team.filter(|team| *team != MAIN);
+                if let Some(team) = team
+                    && let Err(failure) = refuse_unknown(team, self.context).await
+                {
+                    self.print(Print::Error(failure.to_string()));
+                    return true;
+                }
+                self.team = team.map(str::to_owned);
                 let team = self.team.as_deref().unwrap_or(MAIN);
                 self.remark(&format!("· you talk to `{team}` now"));
             }
@@ -419,7 +438,7 @@ impl Chat<'_> {
         let word = content.split_whitespace().next().unwrap_or_default();
         let is_command = word.starts_with('/') && word != "/steer";
         if let (Some(team), false) = (self.team.clone(), is_command) {
-            self.give(team, content);
+            self.errands.give(team, content, self.context);
             return Ok(());
         }
         let begins_anew = ["/new", "/reset"].contains(&word);
@@ -428,22 +447,9 @@ impl Chat<'_> {
             self.topic = None;
         }
         let words = Words { id: message_id()?, content, topic, files: Vec::new() };
-        self.open.push(Open { exchange: Exchange::new(&words), transcript: Transcript::default() });
+        self.open.push(Sent::new(&words, self.screen));
         self.link.say(words);
         Ok(())
-    }
-
-    /// Says something to another team than the main one.
-    fn give(&mut self, team: String, content: String) {
-        let number = self.given.last().map_or(0, |(number, _)| number + 1);
-        let task = Rc::new(RefCell::new(None));
-        self.given.push((number, task.clone()));
-        let context = self.context.clone();
-        self.errands.push(Box::pin(async move {
-            let accepted = |id: &str| *task.borrow_mut() = Some(id.to_owned());
-            let asked = errand::ask(&team, &content, Vec::new(), accepted, &context).await;
-            (number, team, asked.map(|(_, reply)| reply))
-        }));
     }
 
     fn answered(&mut self, team: &str, answer: Result<MessageReply, Failure>) {
@@ -522,8 +528,7 @@ impl Chat<'_> {
         for topic in topics.cloned().collect::<BTreeSet<_>>() {
             self.link.cancel(topic);
         }
-        for (_, task) in &self.given {
-            let Some(id) = task.borrow().clone() else { continue };
+        for id in self.errands.tasks() {
             let cancel = TaskCancel { reason: None, cascade: false };
             let service = Service::find(self.context)?;
             service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await?;
@@ -533,12 +538,11 @@ impl Chat<'_> {
 
     /// Shows what a frame says, to the message that it is about.
     async fn show(&mut self, frame: &Incoming) {
-        let live = self.screen.live && !self.screen.json;
         let is_told = self.is_told(&frame.body);
         let mut prints = Vec::new();
         let mut about = None;
         for (place, open) in self.open.iter_mut().enumerate() {
-            if let Some(heard) = open.exchange.take(frame) {
+            if let Some((heard, printed)) = open.hear(frame) {
                 if let (Heard::Accepted(_), Some(name)) = (&heard, frame.topic_name.as_deref())
                     && self.topic_shown.as_deref() != Some(name)
                 {
@@ -546,12 +550,7 @@ impl Chat<'_> {
                     self.topic_shown = Some(name.to_owned());
                 }
                 if !is_told {
-                    let transcript = &mut open.transcript;
-                    prints.extend(if live {
-                        transcript.live(&heard)
-                    } else {
-                        transcript.whole(&heard)
-                    });
+                    prints.extend(printed);
                 }
                 about = Some(place);
                 break;

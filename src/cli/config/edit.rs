@@ -1,6 +1,6 @@
 //! `hivewright config edit` and `config set`: a settings file is changed, and put in place if nothing is wrong with it.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{fs, io, path::Path};
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use crate::{
     cli::{
         Context,
         blocking::blocking,
+        external_editor::open_editor,
         failure::{Exit, Failure},
         screen::{Screen, complain},
     },
@@ -21,9 +22,6 @@ use crate::{
         replace::{create, replace, text},
     },
 };
-
-/// Where no other editor is named.
-const USUAL_EDITOR: &str = "vi";
 
 /// The file that has a setting. One that none has is looked for in the first.
 fn file_of(setting: &str, home: &Home) -> ServiceFile {
@@ -141,22 +139,4 @@ fn edit(file: ServiceFile, home: &Home) -> Result<Option<Vec<Changed>>, Failure>
     // One that stays is offered the next time, and harms nobody.
     let _kept = fs::remove_file(&draft);
     Ok(changed)
-}
-
-fn open_editor(draft: &Path) -> Result<(), Failure> {
-    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
-    let editor = named.filter(|name| !name.trim().is_empty());
-    let editor = editor.unwrap_or_else(|| USUAL_EDITOR.to_owned());
-    // It may have arguments of its own, as for other programs.
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(draft);
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::failed(format!(
-            "the editor `{editor}` ended with {status}; nothing was changed"
-        ))),
-        Err(error) => {
-            Err(Failure::system(format!("the editor `{editor}` cannot be started"), error))
-        }
-    }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Context,
     answer::Answer,
+    doctor,
     failure::{Exit, Failure},
     screen::{Tone, complain},
     service::Service,
@@ -74,7 +75,7 @@ pub(super) enum Action {
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     match action {
-        Action::Check => check(context),
+        Action::Check => check(context).await,
         Action::Set { key, value } => edit::set(key, value, context).await,
         Action::Edit { file } => edit::run(file, context).await,
         Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
@@ -87,9 +88,10 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
     let mut settings = match Service::if_running(context)? {
         Some(service) => service.at(&SHOW_CONFIG, &Empty {}).await?.data()?,
         None => {
-            let report = load::check(&context.home, &context.environment);
+            let environment = doctor::environment(context).await;
+            let report = load::check(&context.home, &environment);
             Settings {
-                fields: effective::fields(&context.home, &context.environment),
+                fields: effective::fields(&context.home, &environment),
                 problems: report.problems.0.clone(),
                 warnings: report.warnings.clone(),
             }
@@ -128,9 +130,9 @@ columns!(Setting {
     },
 });
 
-fn check(context: &Context) -> Result<(), Failure> {
+async fn check(context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let report = load::check(&context.home, &context.environment);
+    let report = load::check(&context.home, &doctor::environment(context).await);
     let (problems, warnings) = (&report.problems.0, &report.warnings);
     if screen.json {
         let document = json!({"data": {

@@ -8,17 +8,21 @@ use super::{
     failure::{Exit, Failure},
     progress::Gauge,
     screen::{Screen, Tone},
+    service::Service,
 };
 use crate::{
-    api::doctor::{Finding, FindingState},
+    api::doctor::{EXAMINE, Examination, Finding, FindingState},
     doctor::{browser, engines, machine, models, settings},
     engines::installed::Installations,
+    settings::references::Environment,
     text::counted,
 };
 
 mod service;
 mod store;
 mod vault;
+
+use service::Running;
 
 /// Check settings, store, models, sandbox and machine; each finding says what to do
 #[derive(Debug, PartialEq, Args)]
@@ -67,7 +71,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let engines = engines::look(&found, &context.home, &agents, settings.providers.as_ref());
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
-    add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
+    let by_service = match running {
+        Running::Ready { .. } if arguments.deep => gauge.over(asked_by_service(context)).await.ok(),
+        _ => None,
+    };
+    add(match by_service {
+        Some(findings) => findings,
+        None => gauge.over(models::check(settings.providers, arguments.deep, &asked)).await,
+    });
     drop(gauge);
     add(engines::findings(&engines, &agents));
     add(vec![browser::check(&context.home)]);
@@ -75,6 +86,20 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(machine::disk(&context.home));
     add(machine::clock(&context.home));
     conclude(&all, screen)
+}
+
+/// The running service asks the models: it has the keys that are in the vault.
+async fn asked_by_service(context: &Context) -> Result<Vec<Finding>, Failure> {
+    let deep = Examination { deep: true, store: false };
+    let mut found = Service::find(context)?.give(&EXAMINE, &deep).await?.data()?.checks;
+    found.retain(|finding| finding.id == models::ID);
+    Ok(found)
+}
+
+/// The environment with the secrets that settings may refer to, of a service that runs or is stopped.
+pub(super) async fn environment(context: &Context) -> Environment {
+    let running = service::find(context).await;
+    vault::check(context, &running).await.1
 }
 
 fn conclude(findings: &[Finding], screen: Screen) -> Result<(), Failure> {

@@ -24,31 +24,36 @@ use crate::{
 };
 
 const ID: &str = "vault";
+const MEND: &str = "mend that first, then look again";
 
 /// What was found, and the environment with the secrets that settings may refer to.
 pub(super) async fn check(context: &Context, running: &Running) -> (Finding, Environment) {
     let environment = context.environment.clone();
-    let unseen = |reason: &str| {
-        let message = format!("was not looked at: {reason}");
-        Finding::warn(ID, message, "mend that first, then look again")
-    };
     match running {
         Running::Ready { .. } | Running::NotReady { .. } => ask(context, environment).await,
         Running::Silent { .. } | Running::Foreign(_) => {
-            (unseen("the service does not answer"), environment)
+            unseen("the service does not answer", MEND, environment)
         }
         Running::No if !stopped::has_store(context) => {
-            (Finding::ok(ID, "there is none yet; the first start makes it"), environment)
+            let none = environment.with_vault(ListedVault(Ok(BTreeSet::new())));
+            (Finding::ok(ID, "there is none yet; the first start makes it"), none)
         }
         Running::No => {
             let cloned = context.clone();
             match blocking(move || look(&cloned)).await {
                 Ok((vault, health)) => (judge(&health), environment.with_vault(vault)),
                 // What is wrong with the store is told elsewhere.
-                Err(_) => (unseen("the store cannot be opened"), environment),
+                Err(_) => unseen("the store cannot be opened", MEND, environment),
             }
         }
     }
+}
+
+/// A vault that cannot be looked at. What settings refer to in it is not known.
+fn unseen(reason: &str, fix: &str, environment: Environment) -> (Finding, Environment) {
+    let message = format!("was not looked at: {reason}");
+    let vault = ListedVault(Err(message.clone()));
+    (Finding::warn(ID, message, fix), environment.with_vault(vault))
 }
 
 /// Looks at the vault of a service that is stopped, and changes nothing.
@@ -99,8 +104,8 @@ async fn ask(context: &Context, environment: Environment) -> (Finding, Environme
     let (locked, keys) = match answered.await {
         Ok(answer) => answer,
         Err(failure) => {
-            let message = format!("was not looked at: {failure}");
-            return (Finding::warn(ID, message, "use a token with scope `secrets`"), environment);
+            let fix = "use a token with scope `secrets`";
+            return unseen(&failure.to_string(), fix, environment);
         }
     };
     let finding = match locked {
@@ -110,7 +115,7 @@ async fn ask(context: &Context, environment: Environment) -> (Finding, Environme
         }
         None => Finding::ok(ID, "its key fits, says the running service"),
     };
-    (finding, environment.with_vault(ListedVault(keys)))
+    (finding, environment.with_vault(ListedVault(Ok(keys))))
 }
 
 /// The service's own secrets by name.
@@ -120,12 +125,12 @@ async fn keys(service: &Service) -> Result<BTreeSet<String>, Failure> {
     Ok(entries.into_iter().filter(|entry| entry.secret).map(|entry| entry.key).collect())
 }
 
-/// Secrets that are known to be there. What they are is not known here.
-struct ListedVault(BTreeSet<String>);
+/// Secrets that are known to be there, or why that is not known. What they are is not known here.
+struct ListedVault(Result<BTreeSet<String>, String>);
 
 impl SystemVault for ListedVault {
     fn value(&self, key: &str) -> Result<String, String> {
-        if self.0.contains(key) {
+        if self.0.as_ref().map_err(Clone::clone)?.contains(key) {
             Ok(UNKNOWN.to_owned())
         } else {
             Err(format!("there is no such secret; `hivewright vault set {key} --system` sets it"))

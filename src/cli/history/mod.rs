@@ -214,14 +214,15 @@ fn message(message: &Message) -> String {
 }
 
 fn who(message: &Message) -> String {
-    match (&message.answers, &message.from) {
+    let who = match (&message.answers, &message.from) {
         (Some(answers), _) => {
             let failed = if answers.is_error { "failed, " } else { "" };
             format!("{} ({failed}{} ms)", answers.tool_name, answers.duration_ms)
         }
         (None, Some(from)) => format!("{} {from}", message.role),
         (None, None) => message.role.to_string(),
-    }
+    };
+    if message.untrusted { format!("{who} · untrusted") } else { who }
 }
 
 #[cfg(test)]
@@ -285,6 +286,7 @@ mod tests {
             ]},
             {"seq": 4, "turn": "t", "role": "toolResult", "timestamp": at, "toolName": "bash",
              "toolCallId": "c", "isError": true, "durationMs": 12, "truncated": true,
+             "untrusted": true,
              "content": [{"type": "text", "text": "no\u{1b}[2J such file"}]},
         ]);
         let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
@@ -293,7 +295,7 @@ mod tests {
         let expected = format!(
             "{at}  user ann\n  Look\n  in here.\n\
              {at}  assistant\n  (thinks) Hm.\n  → bash {{\"command\":\"ls\"}}\n\
-             {at}  bash (failed, 12 ms)\n  no[2J such file\n  (cut here)\n"
+             {at}  bash (failed, 12 ms) · untrusted\n  no[2J such file\n  (cut here)\n"
         );
         assert_eq!(messages.iter().map(message).collect::<String>(), expected);
     }

@@ -10,8 +10,7 @@ use crate::{
     cli::{Context, blocking::blocking, failure::Failure, prompt, screen::complain},
     settings::{
         channels::{Discord, Snowflake},
-        replace::replace,
-        scaffold::{DISCORD_TOKEN, DiscordSettings},
+        scaffold::DiscordSettings,
         secret::Secret,
     },
 };
@@ -34,7 +33,7 @@ pub(super) struct Flags {
 
 /// A bot that Discord knows.
 pub(super) struct Bot {
-    token: Zeroizing<String>,
+    pub(super) token: Zeroizing<String>,
     pub(super) settings: DiscordSettings,
     pub(super) name: String,
     pub(super) invite: String,
@@ -89,13 +88,6 @@ fn ids(given: Vec<Snowflake>, question: &str) -> Result<Vec<Snowflake>, Failure>
 }
 
 impl Bot {
-    /// Keeps the token where only the owner reads it. Blocks.
-    pub(super) fn keep_token(&self, context: &Context) -> Result<(), Failure> {
-        let folder = context.home.secrets();
-        replace(&context.home.data().join(DISCORD_TOKEN), &folder, self.token.as_bytes())
-            .map_err(|error| Failure::system("the token cannot be kept", error))
-    }
-
     /// Says what was set up, and what is left to do.
     pub(super) fn explain(&self, context: &Context, is_written: bool) {
         let Self { settings, name, invite, .. } = self;

@@ -16,9 +16,9 @@ use crate::{
     doctor::models::try_out,
     settings::{
         providers::Provider,
-        replace::replace,
-        scaffold::{KeySource, MODEL_KEY, ModelSettings},
+        scaffold::{KeySource, ModelSettings},
     },
+    vault::entry::SHORTEST_SECRET,
 };
 
 /// So many models are named.
@@ -27,7 +27,7 @@ const SHOWN: usize = 20;
 /// A model that a person chose, and its key if they typed one.
 pub(super) struct Chosen {
     pub(super) settings: ModelSettings,
-    key: Option<Zeroizing<String>>,
+    pub(super) key: Option<Zeroizing<String>>,
 }
 
 /// Asks which model answers, and lets it answer once. Nothing is written yet.
@@ -45,14 +45,10 @@ pub(super) async fn choose(context: &Context) -> Result<Chosen, Failure> {
         trial.api_url = ask("Address of the API [OpenAI's own]: ").await?;
     }
     if let Some(variable) = provider.key_variable() {
-        let question = format!("Key, which is not shown [the one in {variable}, if it is set]: ");
-        let typed = blocking(move || prompt::ask_hidden(&question)).await?;
-        let typed = String::from_utf8(typed.to_vec())
-            .map_err(|_| Failure::usage("a key has only printable characters"))?;
-        let typed = Zeroizing::new(typed.trim().to_owned());
+        let typed = ask_key(variable).await?;
         let known = context.environment.get(variable);
         if !typed.is_empty() {
-            (trial.api_key, source) = (Some(typed.to_string()), Some(KeySource::File));
+            (trial.api_key, source) = (Some(typed.to_string()), Some(KeySource::Vault));
             key = Some(typed);
         } else if known.is_some() || trial.api_url.is_none() {
             (trial.api_key, source) = (known, Some(KeySource::Variable(variable)));
@@ -65,15 +61,6 @@ pub(super) async fn choose(context: &Context) -> Result<Chosen, Failure> {
     Ok(Chosen { settings: ModelSettings { provider, api_url, model, key: source }, key })
 }
 
-impl Chosen {
-    /// Keeps the key where only the owner reads it. Blocks.
-    pub(super) fn keep_key(&self, context: &Context) -> Result<(), Failure> {
-        let Some(key) = &self.key else { return Ok(()) };
-        replace(&context.home.data().join(MODEL_KEY), &context.home.secrets(), key.as_bytes())
-            .map_err(|error| Failure::system("the key cannot be kept", error))
-    }
-}
-
 async fn ask_provider() -> Result<Provider, Failure> {
     loop {
         let answer = ask("Name [offline]: ").await?;
@@ -81,6 +68,24 @@ async fn ask_provider() -> Result<Provider, Failure> {
         match name.parse() {
             Ok(provider) => return Ok(provider),
             Err(_) => complain(&format!("`{name}` is none of {}", quoted(Provider::WORDS))),
+        }
+    }
+}
+
+/// A key that the vault can keep; empty is none.
+async fn ask_key(variable: &str) -> Result<Zeroizing<String>, Failure> {
+    loop {
+        let question = format!("Key, which is not shown [the one in {variable}, if it is set]: ");
+        let typed = blocking(move || prompt::ask_hidden(&question)).await?;
+        let typed = Zeroizing::new(String::from_utf8_lossy(&typed).trim().to_owned());
+        if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
+            complain("a key has only printable characters, and no spaces");
+        } else if (1..SHORTEST_SECRET).contains(&typed.len()) {
+            complain(&format!(
+                "a key has at least {SHORTEST_SECRET} characters; press Enter if the server needs none"
+            ));
+        } else {
+            return Ok(typed);
         }
     }
 }

@@ -69,6 +69,9 @@ fn cure(code: FaultCode) -> &'static str {
         FaultCode::EnvForbidden => {
             "make it a setting with `x-secret`: it comes with `plugin/start`"
         }
+        FaultCode::SignatureMissing | FaultCode::SignatureBad => {
+            "sign it with `hivewright plugin sign`, or trust the key of who signed it"
+        }
         FaultCode::NeedsNewerHivewright => "install a newer release of Hivewright",
         _ => "correct the manifest; docs/plugins.md says what may stand there",
     }

@@ -92,9 +92,22 @@ fn archive(install: &Install) -> Result<(PluginArchive, Vec<u8>), Failure> {
 
 fn in_words(preview: &PluginPreview) -> String {
     let PluginPreview {
-        key, version, description, digest, asks, installed, beyond, skills, ..
+        key,
+        version,
+        description,
+        digest,
+        signed_by,
+        asks,
+        installed,
+        beyond,
+        skills,
+        ..
     } = preview;
     let mut text = format!("{key} {version}: {}\ndigest {digest}\n", printable(description));
+    text.push_str(&match signed_by {
+        Some(name) => format!("Signed by {}.\n", printable(name)),
+        None => "No key that is trusted here has signed it.\n".to_owned(),
+    });
     match installed {
         Some(installed) if beyond.is_empty() => {
             text.push_str(&format!("It takes the place of {installed}, and asks for no more.\n"));
@@ -146,7 +159,8 @@ fn mcp_manifest(name: &str, command: &[String], read: &[PathBuf]) -> Result<Stri
     Ok(format!(
         "manifest_version = 1\nkey = {}\nversion = \"1.0.0\"\ndisplay_name = {}\n\
          description = \"An MCP server, as it is.\"\n\n[run]\nkind = \"process\"\nprotocol = \"mcp\"\n\
-         command = {}\nargs = {}\n\n[tools]\nnamespace = {}\n\n[sandbox]\nread = {}\n",
+         command = {}\nargs = {}\n\n[tools]\nnamespace = {}\n\n[limits]\nstart_timeout = \"60s\"\n\n\
+         [sandbox]\nread = {}\n",
         text(name),
         text(name),
         text(program),

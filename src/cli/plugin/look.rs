@@ -1,6 +1,9 @@
 //! `hivewright plugin info`: a plugin in words.
 
-use super::super::{screen::printable, table::fields};
+use super::super::{
+    screen::printable,
+    table::{fields, joined},
+};
 use crate::api::plugins::PluginRow;
 
 /// What a plugin brings, a word each.
@@ -28,9 +31,13 @@ pub(super) fn in_words(row: &PluginRow) -> String {
             ("about", printable(&row.description)),
             ("from", format!("{} ({})", printable(&row.source), row.origin)),
             ("state", row.state.to_string()),
+            ("teams", joined(&row.teams)),
             ("digest", row.digest.clone()),
         ],
     );
+    if let Some(name) = &row.signed_by {
+        text.push_str(&format!("signed    by {}\n", printable(name)));
+    }
     if let Some(fault) = &row.fault {
         let place =
             if fault.field.is_empty() { String::new() } else { format!(", {}", fault.field) };

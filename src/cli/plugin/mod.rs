@@ -8,7 +8,7 @@ use super::{
     failure::{Exit, Failure},
     prompt::confirm,
     service::Service,
-    table::columns,
+    table::{columns, joined},
     team_plugins,
 };
 use crate::api::{
@@ -23,6 +23,7 @@ mod doctor;
 mod install;
 mod look;
 mod new;
+mod sign;
 
 /// Install plugins, see what they ask for, write one
 #[derive(Debug, PartialEq, Subcommand)]
@@ -77,12 +78,16 @@ pub(super) enum Action {
         hivewright plugin doctor ./weather\n  \
         hivewright plugin doctor ./weather --config settings.json --call greet '{\"name\": \"Ada\"}'")]
     Doctor(doctor::Doctor),
+    /// Sign a plugin in a folder, so that operators who trust your key know that it is yours
+    #[command(after_help = "Example:\n  hivewright plugin sign ./weather --key me.pem")]
+    Sign(sign::Sign),
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match action {
         Action::New(new) => return new::run(new, context),
+        Action::Sign(sign) => return sign::run(sign, context),
         Action::Doctor(doctor) => return doctor::run(doctor, context).await,
         _ => {}
     }
@@ -106,7 +111,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         }
         Action::OfTeam(action) => team_plugins::run(action, context).await,
         Action::Approve { key } => approve(&service, ByKey { key }, context).await,
-        Action::Doctor(_) | Action::New(_) => Ok(()),
+        Action::Doctor(_) | Action::New(_) | Action::Sign(_) => Ok(()),
     }
 }
 
@@ -131,6 +136,7 @@ columns!(PluginRow {
     "FROM" => |row| row.origin.to_string(),
     "STATE" => |row| row.state.to_string(),
     "BRINGS" => |row| look::brings(row).join(", "),
+    "TEAMS" => |row| joined(&row.teams),
     "ABOUT" => |row| match &row.fault {
         Some(fault) => format!("{}: {}", fault.code, fault.reason),
         None => row.description.clone(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::{
     AGENT_METHOD_NAMES, AuthMethodId, AuthenticateRequest, CLIENT_METHOD_NAMES, ClientCapabilities,
-    ContentBlock, ContentChunk, EnvVariable, Error, ErrorCode, Implementation, InitializeRequest,
-    InitializeResponse, McpServer, McpServerStdio, NewSessionRequest, NewSessionResponse,
-    PromptRequest, PromptResponse, ProtocolVersion, RequestPermissionRequest,
+    ContentBlock, ContentChunk, EnvVariable, Error, ErrorCode, ImageContent, Implementation,
+    InitializeRequest, InitializeResponse, McpServer, McpServerStdio, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, ProtocolVersion, RequestPermissionRequest,
     RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate, StopReason,
 };
 use hivewright_actors::{
@@ -17,7 +17,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{SERVER, calls::Calls, failure::classify};
-use crate::engines::harness::program::{self, Act, Order};
+use crate::engines::{
+    harness::program::{self, Act, Order},
+    pictures::Picture,
+};
 
 /// A request of ours that has no answer yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,7 @@ pub(super) struct Dialogue {
     system: String,
     /// The agent takes no system prompt: it is told with its task.
     tells_system: bool,
+    takes_pictures: bool,
     session: Option<SessionId>,
     /// How it can be logged in without a person, unless that was tried.
     login: Option<AuthMethodId>,
@@ -69,6 +73,7 @@ impl Dialogue {
                 .mcp_servers(vec![McpServer::Stdio(server)]),
             system: order.system.clone(),
             tells_system: true,
+            takes_pictures: false,
             session: None,
             login: None,
             asked: BTreeMap::new(),
@@ -116,6 +121,7 @@ impl Dialogue {
             let words = format!("it speaks version {} of it alone", agent.protocol_version);
             return vec![Act::Done(Err(EngineFailure::new(Code::ConfigError, unfit(&words))))];
         }
+        self.takes_pictures = agent.agent_capabilities.prompt_capabilities.image;
         let mut logins = agent.auth_methods.into_iter().map(|method| method.id);
         self.login = logins.find(|id| {
             let id = id.to_string().to_lowercase();
@@ -287,13 +293,19 @@ impl program::Dialogue for Dialogue {
         }
     }
 
-    fn tell(&mut self, text: &str) -> Vec<Act> {
+    fn show(&mut self, text: &str, pictures: &[Picture]) -> Vec<Act> {
         let Some(session) = self.session.clone() else { return Vec::new() };
         let mut text = text.to_owned();
         if std::mem::take(&mut self.tells_system) && !self.system.is_empty() {
             text = format!("[instructions]\n{}\n[end of the instructions]\n\n{text}", self.system);
         }
-        let request = PromptRequest::new(session, vec![ContentBlock::from(text)]);
+        let mut prompt = vec![ContentBlock::from(text)];
+        let pictures = pictures.iter().filter(|_| self.takes_pictures);
+        prompt.extend(
+            pictures
+                .map(|Picture { mime, data }| ContentBlock::Image(ImageContent::new(data, mime))),
+        );
+        let request = PromptRequest::new(session, prompt);
         vec![self.ask(Asked::Prompt, AGENT_METHOD_NAMES.session_prompt, json(&request))]
     }
 

@@ -13,6 +13,7 @@ use crate::engines::harness::program::{Act, Dialogue, Order, Program};
 fn order() -> Order {
     Order {
         model: "m-1".into(),
+        sees: false,
         thinking: None,
         system: "Be kind.".into(),
         tools: ["write", "read", "bash"].map(str::to_owned).into(),

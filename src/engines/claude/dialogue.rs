@@ -10,7 +10,10 @@ use hivewright_actors::{
 use serde_json::{Value, json};
 
 use super::{PREFIX, SERVER, failure::Signs};
-use crate::engines::harness::program::{self, Act, Order};
+use crate::engines::{
+    harness::program::{self, Act, Order},
+    pictures::Picture,
+};
 
 const HANDSHAKE: &str = "initialize";
 
@@ -308,9 +311,13 @@ impl program::Dialogue for Dialogue {
         }
     }
 
-    fn tell(&mut self, text: &str) -> Vec<Act> {
+    fn show(&mut self, text: &str, pictures: &[Picture]) -> Vec<Act> {
         self.waiting += 1;
-        let content = json!([{"type": "text", "text": text}]);
+        let mut content = vec![json!({"type": "text", "text": text})];
+        content.extend(pictures.iter().map(|Picture { mime, data }| {
+            let source = json!({"type": "base64", "media_type": mime, "data": data});
+            json!({"type": "image", "source": source})
+        }));
         let frame = json!({"type": "user", "message": {"role": "user", "content": content}});
         vec![Act::Write(frame.to_string())]
     }

@@ -17,6 +17,7 @@ macro_rules! recorded {
 fn order() -> Order {
     Order {
         model: "claude-opus-4-8".into(),
+        sees: false,
         thinking: None,
         system: "You are `red`.".into(),
         tools: vec!["echo".into(), "slow".into()],

@@ -10,7 +10,10 @@ use super::{
     failure::failure,
     items::{Items, Speech, text},
 };
-use crate::engines::harness::program::{Act, Dialogue, Order};
+use crate::engines::{
+    harness::program::{Act, Dialogue, Order},
+    pictures::Picture,
+};
 
 const NO_SUCH_METHOD: i64 = -32601;
 const OVERLOADED: i64 = -32001;
@@ -157,11 +160,12 @@ impl Dialogue for AppServer {
     }
 
     /// Begins a turn, or joins the one that runs: so nothing comes too late.
-    fn tell(&mut self, text: &str) -> Vec<Act> {
-        let mut params = json!({
-            "threadId": self.thread,
-            "input": [{"type": "text", "text": text}],
-        });
+    fn show(&mut self, text: &str, pictures: &[Picture]) -> Vec<Act> {
+        let mut input = vec![json!({"type": "text", "text": text})];
+        input.extend(pictures.iter().map(|Picture { mime, data }| {
+            json!({"type": "image", "url": format!("data:{mime};base64,{data}")})
+        }));
+        let mut params = json!({"threadId": self.thread, "input": input});
         if let Some(effort) = self.effort {
             params["effort"] = json!(effort);
         }

@@ -8,7 +8,10 @@ use super::{
     failure::failure,
     items::{Items, text},
 };
-use crate::engines::harness::program::{Act, Dialogue, Order};
+use crate::engines::{
+    harness::program::{Act, Dialogue, Order},
+    pictures::Picture,
+};
 
 /// It is started in its home, as it needs no folder: from that of a team it would take skills.
 pub(super) fn args(order: &Order) -> Vec<String> {
@@ -70,7 +73,7 @@ impl Dialogue for Exec {
         }
     }
 
-    fn tell(&mut self, text: &str) -> Vec<Act> {
+    fn show(&mut self, text: &str, _: &[Picture]) -> Vec<Act> {
         if std::mem::replace(&mut self.was_told, true) {
             return vec![Act::Note("Codex cannot be told more in this mode".to_owned())];
         }

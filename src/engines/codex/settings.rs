@@ -60,7 +60,7 @@ pub(super) fn files(order: &Order) -> Vec<(PathBuf, String)> {
     let config = config(order, &models, &prompt);
     vec![
         (home(order).join("config.toml"), config),
-        (models, catalog(&order.model).to_string()),
+        (models, catalog(order).to_string()),
         (prompt, order.system.clone()),
     ]
 }
@@ -119,7 +119,8 @@ trust_level = "untrusted"
 
 /// What it is to know of the model. Of one that it knows itself it has ideas of its own: the newer ones would get a
 /// JavaScript interpreter and helpers in place of our tools.
-fn catalog(model: &str) -> Value {
+fn catalog(Order { model, sees, .. }: &Order) -> Value {
+    let modalities: &[&str] = if *sees { &["text", "image"] } else { &["text"] };
     let levels = Thinking::ALL
         .iter()
         .map(|level| json!({"effort": effort(*level), "description": level.as_str()}));
@@ -132,7 +133,7 @@ fn catalog(model: &str) -> Value {
         "shell_type": "disabled",
         "apply_patch_tool_type": null,
         "experimental_supported_tools": [],
-        "input_modalities": ["text"],
+        "input_modalities": modalities,
         "support_verbosity": false,
         "truncation_policy": {"mode": "bytes", "limit": UNBOUNDED},
         "context_window": UNBOUNDED,

@@ -15,6 +15,7 @@ const EXEC: Codex = Codex { mode: CodexMode::Exec };
 fn order() -> Order {
     Order {
         model: "gpt-6".into(),
+        sees: false,
         thinking: None,
         system: "You are a test.".into(),
         tools: ["read_file", "send"].map(str::to_owned).into(),

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     installed::Installed,
     native::{Link, retry::RetryPolicy},
+    pictures,
     relay::{self, Pass},
     voice::Voice,
 };
@@ -47,7 +48,7 @@ mod running;
 pub mod wake;
 
 use program::{Order, Program};
-use running::{ModelCalls, Running, Stopped};
+use running::{ModelCalls, Running, Sight, Stopped};
 
 /// An agent whose turn is over has this long to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -183,6 +184,13 @@ impl AgentEngine {
 
     async fn start(&self, request: &StepRequest) -> Result<Running, Stopped> {
         let order = self.order(request)?;
+        let sight = match self.harness.files.clone().filter(|_| order.sees) {
+            Some(files) => {
+                let attached = pictures::attached(&files, request).await;
+                Sight { files: Some(files), attached }
+            }
+            None => Sight::default(),
+        };
         let launch = self.program.launch(&order);
         let Installed { binary, mut shown, path, .. } = self.installed.clone();
         shown.push(self.harness.bridge.clone());
@@ -211,9 +219,7 @@ impl AgentEngine {
         let relay = |listener, ends| relay::serve(listener, pass, http, ends);
         let dialogue = self.program.dialogue(&order);
         let calls = ModelCalls { spent, told: heard };
-        let sees = self.links.first().is_some_and(|link| link.profile.pictures);
-        let files = self.harness.files.clone().filter(|_| sees);
-        let running = Running::new(agent, dialogue, request, &order.token, files, calls, relay);
+        let running = Running::new(agent, dialogue, request, &order.token, sight, calls, relay);
         tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
         Ok(running)
     }
@@ -224,6 +230,7 @@ impl AgentEngine {
         let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
         Ok(Order {
             model: self.paid_from().1,
+            sees: self.links.first().is_some_and(|link| link.profile.pictures),
             thinking: request.thinking,
             system: parts.collect::<Vec<_>>().join("\n\n"),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),

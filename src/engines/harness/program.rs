@@ -7,10 +7,14 @@ use hivewright_actors::{
     thinking::Thinking,
 };
 
+use crate::engines::pictures::Picture;
+
 /// What an agent is started for. All paths are as the agent sees them.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub model: String,
+    /// The model is shown pictures.
+    pub sees: bool,
     /// How much the model thinks; none leaves it to the model.
     pub thinking: Option<Thinking>,
     /// The whole system prompt.
@@ -61,7 +65,12 @@ pub trait Dialogue: Send {
     fn hear(&mut self, line: serde_json::Value) -> Vec<Act>;
 
     /// It is told something, after [`Act::Ready`]: the task of the turn, and later what a person adds.
-    fn tell(&mut self, text: &str) -> Vec<Act>;
+    fn tell(&mut self, text: &str) -> Vec<Act> {
+        self.show(text, &[])
+    }
+
+    /// The same with pictures. Who can be given none is told of them in the text.
+    fn show(&mut self, text: &str, pictures: &[Picture]) -> Vec<Act>;
 
     /// Whether it can be told more now. Who is at work and cannot is started anew, with all that was done so far.
     fn takes_more(&self) -> bool {

@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     engines::{
+        pictures::Picture,
         relay::Told,
         voice::{Voice, clean_blocks},
     },
@@ -82,6 +83,15 @@ pub(super) struct ModelCalls {
     pub(super) told: mpsc::UnboundedReceiver<Told>,
 }
 
+/// What a model that sees is shown.
+#[derive(Default)]
+pub(super) struct Sight {
+    /// Where pictures of results are; none if the model sees none.
+    pub(super) files: Option<FileStore>,
+    /// What people attached.
+    pub(super) attached: Vec<Picture>,
+}
+
 /// An agent at work. Dropping it kills the process.
 pub(super) struct Running {
     lines: Lines<BufReader<OwnedReadHalf>>,
@@ -94,6 +104,8 @@ pub(super) struct Running {
     is_ready: bool,
     /// What it is told as soon as it listens.
     untold: Vec<String>,
+    /// What it is shown with the first of that.
+    pictures: Vec<Picture>,
     calls: mpsc::UnboundedReceiver<BridgeCall>,
     message: MessageSoFar,
     /// Calls that the turn runs, or has run and the agent has not made yet.
@@ -221,7 +233,7 @@ impl Running {
         dialogue: Box<dyn Dialogue>,
         request: &StepRequest,
         token: &str,
-        files: Option<FileStore>,
+        Sight { files, attached }: Sight,
         model_calls: ModelCalls,
         relay: impl FnOnce(TcpListener, CancellationToken) -> F,
     ) -> Self {
@@ -244,6 +256,7 @@ impl Running {
             dialogue,
             is_ready: false,
             untold: vec![wake::prompt(request.task.as_ref(), earlier, &request.messages)],
+            pictures: attached,
             calls,
             message: MessageSoFar::default(),
             open: Vec::new(),
@@ -491,7 +504,8 @@ impl Running {
     fn tell(&mut self, say: &mut dyn FnMut(EngineEvent)) {
         if self.is_ready {
             for text in std::mem::take(&mut self.untold) {
-                let acts = self.dialogue.tell(&text);
+                let pictures = std::mem::take(&mut self.pictures);
+                let acts = self.dialogue.show(&text, &pictures);
                 self.take(acts, say);
             }
         }

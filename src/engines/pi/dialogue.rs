@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::{PREFIX, failure::classify};
 use crate::{
-    engines::harness::program::{self, Act},
+    engines::{
+        harness::program::{self, Act},
+        pictures::Picture,
+    },
     settings::config::PiMode,
 };
 
@@ -278,16 +281,21 @@ impl program::Dialogue for Dialogue {
         }
     }
 
-    fn tell(&mut self, text: &str) -> Vec<Act> {
+    fn show(&mut self, text: &str, pictures: &[Picture]) -> Vec<Act> {
         self.told += 1;
         match self.mode {
             PiMode::Rpc => {
                 let id = format!("tell-{}", self.told);
                 self.unanswered.insert(id.clone());
                 // Into the run if there is one, else it begins one. A `steer` would lie there for ever.
-                vec![command(json!({
+                let mut prompt = json!({
                     "id": id, "type": "prompt", "message": text, "streamingBehavior": "steer",
-                }))]
+                });
+                if !pictures.is_empty() {
+                    let image = |Picture { mime, data }: &Picture| json!({"type": "image", "data": data, "mimeType": mime});
+                    prompt["images"] = pictures.iter().map(image).collect();
+                }
+                vec![command(prompt)]
             }
             PiMode::Json if self.told == 1 => vec![Act::Write(text.to_owned()), Act::CloseInput],
             PiMode::Json => vec![Act::Note("pi takes no more messages in this mode".into())],

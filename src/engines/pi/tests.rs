@@ -17,6 +17,7 @@ const JSON: Pi = Pi { mode: PiMode::Json, api: Api::Anthropic };
 fn order() -> Order {
     Order {
         model: "m-1".into(),
+        sees: false,
         thinking: Some(Thinking::Medium),
         system: "Be kind.".into(),
         tools: ["add", "fail", "slow", "read"].map(str::to_owned).into(),

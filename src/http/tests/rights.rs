@@ -48,6 +48,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/topics", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/topics/{id}", Needs::Scope(Scope::Read)),
     ("PATCH", "/api/v1/topics/{id}", Needs::Scope(Scope::Operate)),
+    ("DELETE", "/api/v1/topics/{id}", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/topics/{id}/live", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/me/channels", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/me/channels/{id}/messages", Needs::Scope(Scope::Chat)),

@@ -6,7 +6,7 @@ use std::{
     cell::Cell,
     rc::Rc,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
@@ -17,7 +17,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::Url;
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Exception, Function, Module, Object, Promise,
-    Runtime, TypedArray, module::Declared, promise::PromiseState,
+    Runtime, TypedArray, WriteOptions, module::Declared, promise::PromiseState,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -201,12 +201,29 @@ pub(super) fn with_engine<R>(
             None => Fault::new(format!("no engine: {reason}")),
         };
         let native = native(&ctx, port).map_err(|error| unready(error.to_string()))?;
-        let setup = ctx.eval::<Function<'_>, _>(GLOBALS);
-        let setup = setup.map_err(|error| unready(error.to_string()))?;
+        let setup = globals(&ctx).map_err(|error| unready(error.to_string()))?;
         let bridge = setup.call((native.clone(),)).catch(&ctx);
         let bridge = bridge.map_err(|error| unready(error.to_string()))?;
         run(&Engine { ctx, native, bridge, watch })
     })
+}
+
+/// The function that makes the globals. It is compiled once in a process, which takes three times as long as all else that a
+/// call needs of an engine.
+#[expect(unsafe_code, reason = "bytecode is trusted, and this is what the same engine wrote")]
+fn globals<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    let compiled = match COMPILED.get() {
+        Some(compiled) => compiled,
+        None => {
+            let module = Module::declare(ctx.clone(), "hive:globals", GLOBALS)?;
+            let compiled = module.write(WriteOptions::default())?;
+            COMPILED.get_or_init(|| compiled)
+        }
+    };
+    // SAFETY: the bytes were written by `Module::write` of this very process, and nobody can change them.
+    let module = unsafe { Module::load(ctx.clone(), compiled)? };
+    module.eval()?.0.get("default")
 }
 
 /// The functions behind the globals.

@@ -1,7 +1,11 @@
 // What code finds beside the language. Run once in a new engine, before any code of others; `native` is the only way
 // out, and stays in here.
-(native) => {
-  "use strict";
+let isMade = false;
+
+export default (native) => {
+  // Others may import this by its name.
+  if (isMade) throw new TypeError("there are globals already");
+  isMade = true;
 
   // No code is made from text.
   const refuse = function Function() {

@@ -128,7 +128,6 @@
       for (const run of hooks.get(String(event).replace(/@v1$/, "")) ?? []) await run(payload, {});
     },
     "channel/send": (params) => part("send")(params),
-    "channel/resolve_recipient": (params) => part("resolve")(params),
     "channel/webhook": (params) => part("webhook")(params),
   };
   for (const step of ["begin", "poll", "submit", "cancel"]) {

@@ -14,16 +14,11 @@ use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use futures_util::future::join_all;
 use hivewright_actors::{
     clock::Clock,
-    excerpt,
     hook::HookEvent,
     ids::{Ids, TeamKey, TeamName},
-    live::{
-        Publisher,
-        event::{Event, Kind},
-    },
-    notice::{Notice, NoticeKind},
+    live::Publisher,
     plugin::{
-        Disable, Instance, Lease, Renew, Standing, Unavailable, lease,
+        Disable, Instance, Lease, Renew, Unavailable, lease,
         lifecycle::{Status, Terms},
         records::{PluginState, TeamPlugin as Row},
     },
@@ -31,19 +26,20 @@ use hivewright_actors::{
     store::{
         StoreHandle,
         reads::{Range, scan},
-        records::Writes,
     },
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub mod channel;
 pub mod child;
 pub mod config;
 mod errors;
 mod inbound;
+pub mod offers;
 mod recipe;
 mod removal;
 pub mod setup;
+mod standing;
 pub mod wire;
 
 use channel::{ChannelGrounds, OpenChannel};
@@ -52,7 +48,7 @@ use setup::Wizard;
 
 use super::{catalogue::Catalogue, package::Package, schema::Mismatch};
 use crate::{
-    mcp::definition::{Definition, Definitions, shown},
+    mcp::definition::Definitions,
     sandbox::{egress::Guard, process::Sandbox},
     settings::{home::Home, live::Live, plugins::Plugins},
     system::WallClock,
@@ -61,16 +57,6 @@ use crate::{
 
 /// How long whoever needs a child waits for one that is being started or replaced.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// What a plugin may put aside, in bytes of JSON.
-const MOST_KEPT: usize = 64 << 10;
-/// What a plugin may show of itself, in bytes of JSON.
-const MOST_SHOWN: usize = 16 << 10;
-/// The longest error, in characters.
-const LONGEST_ERROR: usize = 2_000;
-/// An error that is told again within this time is one.
-const SAME_ERROR: Duration = Duration::from_secs(60);
-/// What is written of how a plugin stands is gathered for so long.
-const GATHERED: Duration = Duration::from_millis(500);
 /// How long all children have to end with the service.
 const END: Duration = Duration::from_secs(12);
 
@@ -139,32 +125,6 @@ struct State {
     wizard: Option<Arc<Wizard>>,
     /// Its team or its package is gone for good: nothing is written of it any more.
     is_retired: bool,
-}
-
-/// A tool of a plugin, for a turn.
-#[derive(Clone)]
-pub struct Offer {
-    pub plugin: Arc<TeamPlugin>,
-    pub package: Arc<Package>,
-    pub definition: Definition,
-}
-
-/// What the plugins of a team bring to a turn.
-#[derive(Clone, Default)]
-pub struct Offers {
-    pub tools: Vec<Offer>,
-    /// Plugins whose tools are missing, by key.
-    pub missing: Vec<String>,
-    /// All plugins that are switched on, for their hooks.
-    pub plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
-    /// Names this list.
-    names: Vec<(usize, String, u64)>,
-}
-
-impl PartialEq for Offers {
-    fn eq(&self, other: &Self) -> bool {
-        self.names == other.names && self.missing == other.missing
-    }
 }
 
 impl TeamPlugin {
@@ -238,153 +198,6 @@ impl TeamPlugin {
             state.version += 1;
             state.offers = Some(Arc::new(tools));
         }
-    }
-
-    fn kept(&self, key: &str) -> Value {
-        self.state().kept.get(key).cloned().unwrap_or(Value::Null)
-    }
-
-    fn all_kept(&self) -> Map<String, Value> {
-        self.state().kept.clone()
-    }
-
-    /// Puts something aside for the plugin. It is safe when this returns.
-    async fn keep(&self, key: String, value: Value) -> Result<(), String> {
-        let known = self.grounds.scrubbers.of(&self.team.name);
-        if known.knows(&value.to_string()) || known.knows(&key) {
-            return Err("it holds the value of a secret, which is not kept".to_owned());
-        }
-        let kept = {
-            let mut kept = self.all_kept();
-            match value {
-                Value::Null => drop(kept.remove(&key)),
-                value => drop(kept.insert(key, value)),
-            }
-            if Value::Object(kept.clone()).to_string().len() > MOST_KEPT {
-                return Err("a plugin keeps at most 64 KiB".to_owned());
-            }
-            let mut state = self.state();
-            if state.is_retired {
-                return Err("nothing is kept for it any more".to_owned());
-            }
-            state.kept = kept.clone();
-            kept
-        };
-        let row = PluginState { team: self.team.clone(), plugin: self.key.clone(), state: kept };
-        let stored = self.grounds.store.commit(Writes::new().put(&row)).await;
-        stored.map(drop).map_err(|error| error.to_string())
-    }
-
-    /// What the plugin says is wrong with it; none takes it back.
-    fn note(self: &Arc<Self>, message: Option<String>) {
-        let message = message.map(|message| self.clean(&message));
-        let mut state = self.state();
-        let now = WallClock.now();
-        let row = &mut state.row;
-        let is_same = row.last_error == message
-            && row.last_error_at.is_none_or(|at| now.since(at) < SAME_ERROR);
-        if is_same {
-            return;
-        }
-        if let Some(message) = &message {
-            tracing::warn!(team = %self.team.name, plugin = self.key, error = message, "a plugin reports an error");
-        }
-        row.last_error_at = message.is_some().then_some(now);
-        row.last_error = message;
-        drop(state);
-        self.changed();
-    }
-
-    /// One of its hooks could not do what it is for.
-    pub(super) fn fail(self: &Arc<Self>, reason: &str) {
-        self.note(Some(reason.to_owned()));
-    }
-
-    /// What the plugin shows of itself.
-    fn show(self: &Arc<Self>, shown: Map<String, Value>) {
-        let text = Value::Object(shown).to_string();
-        if text.len() > MOST_SHOWN {
-            return self.note(Some("its state is larger than 16 KiB, and is not shown".to_owned()));
-        }
-        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&text).into_owned();
-        self.state().row.runtime_state = serde_json::from_str(&text).unwrap_or_default();
-        self.changed();
-    }
-
-    /// Words of a plugin as people may see them.
-    fn clean(&self, text: &str) -> String {
-        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&shown(text)).into_owned();
-        excerpt::line(&text, LONGEST_ERROR)
-    }
-
-    pub(super) fn stands(self: &Arc<Self>, standing: &Standing) {
-        {
-            let error = standing.error.as_deref().map(|error| self.clean(error));
-            let mut state = self.state();
-            state.row.status = standing.status;
-            if state.row.last_error != error
-                && (error.is_some() || standing.status == Status::Running)
-            {
-                state.row.last_error_at = error.is_some().then(|| WallClock.now());
-                state.row.last_error = error;
-            }
-        }
-        self.changed();
-    }
-
-    pub(super) fn gave_up(&self, reason: &str) {
-        let (team, key) = (&self.team.name, &self.key);
-        let reason = self.clean(reason);
-        tracing::error!(%team, plugin = key, reason, "a plugin was given up");
-        let text = format!(
-            "Plugin `{key}` of team `{team}` does not run: {reason}. \
-             `hivewright plugin restart {key} --team {team}` tries again."
-        );
-        let notice = Notice {
-            team: Some(team.clone()),
-            ..Notice::new(
-                self.grounds.ids.notice(),
-                NoticeKind::PluginFailed,
-                text,
-                WallClock.now(),
-            )
-        };
-        // The store takes it in now; nobody waits until it is safe.
-        drop(self.grounds.store.commit(Writes::new().put(&notice)));
-    }
-
-    /// Tells whoever watches, and stores how it stands soon.
-    fn changed(self: &Arc<Self>) {
-        let status = {
-            let mut state = self.state();
-            state.row.updated_at = WallClock.now();
-            if std::mem::replace(&mut state.is_dirty, true) {
-                return;
-            }
-            state.row.status
-        };
-        let about = json!({"team": self.team.name, "plugin": self.key, "status": status});
-        self.grounds.live.publish(Event::new(Kind::PluginChanged, about).of_team(&self.team.name));
-        let plugin = Arc::clone(self);
-        self.thread.spawn(async move {
-            tokio::time::sleep(GATHERED).await;
-            let (row, before) = {
-                let mut state = plugin.state();
-                state.is_dirty = false;
-                if state.is_retired {
-                    return;
-                }
-                (state.row.clone(), status)
-            };
-            if row.status != before {
-                let about =
-                    json!({"team": plugin.team.name, "plugin": plugin.key, "status": row.status});
-                let event = Event::new(Kind::PluginChanged, about).of_team(&plugin.team.name);
-                plugin.grounds.live.publish(event);
-            }
-            // What is lost with the process is found out again.
-            drop(plugin.grounds.store.commit(Writes::new().put(&row)));
-        });
     }
 
     /// It is off from now on. What is left of it is ended by its actor, if it has one.
@@ -540,43 +353,6 @@ impl Instances {
         settled
     }
 
-    /// What plugins bring, as far as it is known.
-    pub fn offers(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
-        let mut offers = Offers { plugins: settled.to_vec(), ..Offers::default() };
-        for (plugin, package) in settled {
-            let (known, version) = {
-                let state = plugin.state();
-                (state.offers.clone(), state.version)
-            };
-            let life = Arc::as_ptr(plugin) as usize;
-            offers.names.push((life, package.digest.clone(), version));
-            if package.manifest.tools.is_none() {
-                continue;
-            }
-            let Some(known) = known else {
-                offers.missing.push(plugin.key.clone());
-                continue;
-            };
-            offers.tools.extend(known.tools.iter().map(|definition| Offer {
-                plugin: Arc::clone(plugin),
-                package: Arc::clone(package),
-                definition: definition.clone(),
-            }));
-        }
-        offers
-    }
-
-    /// What plugins bring. Those whose tools nobody knows yet are started for it, all at once; one that fails is
-    /// missing.
-    pub async fn list(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
-        let unlisted = settled.iter().filter(|(plugin, package)| {
-            package.manifest.tools.is_some() && plugin.state().offers.is_none()
-        });
-        // What is wrong with one is kept with it.
-        join_all(unlisted.map(|(plugin, _)| async move { plugin.lease().await.map(drop) })).await;
-        Self::offers(settled)
-    }
-
     pub fn find(&self, team: &TeamName, key: &str) -> Option<Arc<TeamPlugin>> {
         self.known().get(&(team.clone(), key.to_owned())).cloned()
     }
@@ -586,6 +362,13 @@ impl Instances {
         let mut all = self.all();
         all.retain(|plugin| plugin.state().channel.is_some());
         all
+    }
+
+    /// Teams that have a plugin switched on.
+    pub fn teams_with(&self, key: &str) -> Vec<TeamName> {
+        let known = self.known();
+        let with = known.values().filter(|plugin| plugin.key == key && plugin.is_enabled());
+        with.map(|plugin| plugin.team.name.clone()).collect()
     }
 
     fn all(&self) -> Vec<Arc<TeamPlugin>> {
@@ -667,11 +450,5 @@ impl TeamPlugin {
         if let (Some(package), Some(make)) = (package, make) {
             self.renew(&package, &make.config);
         }
-    }
-
-    /// Sets whose tools' results are believed.
-    pub fn trust(self: &Arc<Self>, patterns: Vec<String>) {
-        self.state().row.trusted_output = patterns;
-        self.changed();
     }
 }

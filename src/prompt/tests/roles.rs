@@ -79,7 +79,7 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
     let team = place.home.team("scouts");
     place.team_rule("scouts", "skills/look.md", "# Skill: look\n");
     place.team_rule("scouts", "skills/look/SKILL.md", &folder_skill("look", "Folder.", ""));
-    place.team_rule("scouts", "skills/bad/SKILL.md", &folder_skill("other", "Bad.", ""));
+    place.team_rule("scouts", "skills/bad/SKILL.md", &folder_skill("bad", "\"\"", ""));
     place.team_rule("scouts", "skills/empty/README.md", "Nothing here.");
     place.team_rule("scouts", "skills/notes.txt", "No skill.");
     place.team_rule(
@@ -95,7 +95,7 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
     let skills = team.join("skills");
     let expected = [
         "skill `look`: there are `skills/look/SKILL.md` and `skills/look.md`; the latter is left out".to_owned(),
-        format!("{}/bad/SKILL.md:2:7: name: must be `bad`", skills.display()),
+        format!("{}/bad/SKILL.md:3:14: description: must not be empty", skills.display()),
         format!("{}/empty/SKILL.md: No such file", skills.display()),
         format!("{}/long.md:1:1: (body): is larger than 100 KiB", skills.display()),
     ];
@@ -120,11 +120,12 @@ async fn links_among_the_skills_of_a_team_are_not_followed() {
 
     let library = place.library("scouts");
 
-    assert_eq!(names(&library), with_shipped("kept"));
+    assert_eq!(library.skill("again").unwrap().description(), "Kept.");
+    assert!(library.skill("kept").is_some() && library.skill("stolen").is_none());
     assert_eq!(library.warnings.len(), 3, "{:?}", library.warnings);
-    assert!(library.warnings[0].contains("inner/SKILL.md: is a symbolic link"));
-    assert!(library.warnings[1].contains("stolen/SKILL.md: is in a symbolic link"));
-    assert!(library.warnings[2].contains("again/SKILL.md:2:7: name: must be `again`"));
+    assert!(library.warnings[0].contains("again/SKILL.md:2:7: name: says `kept`"));
+    assert!(library.warnings[1].contains("inner/SKILL.md: is a symbolic link"));
+    assert!(library.warnings[2].contains("stolen/SKILL.md: is in a symbolic link"));
 }
 
 /// SE-38, SE-75

@@ -287,6 +287,7 @@ fn the_shipped_comments_say_what_needs_a_restart() {
         ("engines.acp.command", "[agent]"),
         ("engines.acp.env", "{A: b}"),
         ("plugins.paths", "[/elsewhere]"),
+        ("plugins.signatures", "off"),
         ("retention.tasks", "30d"),
         ("retention.audit", "30d"),
         ("backup.every", "2h"),

@@ -287,3 +287,29 @@ fn declared(offer: Offer, named: &[String]) -> Result<Declared, String> {
 pub(super) fn shown(verification: &Verification) -> Value {
     json!({ "ok": verification.ok, "checks": verification.checks })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TO-115: what looks like a key, or is a value of the vault, however it is written.
+    #[test]
+    fn a_source_with_a_secret_is_refused_with_its_line() {
+        let scrubber = Scrubber::new(["tulips-in-the-garden", "two lines\nof one secret"]);
+        let refusal = |source: &str| {
+            let refused = Candidate { name: "a", source, scrubber: &scrubber }.look().err();
+            refused.map(|refusal| (refusal.check, refusal.message))
+        };
+
+        for (source, line) in [
+            ("const a = 1;\nconst key = 'tulips-in-the-garden';", "line 2: this looks"),
+            ("const key = 'dHVsaXBzLWluLXRoZS1nYXJkZW4=';", "line 1: this looks"),
+            ("const key = `two lines\nof one secret`;", "this looks"),
+            ("const key = 'AKIAIOSFODNN7EXAMPLF';", "line 1: this looks"),
+        ] {
+            let (check, message) = refusal(source).unwrap_or_else(|| panic!("{source} is taken"));
+            assert!(check == "secrets" && message.starts_with(line), "{source}: {message}");
+        }
+        assert_eq!(refusal("const key = '${vault:KEY}';"), None);
+    }
+}

@@ -58,6 +58,9 @@ struct Found {
     /// A number for some repositories, a word for others.
     #[serde(default)]
     source_reputation: Value,
+    /// Where it is to be read, for those that tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
 }
 
 impl SearchSkillRepository {
@@ -97,7 +100,8 @@ impl SearchSkillRepository {
         results.retain(|found| found.match_score >= least);
         results.truncate(MOST_RESULTS);
         for found in &mut results {
-            for text in [&mut found.name, &mut found.description] {
+            let texts = [&mut found.name, &mut found.description].into_iter();
+            for text in texts.chain(&mut found.source) {
                 *text = excerpt::line(text, LONGEST_FIELD);
             }
             if !found.source_reputation.is_number() {

@@ -323,10 +323,14 @@ async fn two_topics_answer_at_the_same_time() {
     until_last_turn_is(&browser, "done").await;
     browser.until("document.querySelectorAll('.topic').length === 2").await;
 
-    send(&browser, "#say Sorting invoices.\n#wait 6000\n#reply Invoices sorted.").await;
+    let works = |begin: &str, until: &str, end: &str| {
+        let wait = json!({"command": format!("until [ -e {until} ]; do sleep 0.1; done")});
+        format!("#say {begin}\n#call bash {wait}\n#then\n#reply {end}")
+    };
+    send(&browser, &works("Sorting invoices.", "sorted", "Invoices sorted.")).await;
     browser.until(&said("Sorting invoices.")).await;
     browser.click(".topic:not([aria-current])").await;
-    send(&browser, "#say Watering tulips.\n#wait 3000\n#reply Tulips watered.").await;
+    send(&browser, &works("Watering tulips.", "watered", "Tulips watered.")).await;
     browser.until(&said("Watering tulips.")).await;
     browser
         .until(
@@ -334,6 +338,9 @@ async fn two_topics_answer_at_the_same_time() {
              .filter(mark => mark.textContent.includes('Running')).length === 2",
         )
         .await;
+    for done in ["watered", "sorted"] {
+        service.write(&format!("run/teams/main/{done}"), "");
+    }
     until_last_turn_is(&browser, "done").await;
     let tulips = answers(&browser).await.to_string();
     browser.click(".topic:not([aria-current])").await;

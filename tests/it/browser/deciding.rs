@@ -4,6 +4,14 @@ use super::{
     TURNS, answers, asking, chat, furnished, go, has_no_complaints, send, until_last_turn_is, write,
 };
 
+/// What a person is asked for is in sight, whatever came before it.
+const IN_SIGHT: &str = "document.querySelector('[data-act=approve]')?.getBoundingClientRect().bottom \
+     <= document.querySelector('#scroll').getBoundingClientRect().bottom";
+
+/// What stands below a turn that has not ended, with its clock.
+const FOOT: &str =
+    "[...document.querySelectorAll('.working, .clock')].map(one => one.textContent).join()";
+
 /// OP-51, OP-55, OP-97: a held call is approved where it is asked, and runs.
 #[tokio::test]
 async fn a_call_is_approved_in_the_chat_and_runs() {
@@ -12,8 +20,15 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
         return;
     };
 
+    browser.resize(375, 600).await;
+    send(&browser, &format!("#reply {}", "A long answer. ".repeat(200))).await;
+    until_last_turn_is(&browser, "done").await;
     send(&browser, &write("a.txt")).await;
-    browser.until("document.querySelector('[data-act=approve]')").await;
+    browser.until(IN_SIGHT).await;
+    // No time is counted that a person takes, before and after a reload.
+    browser.until(&format!("{FOOT} === 'Waiting'")).await;
+    browser.reload().await;
+    browser.until(&format!("{IN_SIGHT} && {FOOT} === 'Waiting'")).await;
     let card = browser.text("hw-approval").await;
     let before = service.path("run/teams/main/a.txt").exists();
     browser.click("[data-act=approve]").await;

@@ -74,10 +74,11 @@ async fn a_browser_that_comes_in_the_middle_sees_the_turn_go_on() {
     let Some(one) = chat(&service).await else {
         return;
     };
-    // A browser takes seconds to start on a busy machine, and the turn would be over.
     let other = chat(&service).await.unwrap();
     let script = "#say First I write.\n#call write {\"file_path\":\"a.md\",\"content\":\"Hello\"}\n\
-                  #then\n#say Now I wait.\n#wait 8000\n#reply All is written.";
+                  #then\n#say Now I wait.\n\
+                  #call bash {\"command\":\"until [ -e go ]; do sleep 0.1; done\"}\n\
+                  #then\n#reply All is written.";
     let shows =
         |words: &str| format!("document.querySelector('.answer')?.textContent.includes('{words}')");
 
@@ -86,14 +87,16 @@ async fn a_browser_that_comes_in_the_middle_sees_the_turn_go_on() {
     other.reload().await;
     open_topic(&other).await;
     other.until(&shows("Now I wait.")).await;
+    other.until("document.querySelectorAll('.answer > details').length === 2").await;
     let status = other.value(&format!("{TURNS}.map(turn => turn.dataset.status)")).await;
     let blocks = "[...document.querySelectorAll('.answer > *')].map(block => block.tagName)";
     let middle = other.value(blocks).await;
+    service.write("run/teams/main/go", "");
     until_done(&one, 1).await;
     until_done(&other, 1).await;
 
     assert_eq!(status, json!(["running"]));
-    assert_eq!(middle, json!(["DIV", "DETAILS", "DIV"]));
+    assert_eq!(middle, json!(["DIV", "DETAILS", "DIV", "DETAILS"]));
     assert_eq!(answers(&one).await, answers(&other).await);
     one.close().await;
     other.close().await;

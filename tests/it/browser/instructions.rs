@@ -66,11 +66,15 @@ async fn settings_are_changed_in_the_page() {
     assert!(shown.as_str().unwrap().contains("+ approvals:|+   ttl:"), "{shown}");
     service.write("data/config/config.yaml", &format!("{ASKING}log: {{level: warn}}\n"));
     press(&browser, "Save").await;
+    // What somebody else saved meanwhile is shown before it is lost.
     browser
-        .until("document.querySelector('dialog .problem:not([hidden])')?.textContent.includes('open it again')")
+        .until("document.querySelector('dialog .problem:not([hidden])')?.textContent.includes('Somebody else')")
         .await;
+    let lost = browser.text("dialog .diff .taken").await;
+    assert_eq!(lost.trim(), "- log: {level: warn}");
     browser.complaints().await;
     press(&browser, "Back to the text").await;
+    browser.until("document.querySelector('dialog textarea')?.value.includes('ttl:')").await;
     press(&browser, "Cancel").await;
     assert_eq!(level(&service).await, "warn");
     has_no_complaints(&browser).await;

@@ -150,6 +150,11 @@ async fn what_a_stranger_planted_is_judged() {
     browser.run(&format!("{journal}.click()")).await;
     browser.until("document.querySelector('hw-history')").await;
     until_shown(&browser, "Be kind.").await;
+    // MV-13: whatever a stranger says is marked, and so is the answer.
+    let marks = "[...document.querySelectorAll('.moment')].map(one => \
+        `${one.dataset.role} ${one.querySelector('.pill')?.textContent}`)";
+    browser.until(&format!("{marks}.includes('user Untrusted')")).await;
+    browser.until(&format!("{marks}.includes('assistant Untrusted')")).await;
     go(&browser, "#/approvals/memories").await;
     browser.until("!document.querySelector('hw-history')").await;
     until_shown(&browser, "Be kind.").await;

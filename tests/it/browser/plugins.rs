@@ -1,7 +1,7 @@
-//! Plugins on the page of a team: a channel is set up step by step.
+//! Plugins in the page: a channel is set up step by step, an update waits for a person.
 
-use super::{chat, data, go, has_no_complaints, press, submit, until_shown, until_told};
-use crate::service::Service;
+use super::{access, chat, data, go, has_no_complaints, press, submit, until_shown, until_told};
+use crate::{plugin_packages, service::Service};
 
 /// PL-54, PL-55, PL-60
 #[tokio::test]
@@ -27,4 +27,36 @@ async fn a_channel_is_set_up_on_the_page_of_a_team() {
     let row = rows.as_array().unwrap().iter().find(|row| row["key"] == "echo-channel").unwrap();
     assert_eq!(row["config"]["channel"]["secret"], "${vault:plugin.echo-channel.channel.secret}");
     has_no_complaints(&browser).await;
+}
+
+/// PL-57: an update that asks for more is seen with the plugin, and decided on there.
+#[tokio::test]
+async fn an_update_that_waits_is_shown_and_decided_on() {
+    let service = Service::start().await;
+    let (folder, archive) = (service.path("greeter"), service.path("greeter.tar.gz"));
+    let first = include_str!("../plugin_packages/greeter/plugin.toml");
+    let more = "\n[sandbox]\nnetwork = \"broker\"\nhosts = [\"one.example.org\"]\n";
+    service.write("greeter/plugin.toml", first);
+    service.write("greeter/main.js", include_str!("../plugin_packages/greeter/main.js"));
+    assert_eq!(plugin_packages::send(&service, &folder, &archive).await.0, 201);
+    let second = first.replace("version = \"1.0.0\"", "version = \"1.1.0\"");
+    service.write("greeter/plugin.toml", &(second + more));
+    assert_eq!(plugin_packages::send(&service, &folder, &archive).await.0, 202);
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    go(&browser, "#/settings/plugins").await;
+    until_shown(&browser, "Version 1.1.0 asks for more than was agreed to.").await;
+    until_shown(&browser, "network: reaches `one.example.org`").await;
+    access::has_no_findings(&browser).await;
+    browser.click("hw-approval [data-act=approve]").await;
+
+    service.until("/api/v1/plugins/greeter", |row| row["version"] == "1.1.0").await;
+    browser
+        .until("!document.querySelector('hw-plugins-part').textContent.includes('asks for more')")
+        .await;
+    until_shown(&browser, "1.1.0").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
 }

@@ -123,6 +123,45 @@ async fn topics_are_pinned_renamed_and_archived_in_every_browser() {
     }
 }
 
+/// CH-91, OP-51: a topic is deleted with all its versions, and is gone in every browser, also where it is open.
+#[tokio::test]
+async fn a_topic_is_deleted_in_every_browser() {
+    let service = Service::start_working().await;
+    let (Some(one), Some(other)) = (chat(&service).await, chat(&service).await) else {
+        return;
+    };
+    send(&one, "wasps").await;
+    until_last_turn_is(&one, "done").await;
+    one.click("#new-topic").await;
+    send(&one, "bees").await;
+    one.until(&format!("{LISTED}.join() === 'bees,wasps'")).await;
+    until_last_turn_is(&one, "done").await;
+    other.click("[data-topic]").await;
+    other.until(&format!("{TURNS}.length === 1")).await;
+    one.resize(375, 800).await;
+    one.click("#open-topics").await;
+
+    focus_menu_of(&one, "bees").await;
+    one.press(&[key::ENTER]).await;
+    one.until("document.activeElement.textContent === 'Pin'").await;
+    one.press(&[key::DOWN, key::DOWN, key::DOWN, key::ENTER]).await;
+    one.until("document.querySelector('dialog h2')?.textContent === 'Delete bees?'").await;
+    access::has_no_findings(&one).await;
+    submit(&one).await;
+
+    for browser in [&one, &other] {
+        browser.until(&format!("{LISTED}.join() === 'wasps' && {TURNS}.length === 0")).await;
+        browser.until("!location.hash.includes('t-')").await;
+    }
+    until_told(&other, "The topic is deleted.").await;
+    let topics = data(&service, "/api/v1/topics").await;
+    assert_eq!(topics.as_array().unwrap().len(), 1, "{topics}");
+    for browser in [one, other] {
+        has_no_complaints(&browser).await;
+        browser.close().await;
+    }
+}
+
 /// OP-51: a model is chosen for one topic, before it begins and in it, and answers there alone.
 #[tokio::test]
 async fn a_topic_is_answered_by_the_model_that_was_chosen_for_it() {

@@ -1,6 +1,7 @@
 //! Approvals and questions: cards with buttons, which count only from those who may decide.
 
 use super::*;
+use crate::fake_discord::{Connection, Fault};
 
 /// A service whose main team must ask before it writes a file, and where Ann is the operator.
 async fn asking(discord: &FakeDiscord) -> Service {
@@ -113,4 +114,37 @@ async fn a_command_that_decides_counts_only_from_an_operator() {
     discord.say(ROOM, ANN, &format!("/approve {name}"));
 
     discord.post_with("Ran.").await;
+}
+
+/// CH-103, CH-104, PL-85: a file and a card are there once, although Discord dies in the middle of posting each, then its
+/// connection and then the service; the buttons count after all that.
+#[actix::test]
+async fn a_file_and_a_card_survive_whatever_dies_in_the_middle() {
+    let discord = FakeDiscord::start();
+    let mut service = asking(&discord).await;
+    std::fs::write(service.path("run/teams/main/plan.txt"), "plums").unwrap();
+    // Each is posted, and the answer never comes; the next attempt finds it.
+    let (dies, works) = (|| Fault::LoseAnswer, || Fault::Last { seconds: 0.0 });
+    discord.fail([dies(), works(), dies(), works()]);
+    let sends = json!({"file_path": "plan.txt"});
+
+    discord.say(ROOM, BOB, &format!("#call send_file {sends}\n#then\n{}", write("done", "x")));
+    let card = discord.post_with("wants to use").await;
+    until("each was tried again", async || discord.faults_left() == 0).await;
+    discord.disturb(Connection::Cut);
+    discord.connected(2).await;
+    service.kill();
+    discord.gateway(|gateway| gateway.forgets = true);
+    service.launch().await;
+    discord.connected(3).await;
+    let decided = discord.press(&card, ANN, &card.button("Approve once")).await;
+    discord.post_with("Ran.").await;
+    tokio::time::sleep(QUIET).await;
+
+    assert_eq!(decided, "Approved: write.");
+    let posts = discord.all_posts();
+    let files = posts.iter().filter_map(|post| Some(&*post.file.as_ref()?.name));
+    assert_eq!(files.collect::<Vec<_>>(), ["plan.txt"]);
+    let cards = posts.iter().filter(|post| post.content().contains("wants to use"));
+    assert_eq!((cards.count(), posts.len()), (1, 3), "{:?}", discord.texts(ROOM));
 }

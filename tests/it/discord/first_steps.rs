@@ -1,6 +1,7 @@
 //! `hivewright init --discord`: from a bot's token to the first answer.
 
 use super::*;
+use crate::canaries::{files_with, forms};
 
 /// OP-75
 #[actix::test]
@@ -32,10 +33,9 @@ async fn a_newcomer_comes_from_a_token_to_the_first_answer() {
         "{done:?}"
     );
     let settings = std::fs::read_to_string(service.path(CHANNELS)).unwrap();
-    assert!(settings.contains("${file:secrets/discord-token}"), "{settings}");
-    assert!(
-        !settings.contains(TOKEN) && !done.stdout.contains(TOKEN) && !done.stderr.contains(TOKEN)
-    );
+    assert!(settings.contains("${vault:discord.token}"), "{settings}");
+    assert!(!done.stdout.contains(TOKEN) && !done.stderr.contains(TOKEN));
+    assert_eq!(files_with(&forms(TOKEN), service.home()), [""; 0]);
     assert_eq!(discord.texts(ROOM), ["Not authorized.", "Welcome."]);
 }
 

@@ -254,7 +254,8 @@ fn whole_item(at: usize, part: &Part) -> Value {
         }),
         // A name with a namespace is told in two parts.
         Part::Call(id, tool, args) => {
-            let (namespace, name) = tool.rsplit_once("__").unwrap_or(("", tool));
+            let ours = tool.strip_prefix("mcp__hivewright__").map(|name| ("mcp__hivewright", name));
+            let (namespace, name) = ours.unwrap_or(("", tool));
             let mut item = json!({
                 "type": "function_call", "id": format!("fc_{at}"), "call_id": id, "name": name,
                 "arguments": args, "status": "completed",

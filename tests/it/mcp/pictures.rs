@@ -45,6 +45,8 @@ async fn images_of_a_server_are_shown_to_models_that_see() {
         (None, "native", "provider: openai, pictures: true", true),
         (None, "native", "provider: openai", false),
         (agents, "claude", "provider: anthropic", true),
+        (agents, "codex", "provider: openai, pictures: true", true),
+        (agents, "codex", "provider: openai", false),
     ];
     for (agents, sdk, profile, sees) in cases {
         if sdk != "native" && agents.is_none() {

@@ -76,7 +76,7 @@ const TAKE = {
   },
   "approval.changed": (state, data) => keep(state.approvals, data, data.status === "pending"),
   "question.changed": (state, data) => keep(state.questions, data, data.status === "open"),
-  "topic.changed": (state, data) => keep(state.topics, data, true),
+  "topic.changed": (state, data) => keep(state.topics, data, data.state !== "deleted"),
   "job.progress": (state, data) => keep(state.jobs, data, true),
   "channel.changed": (state, data) => {
     state.channels = [...state.channels.filter((channel) => channel.type !== data.type), data];

@@ -92,6 +92,8 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
       },
       { signal: closing.signal },
     );
+    // Back leads elsewhere: a dialog of another view would lie above it. What led here may not be told yet.
+    setTimeout(() => addEventListener("hashchange", leaving, { signal: closing.signal }));
     dialog.onclose = () => {
       closing.abort();
       dialog.remove();

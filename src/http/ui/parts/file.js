@@ -1,7 +1,8 @@
 // @ts-check
 // A file of the service, changed in two steps: write, then see what changes before it counts.
 
-import { put } from "../core/api.js";
+import { get, put } from "../core/api.js";
+import { make } from "../core/dom.js";
 import { ask } from "./dialog.js";
 import { between } from "./diff.js";
 import { editor } from "./editor.js";
@@ -12,6 +13,9 @@ import { toast } from "./toast.js";
 /** One that is not there yet. @type {Shown} */
 export const NO_FILE = { content: "", revision: "" };
 
+const STALE =
+  "Somebody else changed this file while you did. Your text is kept. This is how it differs from theirs: what is taken out here is lost if you save.";
+
 /**
  * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, done: string}} what
  *   `draft` is what the text begins with in place of the file's own, `line` what is looked at first; with `review` the
@@ -21,8 +25,9 @@ export const NO_FILE = { content: "", revision: "" };
 export async function editFile({ title, path, file, draft, line, review, label = "YAML", done: words }, onSaved) {
   /** @type {any} */ let content = draft ?? file.content;
   /** @type {any[]} */ let problems = file.problems ?? [];
+  let [stale, shows] = [false, review];
   for (let first = true; ; first = false) {
-    if (!(review && first)) {
+    if (!shows) {
       const text = editor(label, "content", { value: content, problems });
       const written = ask({
         title,
@@ -38,7 +43,7 @@ export async function editFile({ title, path, file, draft, line, review, label =
     problems = [];
     const done = await ask({
       title: "Save these changes?",
-      body: between(file.content, content),
+      body: [stale ? make("p", { class: "problem", role: "alert" }, STALE) : null, between(file.content, content)],
       action: "Save",
       leave: "Back to the text",
       wide: true,
@@ -49,13 +54,23 @@ export async function editFile({ title, path, file, draft, line, review, label =
       toast(wrong ? `Saved, but not in use: ${wrong}` : words, { bad: Boolean(wrong) });
       return onSaved(done.saved);
     }
+    stale ||= Boolean(done?.stale);
+    shows = Boolean(done?.stale);
   }
 
-  /** Whoever does not save, or is refused, goes back to the text; there the refused lines are marked. */
+  /**
+   * Whoever does not save, or is refused, goes back to the text; there the refused lines are marked. What somebody else saved
+   * meanwhile is what the text is compared with from then on.
+   */
   async function save() {
     try {
       return { saved: await put(path, { content, revision: file.revision }) };
     } catch (refusal) {
+      const present = /** @type {any} */ (refusal).code === "conflict" ? await get(path).catch(() => null) : null;
+      if (present && present.revision !== file.revision) {
+        file = present;
+        return { stale: true };
+      }
       ({ problems } = /** @type {any} */ (refusal));
       if (!problems?.length) throw refusal;
       return { problems };

@@ -51,6 +51,15 @@ export function pill(state, word) {
   );
 }
 
+/** The mark of what comes from outside. */
+export const outside = () =>
+  make(
+    "span",
+    { class: "pill", "data-tone": "wait", title: "Something in it comes from outside: it is not to be believed" },
+    icon("alert"),
+    "Untrusted",
+  );
+
 /** @param {string} team */
 export const cell = (team) =>
   make("span", { class: "hex", "aria-hidden": "true", "data-hue": hue(team) }, clean(team).slice(0, 2));
@@ -88,6 +97,15 @@ export const head = (title, lead, actions) =>
     { class: "page-head" },
     make("div", {}, make("h1", { tabindex: "-1" }, title), lead ? make("p", { class: "muted" }, lead) : null),
     actions ? make("div", { class: "actions" }, actions) : null,
+  );
+
+/** What a part of a page is about, and what can be done there. @param {import("../core/dom.js").Child} words @param {import("../core/dom.js").Child} [actions] */
+export const intro = (words, actions) =>
+  make(
+    "div",
+    { class: "bar" },
+    make("p", { class: "muted" }, words),
+    actions ? make("div", { class: "actions push" }, actions) : null,
   );
 
 /** @param {string} word @param {string} picture @param {(button: HTMLButtonElement) => void} onclick @param {Record<string, any>} [more] */

@@ -5,7 +5,7 @@ import { clean, icon, make } from "../core/dom.js";
 import { count, duration, money, pretty, when } from "../core/format.js";
 import { write } from "../core/place.js";
 import { markdown } from "./markdown.js";
-import { fold } from "./marks.js";
+import { fold, outside } from "./marks.js";
 
 /** @param {any} message @param {string} session where it is to be found @param {boolean} [found] it is the one that was looked for */
 export function moment(message, session, found) {
@@ -19,6 +19,7 @@ export function moment(message, session, found) {
       {},
       make("strong", {}, who),
       message.isError ? make("span", { class: "pill", "data-tone": "bad" }, icon("alert"), "failed") : null,
+      message.untrusted ? outside() : null,
       make("span", { class: "muted" }, when(message.timestamp)),
       message.durationMs !== undefined ? make("span", { class: "muted" }, duration(message.durationMs)) : null,
       message.task_id ? make("a", { class: "muted", href: write("tasks", [message.task_id]) }, "task") : null,

@@ -7,13 +7,13 @@ const SHOWN = 7_000;
 /** Older ones make room. */
 const MOST = 4;
 
-/** @param {string} words @param {{code?: string | null, bad?: boolean, link?: [string, string], action?: [string, () => void]}} [more] */
-export function toast(words, { code, bad, link, action } = {}) {
+/** @param {string} words @param {{code?: string | null, bad?: boolean, news?: boolean, link?: [string, string], action?: [string, () => void]}} [more] `news` is of others, and nothing that was done here */
+export function toast(words, { code, bad, news, link, action } = {}) {
   const close = () => note.remove();
   const note = make(
     "div",
     { class: "toast", "data-bad": bad },
-    icon(bad ? "alert" : "check"),
+    icon(bad ? "alert" : news ? "bell" : "check"),
     make(
       "div",
       {},

@@ -57,6 +57,7 @@ function offer() {
     return;
   }
   toast("Be told of approvals, questions and answers while you look elsewhere?", {
+    news: true,
     action: ["Allow", () => Notification.requestPermission()],
   });
 }

@@ -48,7 +48,9 @@ export function openShell({ onLeave }) {
   addEventListener("hashchange", show);
   addEventListener("amended", drawFrame);
   live.addEventListener("changed", drawFrame);
-  live.addEventListener("caught-up", () => toast("Some events were missed; everything was fetched again."));
+  live.addEventListener("caught-up", () =>
+    toast("Some events were missed; everything was fetched again.", { news: true }),
+  );
   talk.addEventListener("changed", drawFrame);
   byId("loading").hidden = true;
   byId("app").hidden = false;

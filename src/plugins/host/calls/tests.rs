@@ -206,6 +206,15 @@ fn a_look_tells_what_a_module_offers_or_where_it_is_wrong() {
     assert!(fault.message.contains("fs"), "{fault}");
 }
 
+/// What makes the globals makes them once, whoever asks.
+#[test]
+fn globals_are_made_by_nobody_else() {
+    let source =
+        "import make from 'hive:globals';\nexport const execute = () => make({ log() {} });";
+    let outcome = run_for(source, Some(json!({})), Duration::from_secs(20)).0;
+    assert!(fault(outcome).message.contains("there are globals already"));
+}
+
 /// A call that nobody waits for any more ends.
 #[test]
 fn a_call_can_be_stopped() {

@@ -1,7 +1,7 @@
 // @ts-check
-// What is done to a topic as a whole: pinned, renamed, archived, opened again, taken along.
+// What is done to a topic as a whole: pinned, renamed, archived, opened again, deleted, taken along.
 
-import { part, patch } from "../../core/api.js";
+import { part, patch, remove } from "../../core/api.js";
 import { clean, download, icon, make } from "../../core/dom.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
@@ -26,6 +26,20 @@ export function archive(topic, running, button) {
 export const reopen = (topic, button) =>
   act(button, () => changed(topic, { state: "active" }), "The topic is open again.");
 
+/**
+ * Topics that share a beginning are one in the list, so that they go together.
+ * @param {any} topic @param {string} root the first of those that share its beginning @param {number} versions how many there are
+ */
+export const erase = (topic, root, versions) =>
+  confirm({
+    title: `Delete ${clean(topic.name)}?`,
+    lost:
+      `All that was said in it is deleted for good${versions > 1 ? `, in all its ${versions} versions` : ""}: it cannot be opened, ` +
+      "searched or brought back. What it cost stays counted. Files, memories and what other teams did for it stay.",
+    action: "Delete",
+    submit: () => remove(`/topics/${part(root)}`),
+  });
+
 /** @param {any} topic */
 export const rename = (topic) =>
   ask({
@@ -45,19 +59,22 @@ export const answerBy = (topic, profile) =>
 
 /**
  * A menu of what can be done to a topic, beside the button that opened it. Escape and a click elsewhere close it.
- * @param {any} topic @param {boolean} running @param {HTMLButtonElement} button
+ * @param {any} topic @param {boolean} running @param {HTMLButtonElement} button @param {{root: string, versions: number}} family
  */
-export function menu(topic, running, button) {
+export function menu(topic, running, button, { root, versions }) {
+  /** @type {[string, string, () => any]} */
+  const deletion = ["Delete", "trash", () => erase(topic, root, versions)];
   /** @type {[string, string, () => any][]} */
   const offers =
     topic.state === "done"
-      ? [["Open again", "again", () => reopen(topic, button)]]
+      ? [["Open again", "again", () => reopen(topic, button)], deletion]
       : [
           topic.pinned
             ? ["Unpin", "pin", () => act(null, () => changed(topic, { pinned: false }))]
             : ["Pin", "pin", () => act(null, () => changed(topic, { pinned: true }))],
           ["Rename", "edit", () => rename(topic)],
           ["Archive", "check", () => archive(topic, running, button)],
+          deletion,
         ];
   const items = offers.map(([word, picture, deed]) =>
     make(

@@ -7,16 +7,24 @@
 export const branchOf = ({ topics, logs }, key) =>
   topics.find((topic) => topic.id === key)?.branch ?? logs[key]?.branch ?? null;
 
+/** The topic that those begin with which share a beginning with this one. @param {Conversation} conversation @param {string} id */
+function rootOf(conversation, id) {
+  for (let left = branchOf(conversation, id); left; left = branchOf(conversation, id)) id = left.topic_id;
+  return id;
+}
+
+/** The first of the topics that share a beginning with this one, and how many they are. @param {Conversation} conversation @param {string} id */
+export function familyOf(conversation, id) {
+  const root = rootOf(conversation, id);
+  return { root, versions: conversation.listed().filter((one) => rootOf(conversation, one.id) === root).length };
+}
+
 /** The topics to list: of those that share a beginning, the one that is looked at, or that was used last. @param {Conversation} conversation @param {string} chosen */
 export function leading(conversation, chosen) {
-  const rootOf = (/** @type {string} */ id) => {
-    for (let left = branchOf(conversation, id); left; left = branchOf(conversation, id)) id = left.topic_id;
-    return id;
-  };
   const leaders = new Map();
   const all = conversation.listed();
   for (const topic of all) {
-    const root = rootOf(topic.id);
+    const root = rootOf(conversation, topic.id);
     if (topic.id === chosen || !leaders.has(root)) leaders.set(root, topic);
   }
   const shown = new Set(leaders.values());

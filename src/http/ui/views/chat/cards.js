@@ -4,6 +4,7 @@
 import { clean, icon, make } from "../../core/dom.js";
 import { duration, pretty } from "../../core/format.js";
 import { show, showFinished } from "../../parts/markdown.js";
+import { outside } from "../../parts/marks.js";
 import { showFiles } from "./files.js";
 
 /** @param {any} block */
@@ -60,6 +61,7 @@ class ToolCard {
     this.call = block.call;
     this.block = block;
     this.brief = make("span", { class: "brief" });
+    this.mark = outside();
     this.state = make("span", { class: "tool-state" });
     this.args = make("pre", { tabindex: "0", "aria-label": "Arguments" });
     this.result = make("pre", { tabindex: "0", "aria-label": "Result" });
@@ -67,7 +69,7 @@ class ToolCard {
     this.element = make(
       "details",
       { class: "tool" },
-      make("summary", {}, icon("chevron"), make("code", {}, clean(block.tool)), this.brief, this.state),
+      make("summary", {}, icon("chevron"), make("code", {}, clean(block.tool)), this.brief, this.mark, this.state),
       make("div", { class: "tool-body" }, make("div", {}, make("h3", {}, "Arguments"), this.args), this.resultPart),
     );
   }
@@ -81,13 +83,15 @@ class ToolCard {
     this.args.textContent = pretty(block.args);
     this.result.textContent = pretty(block.result);
     this.resultPart.hidden = !block.result;
+    this.mark.hidden = !block.untrusted;
     this.tick();
   }
 
   tick() {
-    const { ok, ms, at } = this.block;
+    const { ok, ms, at, parked } = this.block;
     const time = ms === null ? "" : duration(ms);
-    if (ok === null)
+    if (ok === null && parked) this.state.replaceChildren(icon("pause"), "Waiting");
+    else if (ok === null)
       this.state.replaceChildren(
         make("span", { class: "spinner", "aria-hidden": "true" }),
         `Running ${duration(Math.max(100, Date.now() - at))}`,

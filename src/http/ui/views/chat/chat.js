@@ -10,7 +10,7 @@ import { live } from "../../live/live.js";
 import { toast } from "../../parts/toast.js";
 import { empty, failure, loading } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
-import { forks } from "./branches.js";
+import { familyOf, forks } from "./branches.js";
 import { UNDECIDED } from "./conversation.js";
 import { Attachments } from "./files.js";
 import { layout } from "./layout.js";
@@ -43,6 +43,7 @@ export class Chat extends View {
   chosen = UNDECIDED;
   /** The newest line stays in sight. */
   pinned = true;
+  /** How far it was scrolled when that was last looked at. */ scrolled = 0;
   /** Profiles whose models may answer. @type {any[]} */ models = [];
   /** The one that is chosen for the topic that the next message begins. */ profile = "";
   /** A message whose words are being changed, and what was typed before. @type {{turn: any, draft: string} | null} */
@@ -75,6 +76,9 @@ export class Chat extends View {
     const signal = this.lifetime.signal;
     talk.addEventListener("changed", () => this.update(), { signal });
     talk.addEventListener("moved", (event) => this.followed(/** @type {CustomEvent} */ (event).detail), { signal });
+    talk.addEventListener("forgotten", (event) => this.forgotten(/** @type {CustomEvent} */ (event).detail), {
+      signal,
+    });
     talk.addEventListener(
       "frame",
       (event) => this.announcer.take(/** @type {CustomEvent} */ (event).detail, this.chosen),
@@ -101,14 +105,26 @@ export class Chat extends View {
     this.addEventListener("dragover", (event) => this.dragged(event));
     this.addEventListener("dragleave", () => this.classList.remove("dropping"));
     this.addEventListener("drop", (event) => this.dropped(event));
-    this.scroller.addEventListener(
-      "scroll",
-      () => {
-        this.pinned = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 80;
-        byId("to-end").hidden = this.pinned;
-      },
-      { passive: true },
-    );
+    this.scroller.addEventListener("scroll", () => this.measure(), { passive: true });
+    // Cards, pictures and finished texts grow once they are loaded, and may hold what waits for a person.
+    const grown = new ResizeObserver(() => this.pinned && this.toEnd(false));
+    grown.observe(byId("turns"));
+    this.lifetime.signal.addEventListener("abort", () => grown.disconnect());
+    // What somebody opens stays where it is.
+    this.scroller.addEventListener("click", (/** @type {any} */ { target }) => {
+      if (!target.closest("summary")) return;
+      this.pinned = false;
+      requestAnimationFrame(() => requestAnimationFrame(() => this.measure()));
+    });
+  }
+
+  /** Whether the newest line stays in sight: until somebody scrolls up. What grows below is no reason to let go of it. */
+  measure() {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    if (scrollHeight - scrollTop - clientHeight < 80) this.pinned = true;
+    else if (scrollTop < this.scrolled) this.pinned = false;
+    this.scrolled = scrollTop;
+    byId("to-end").hidden = this.pinned;
   }
 
   async loadModels() {
@@ -168,6 +184,13 @@ export class Chat extends View {
     talk.conversation.draft(to, this.composer.value);
     talk.conversation.draft(from, "");
     this.choose(to);
+  }
+
+  /** A topic was deleted, here or elsewhere. @param {string} key */
+  forgotten(key) {
+    if (key !== this.chosen) return;
+    this.fresh();
+    toast("The topic is deleted.");
   }
 
   /** @param {string} key @param {boolean} [arriving] */
@@ -436,7 +459,9 @@ export class Chat extends View {
   topicMenu(id, button) {
     const topic = talk.topics().find((one) => one.id === id);
     const running = topic?.running || Boolean(talk.conversation.running(id));
-    return topic && this.toTopic(async (acts) => acts.menu(topic, running, button), topic);
+    return (
+      topic && this.toTopic(async (acts) => acts.menu(topic, running, button, familyOf(talk.conversation, id)), topic)
+    );
   }
 
   /** @param {HTMLButtonElement} button */
@@ -518,11 +543,11 @@ export class Chat extends View {
     byId("earlier").hidden = !log?.next || fetching;
     const team = teamOfKey(this.chosen);
     const first = team && log?.whole && log.items.length === 0;
-    byId("around").replaceChildren(
-      ...(refusal ? [failure(refusal, () => talk.load(this.chosen))] : fetching && !log?.whole ? [loading()] : []),
-      ...(first
-        ? [empty("org", `Talk to ${clean(team)}`, "It answers here. Each message stands for itself: say all it needs.")]
-        : []),
+    paint(
+      byId("around"),
+      refusal ? failure(refusal, () => talk.load(this.chosen)) : fetching && !log?.whole && loading(),
+      first &&
+        empty("org", `Talk to ${clean(team)}`, "It answers here. Each message stands for itself: say all it needs."),
     );
   }
 

@@ -27,6 +27,8 @@ export class Conversation {
   onMoved = () => {};
   /** Called when a frame tells of something that the page does not know. @type {(key: string) => void} */
   onStale = () => {};
+  /** Called when a topic was deleted. @type {(key: string) => void} */
+  onForgotten = () => {};
   /** Called when frames were dropped: what is known has holes. @type {(frame: any) => void} */
   onLost = () => {};
   /** The topic on the page. @type {string | null} */
@@ -315,6 +317,13 @@ export class Conversation {
     log.unread = 0;
     this.changed(key);
     return log.latest;
+  }
+
+  /** Somebody deleted a topic. @param {string} key */
+  forget(key) {
+    delete this.logs[key];
+    this.draft(key, "");
+    this.onForgotten(key);
   }
 
   changed(key, item) {

@@ -5,6 +5,7 @@
 import { address, part, Refusal, upload } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
 import { size } from "../../core/format.js";
+import { paint } from "../../core/paint.js";
 
 /** The most files that one message names. */
 export const MOST_FILES = 10;
@@ -98,8 +99,9 @@ export class Attachments {
 
   draw() {
     this.element.hidden = this.all.length === 0;
-    this.element.replaceChildren(
-      ...this.all.map((one) =>
+    paint(
+      this.element,
+      this.all.map((one) =>
         make(
           "li",
           { class: "attached", "data-state": one.error ? "failed" : one.file ? "ready" : "busy" },

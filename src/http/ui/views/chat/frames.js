@@ -52,6 +52,7 @@ function takeProgress(talk, frame) {
   if (hasEnded(turn)) return;
   turn.status = "running";
   turn.position = 0;
+  turn.parked = Boolean(frame.waits);
   if (frame.kind === "text_delta") {
     turn.waiting = "";
     if (frame.snapshot) restate(turn, frame.content);
@@ -139,6 +140,7 @@ function takeNotification(talk, frame) {
 /** @param {Conversation} talk @param {any} frame */
 function takeTopics(talk, frame) {
   talk.topics = frame.topics ?? [];
+  for (const id of frame.deleted ?? []) talk.forget(id);
   for (const row of talk.topics) {
     const log = talk.logs[row.id];
     if (!log) continue;

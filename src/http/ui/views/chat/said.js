@@ -26,6 +26,7 @@ export const makeTurn = (known) => ({
   /** The topic that it was said in, if that is shown as the beginning of another. @type {string | null} */ of: null,
   position: 0,
   waiting: "",
+  /** It is set aside, and a note says for what. */ parked: false,
   opening: "",
   thinking: "",
   /** @type {any[]} */ blocks: [],
@@ -104,6 +105,7 @@ export function takeTool(turn, frame) {
       result: "",
       ok: null,
       ms: null,
+      untrusted: false,
       files: [],
       at: frame.ts ?? Date.now(),
     };
@@ -115,6 +117,7 @@ export function takeTool(turn, frame) {
     card.ok = frame.ok !== false;
     card.ms = frame.duration_ms ?? null;
     card.result = frame.preview ?? "";
+    card.untrusted = Boolean(frame.untrusted);
     card.files = frame.files ?? [];
   }
 }

@@ -31,6 +31,7 @@ function taskOf({ id, body, state, created_at, outcome }) {
     at: Date.parse(created_at),
     ended: outcome ? Date.parse(outcome.finished_at) : null,
     status: STATUS[state] ?? "unknown",
+    parked: state === "waiting",
     blocks: said ? [{ kind: "text", text: said }] : [],
     usage: outcome?.usage ?? null,
     error: outcome?.error ? { code: outcome.error.code, text: outcome.error.message } : null,
@@ -49,6 +50,7 @@ function turnOf(row) {
     at: row.at,
     ended: end?.at ?? null,
     status: STATUS[row.state] ?? "unknown",
+    parked: row.state === "waiting",
     seq: row.seq,
     thinking: row.thinking ?? "",
     blocks: row.blocks.map((/** @type {any} */ block) => blockOf(block, row.at, Boolean(end))),
@@ -70,6 +72,7 @@ function blockOf(block, at, over) {
     result: block.result ?? "",
     ok: block.ok ?? (over ? "ended" : null),
     ms: block.duration_ms ?? null,
+    untrusted: Boolean(block.untrusted),
     files: block.files ?? [],
     at,
   };

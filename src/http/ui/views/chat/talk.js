@@ -1,6 +1,6 @@
 // @ts-check
 // The conversation of a person, for the whole life of the page: it goes on whichever view is open. Listeners hear `changed`,
-// `frame` and `moved`.
+// `frame`, `moved` and `forgotten`.
 
 import { call, list, may, me, part, post } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
@@ -66,8 +66,14 @@ class Talk extends EventTarget {
     };
     this.conversation.onLost = ({ gap, content }) => {
       // Nothing is lost, since the store has it, but for what a restored backup does not have.
-      if (!gap.dropped) toast(content);
+      if (!gap.dropped) toast(content, { news: true });
       this.link.restart();
+    };
+    this.conversation.onForgotten = (key) => {
+      this.read.delete(key);
+      this.stale.delete(key);
+      if (this.last === key) this.last = UNDECIDED;
+      this.dispatchEvent(new CustomEvent("forgotten", { detail: key }));
     };
     this.conversation.onMoved = (turn, from, to) => {
       this.dispatchEvent(new CustomEvent("moved", { detail: { from, to } }));
@@ -353,12 +359,13 @@ class Talk extends EventTarget {
     // What a topic says that is only just being made is seen there.
     const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
     if (frame.type === "notification" && elsewhere)
-      toast(shortened(frame.content), { link: ["Open", write("chat", [frame.topic_id])] });
+      toast(shortened(frame.content), { news: true, link: ["Open", write("chat", [frame.topic_id])] });
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
 
   /** Events tell more than frames do: what was thought, and whole arguments and results. @param {any} event */
   heard({ kind, task_id: task, value }) {
+    if (kind === "turn_start") this.goesOn(task);
     if (kind !== "stream" || !["thinking", "tool_call", "tool_result"].includes(value?.type)) return;
     const known = this.extras.get(task) ?? { thinking: "", calls: new Map() };
     known.thinking = live.state.running.get(task)?.active_turn.thinking || known.thinking;
@@ -369,6 +376,14 @@ class Talk extends EventTarget {
     this.extras.set(task, known);
     if (this.extras.size > EXTRAS_KEPT) this.extras.delete([...this.extras.keys()][0]);
     this.enrich(task);
+  }
+
+  /** Work that was set aside goes on; no frame says so before it says or does something. @param {string} task */
+  goesOn(task) {
+    const found = this.conversation?.find({ task_id: task });
+    if (!found?.turn.parked) return;
+    found.turn.parked = false;
+    this.conversation.changed(found.key, found.turn);
   }
 
   /** Frames and events come on two ways, so either may be first. @param {string} task */

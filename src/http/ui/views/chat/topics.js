@@ -47,10 +47,12 @@ export function showTopics(container, conversation, chosen, acts) {
 
 function describe(topic, conversation, current) {
   const turns = conversation.turns(topic.id);
-  const running = topic.running || turns.some((turn) => turn.status === "running");
-  const queued = Math.max(topic.queued, turns.filter((turn) => turn.status === "queued").length);
+  const parked = turns.filter((turn) => turn.status === "running" && turn.parked).length;
+  const running = topic.running || turns.some((turn) => turn.status === "running" && !turn.parked);
+  // The service counts what is set aside among what waits for its turn.
+  const queued = Math.max(topic.queued - parked, turns.filter((turn) => turn.status === "queued").length);
   const marks = [
-    running ? "Running" : stateWord(topic),
+    running ? "Running" : parked ? "Waiting" : stateWord(topic),
     queued > 0 ? `${queued} queued` : "",
     running ? "" : ago(topic.last_activity),
   ];
@@ -99,7 +101,7 @@ function draw({ id, name, state, running, current, marks, unread }, { onChoose, 
             class: "icon-button topic-more",
             "aria-label": `What to do with ${name}`,
             "aria-haspopup": "menu",
-            title: "Pin, rename, archive",
+            title: "Pin, rename, archive, delete",
             onclick: (/** @type {any} */ event) => onMenu(id, event.currentTarget),
           },
           icon("more"),

@@ -238,6 +238,9 @@ class TurnView {
   }
 
   footOf(turn) {
+    // How long that takes is up to whoever it waits for.
+    if (turn.status === "running" && turn.parked)
+      return [make("span", { class: "working", "data-queued": true }, icon("pause"), "Waiting")];
     if (turn.status === "running" || turn.status === "queued") {
       const word =
         turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
@@ -336,9 +339,10 @@ function usageWords(turn) {
 /** What the turn shows so far, the words of the ack included, and behind a call what it gave to the person. */
 function shownBlocks(turn) {
   const thought = turn.thinking ? [{ kind: "thinking", text: turn.thinking, busy: !hasEnded(turn) }] : [];
-  const blocks = turn.blocks.flatMap((block) =>
-    block.files?.length ? [block, { kind: "files", call: block.call, files: block.files }] : [block],
-  );
+  const blocks = turn.blocks.flatMap((block) => [
+    block.kind === "tool" ? { ...block, parked: turn.parked } : block,
+    ...(block.files?.length ? [{ kind: "files", call: block.call, files: block.files }] : []),
+  ]);
   if (!turn.opening) return [...thought, ...blocks];
   const at = blocks.findIndex((block) => block.kind === "text");
   if (at < 0) return [...thought, { kind: "text", text: turn.opening }, ...blocks];

@@ -2,6 +2,7 @@
 // A turn while it works, wherever a task is shown: its calls, and what it says as it says it.
 
 import { clean, icon, make } from "../../core/dom.js";
+import { paint } from "../../core/paint.js";
 import { live } from "../../live/live.js";
 import { show } from "../../parts/markdown.js";
 import { brief } from "./cards.js";
@@ -59,9 +60,10 @@ class Working extends HTMLElement {
     if (!turn) return;
     const { toolCalls, text } = turn.active_turn;
     const before = Math.max(0, toolCalls.length - CALLS);
-    this.calls.replaceChildren(
-      ...(before ? [make("li", { class: "muted" }, `${before} before`)] : []),
-      ...toolCalls.slice(before).map(callLine),
+    paint(
+      this.calls,
+      before > 0 && make("li", { class: "muted" }, `${before} before`),
+      toolCalls.slice(before).map(callLine),
     );
     this.calls.hidden = toolCalls.length === 0;
     show(this.text, text);

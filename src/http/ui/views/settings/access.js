@@ -7,7 +7,7 @@ import { since, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input, select, tick } from "../../parts/fields.js";
-import { button, code } from "../../parts/marks.js";
+import { button, code, intro } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 
@@ -83,17 +83,9 @@ class TokensPart extends View {
 
   render() {
     return [
-      make(
-        "div",
-        { class: "bar" },
-        make("p", { class: "muted" }, "People and programs log in with a token. Browsers also log in with a link."),
-        may("admin")
-          ? make(
-              "div",
-              { class: "push" },
-              button("New token", "plus", () => this.create(), { tone: "primary" }),
-            )
-          : null,
+      intro(
+        "People and programs log in with a token. Browsers also log in with a link.",
+        may("admin") && button("New token", "plus", () => this.create(), { tone: "primary" }),
       ),
       this.rows?.show(({ rows }) =>
         rows.length
@@ -267,21 +259,9 @@ class IdentitiesPart extends View {
 
   render() {
     return [
-      make(
-        "div",
-        { class: "bar" },
-        make(
-          "p",
-          { class: "muted" },
-          "Senders of a chat network who have a token, so that they can approve and answer there.",
-        ),
-        may("admin")
-          ? make(
-              "div",
-              { class: "push" },
-              button("Link a sender", "plus", () => this.create(), { tone: "primary" }),
-            )
-          : null,
+      intro(
+        "Senders of a chat network who have a token, so that they can approve and answer there.",
+        may("admin") && button("Link a sender", "plus", () => this.create(), { tone: "primary" }),
       ),
       this.rows?.show(({ rows }) =>
         rows.length

@@ -9,7 +9,7 @@ import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
 import { input, select } from "../../parts/fields.js";
 import { editFile } from "../../parts/file.js";
-import { button } from "../../parts/marks.js";
+import { button, intro } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
@@ -33,22 +33,12 @@ class ModelsPart extends View {
     const admin = may("admin");
     return [
       admin
-        ? make(
-            "div",
-            { class: "bar" },
-            make(
-              "p",
-              { class: "muted" },
-              "Teams use the model named ",
-              make("code", {}, "default"),
-              " unless their file names another.",
-            ),
-            make(
-              "div",
-              { class: "actions push" },
+        ? intro(
+            ["Teams use the model named ", make("code", {}, "default"), " unless their file names another."],
+            [
               button("Edit providers.yaml…", "edit", () => act(null, () => this.edit())),
-              may("secrets") ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }) : null,
-            ),
+              may("secrets") && button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }),
+            ],
           )
         : null,
       this.config?.show((config) => this.profiles(config)),

@@ -4,11 +4,13 @@
 import { call, may, part, post, remove, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { several, words } from "../../core/format.js";
+import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
-import { button, facts, fold, pill } from "../../parts/marks.js";
+import { button, facts, fold, intro, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { act, toast } from "../../parts/toast.js";
+import "../../parts/approval.js";
 
 /** @param {string[]} lines */
 const asks = (lines) =>
@@ -18,9 +20,23 @@ const asks = (lines) =>
     lines.map((line) => make("li", {}, clean(line))),
   );
 
+/** Another version that asks for more than was agreed to, and what is to be decided. @param {any} update */
+const waits = ({ version, approval }) => [
+  make(
+    "p",
+    {},
+    `Version ${clean(version)} asks for more than was agreed to. Until somebody approves it, this one stays. `,
+    make("a", { href: write("approvals") }, "All approvals"),
+  ),
+  approval ? make("hw-approval", { key: approval, "data-id": approval }) : null,
+];
+
 class PluginsPart extends View {
   begin() {
-    this.plugins = this.source((signal, wanted) => upTo("/plugins", {}, wanted, signal), ["config.reloaded"]);
+    this.plugins = this.source(
+      (signal, wanted) => upTo("/plugins", {}, wanted, signal),
+      ["config.reloaded", "approval.changed"],
+    );
     this.chooser = make("input", {
       type: "file",
       accept: ".gz,.tgz,.zip",
@@ -44,7 +60,17 @@ class PluginsPart extends View {
       const done = await ask({
         title: `Install ${clean(found.display_name)} ${clean(found.version)}?`,
         about: clean(found.description),
-        body: [more, make("p", {}, "It asks for:"), asks(found.asks), make("code", { class: "clip" }, found.digest)],
+        body: [
+          make(
+            "p",
+            {},
+            found.signed_by ? `Signed by ${clean(found.signed_by)}.` : "No key that is trusted here has signed it.",
+          ),
+          more,
+          make("p", {}, "It asks for:"),
+          asks(found.asks),
+          make("code", { class: "clip" }, found.digest),
+        ],
         action: "Agree and install",
         submit: () => call("POST", "/plugins", { query: { ...query, digest: found.digest }, file }),
       });
@@ -89,6 +115,7 @@ class PluginsPart extends View {
         { class: "bar" },
         make("h2", {}, clean(row.display_name)),
         pill(row.state === "loaded" ? "ok" : row.state === "failed" ? "failed" : "warn", row.state),
+        row.update ? pill("pending", "update waits") : null,
         make("span", { class: "tag" }, words(row.origin)),
         may("admin") && installed
           ? make(
@@ -113,11 +140,14 @@ class PluginsPart extends View {
             make("code", {}, clean([row.fault.code, row.fault.file, row.fault.field].filter(Boolean).join(" · "))),
           )
         : null,
+      row.update ? waits(row.update) : null,
       facts([
         ["Key", make("code", {}, clean(row.key))],
         ["Version", clean(row.version)],
         ["Brings", brings],
         ["From", clean(row.source)],
+        ["Signed by", clean(row.signed_by ?? "")],
+        ["Teams", clean(row.teams.join(", "))],
       ]),
       row.asks.length ? fold(`Asks for ${several(row.asks.length, "thing")}`, asks(row.asks)) : null,
     );
@@ -126,17 +156,9 @@ class PluginsPart extends View {
   render() {
     const add = () => this.chooser?.click();
     return [
-      make(
-        "div",
-        { class: "bar" },
-        make(
-          "p",
-          { class: "muted" },
-          "Install a plugin once, then switch it on for each team, on the page of the team.",
-        ),
-        may("admin")
-          ? make("div", { class: "push" }, this.chooser, button("Install…", "plus", add, { tone: "primary" }))
-          : null,
+      intro(
+        "Install a plugin once, then switch it on for each team, on the page of the team.",
+        may("admin") && [this.chooser, button("Install…", "plus", add, { tone: "primary" })],
       ),
       this.plugins?.show(({ rows }) =>
         rows.length

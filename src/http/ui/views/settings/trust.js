@@ -7,7 +7,7 @@ import { since, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input, select } from "../../parts/fields.js";
-import { button, pill } from "../../parts/marks.js";
+import { button, intro, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 
@@ -37,17 +37,9 @@ class TrustPart extends View {
 
   render() {
     return [
-      make(
-        "div",
-        { class: "bar" },
-        make("p", { class: "muted" }, "Only messages of accepted senders reach a team, a trigger or a model."),
-        may("operate")
-          ? make(
-              "div",
-              { class: "push" },
-              button("Add a sender", "plus", () => this.create(), { tone: "primary" }),
-            )
-          : null,
+      intro(
+        "Only messages of accepted senders reach a team, a trigger or a model.",
+        may("operate") && button("Add a sender", "plus", () => this.create(), { tone: "primary" }),
       ),
       this.grants?.show(({ rows }) =>
         rows.length
@@ -209,17 +201,10 @@ class PolicyPart extends View {
 
   render() {
     return [
-      make(
-        "div",
-        { class: "bar" },
-        make("p", { class: "muted" }, "What teams may do, may not do, and must ask a person for."),
-        make(
-          "div",
-          { class: "actions push" },
-          button("Test a call…", "question", () => this.explain()),
-          may("admin") ? button("New policy", "plus", () => this.create(), { tone: "primary" }) : null,
-        ),
-      ),
+      intro("What teams may do, may not do, and must ask a person for.", [
+        button("Test a call…", "question", () => this.explain()),
+        may("admin") && button("New policy", "plus", () => this.create(), { tone: "primary" }),
+      ]),
       this.rules?.show(({ rows }) =>
         rows.length
           ? [

@@ -14,10 +14,12 @@ import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/ma
 import { moment } from "../../parts/moment.js";
 import { act } from "../../parts/toast.js";
 import "../chat/working.js";
-import { cost } from "./tasks.js";
 
 const OPEN = ["accepted", "running", "waiting"];
 const AGAIN = ["failed", "dead", "expired", "cancelled"];
+
+/** What a task has cost. @param {any} task */
+export const cost = (task) => task.outcome?.usage?.cost_usd ?? task.outcome?.usage?.usd ?? null;
 
 class TaskPage extends View {
   chosen = "";

@@ -12,7 +12,7 @@ import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
 import { createTask } from "./create.js";
-import "./task.js";
+import { cost } from "./task.js";
 
 /** @type {[string, string, string[]][]} */
 const COLUMNS = [
@@ -37,9 +37,6 @@ const TYPES = [
   "compact",
 ];
 const PRIORITIES = ["critical", "high", "normal", "low"];
-
-/** What a task has cost. @param {any} task */
-export const cost = (task) => task.outcome?.usage?.cost_usd ?? task.outcome?.usage?.usd ?? null;
 
 class Tasks extends View {
   begin() {
@@ -165,7 +162,7 @@ class Tasks extends View {
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
       make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
-      make("span", { class: "task-body" }, clean(task.body)),
+      make("span", { class: "task-body" }, clean(task.body) || clean(task.id)),
       make(
         "span",
         { class: "task-foot" },

@@ -93,7 +93,12 @@ export function plugins(team, source) {
         state: row.status,
         tags: row.capabilities,
         row,
-        more: row.webhook_url && row.enabled ? fold("webhook", make("code", {}, clean(row.webhook_url))) : null,
+        more: [
+          row.withheld && row.enabled
+            ? make("span", { class: "muted" }, "its tools are not among the allowed tools of the team")
+            : null,
+          row.webhook_url && row.enabled ? fold("webhook", make("code", {}, clean(row.webhook_url))) : null,
+        ],
         actions: may("operate")
           ? [
               row.has_setup

@@ -26,8 +26,10 @@ use rustyline::{
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
-use super::known::Known;
-use crate::cli::{failure::Failure, prompt};
+use super::{failure::Failure, prompt};
+use known::Known;
+
+pub(super) mod known;
 
 /// So many lines are remembered.
 const HISTORY: usize = 1000;

@@ -3,38 +3,38 @@
 use hivewright_actors::router::commands::COMMANDS;
 
 /// Commands of the chat itself, in the form of the service's.
-const OWN: [(&str, &str); 2] = [
+pub(in crate::cli) const OWN: [(&str, &str); 2] = [
     ("/team [name]", "says to whom you talk; without a name, to the main team again."),
     ("/exit", "leaves; what was accepted goes on."),
 ];
 
 /// Something that waits for the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) id: String,
+pub(in crate::cli) struct Waiting {
+    pub(in crate::cli) id: String,
     /// What it is about, in a few words.
-    pub(super) about: String,
-    pub(super) is_question: bool,
+    pub(in crate::cli) about: String,
+    pub(in crate::cli) is_question: bool,
     /// What can be chosen, of a question.
-    pub(super) options: Vec<String>,
-    pub(super) is_secret: bool,
+    pub(in crate::cli) options: Vec<String>,
+    pub(in crate::cli) is_secret: bool,
 }
 
 /// What completion and hints are made from.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) teams: Vec<String>,
+pub(in crate::cli) struct Known {
+    pub(in crate::cli) teams: Vec<String>,
     /// Oldest first.
-    pub(super) waiting: Vec<Waiting>,
+    pub(in crate::cli) waiting: Vec<Waiting>,
     /// What stands on the line.
-    pub(super) typed: String,
+    pub(in crate::cli) typed: String,
     /// What the line decides, as the hint behind it says.
-    pub(super) aim: Option<String>,
+    pub(in crate::cli) aim: Option<String>,
 }
 
 /// What a line does to something that waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(in crate::cli) enum Reply {
     Approve,
     Deny(String),
     /// With these words; none are a secret that is asked for.
@@ -43,7 +43,7 @@ pub(super) enum Reply {
 
 impl Known {
     /// The line is being written: what to remark behind it.
-    pub(super) fn typing(&mut self, line: &str) -> Option<String> {
+    pub(in crate::cli) fn typing(&mut self, line: &str) -> Option<String> {
         line.clone_into(&mut self.typed);
         let aimed = self.reply(line).map(|(waiting, reply)| {
             let does = match reply {
@@ -66,7 +66,7 @@ impl Known {
     }
 
     /// What a line does to which of those that wait: the one that it names, or the only one.
-    pub(super) fn reply(&self, line: &str) -> Option<(&Waiting, Reply)> {
+    pub(in crate::cli) fn reply(&self, line: &str) -> Option<(&Waiting, Reply)> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let (is_question, rest) = match (word, rest.trim()) {
             ("y" | "yes" | "n" | "no", rest) => (false, rest),
@@ -95,7 +95,7 @@ impl Known {
     }
 
     /// Whether a line would tell a secret that is asked for without showing it.
-    pub(super) fn tells_secret(&self, line: &str) -> bool {
+    pub(in crate::cli) fn tells_secret(&self, line: &str) -> bool {
         let Some(rest) = line.strip_prefix("/answer ").map(str::trim) else { return false };
         let (first, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         match self.waiting.iter().find(|waiting| waiting.id == first) {
@@ -105,7 +105,7 @@ impl Known {
     }
 
     /// The words that could stand at the end of a line, and where they begin.
-    pub(super) fn completions(&self, line: &str) -> (usize, Vec<String>) {
+    pub(in crate::cli) fn completions(&self, line: &str) -> (usize, Vec<String>) {
         let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
         let (before, word) = line.split_at(start);
         let teams = || self.teams.iter().cloned();

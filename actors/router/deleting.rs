@@ -1,0 +1,137 @@
+//! Deleting topics, with what was said in them.
+
+use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    Router,
+    records::{ReadMark, TopicChannel},
+    topics::Topic,
+};
+use crate::{
+    audit::Audit,
+    clock::Timestamp,
+    ids::{ChannelId, PrincipalId, TopicId},
+    live::event::{Event, Kind},
+    store::records::Writes,
+    task::records::{OpenWork, open_work},
+};
+
+/// Deletes a topic for good, with those that left it, which begin with what was said in it. Answered when that is durable:
+/// from then on nobody finds them, and what is left of them is [removed](crate::retention::EraseDeleted).
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), NotDeleted>")]
+pub struct DeleteTopic {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// The topic.
+    pub topic: TopicId,
+    /// Who wants that.
+    pub by: PrincipalId,
+    /// From where, as the audit says it.
+    pub from: String,
+}
+
+/// A topic that was deleted while something of it may be left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedTopic {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Nothing of it is older.
+    pub created_at: Timestamp,
+}
+
+crate::records! {
+    DeletedTopic: "deleted", TopicId;
+}
+
+/// Why a topic is not deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotDeleted {
+    /// There is none.
+    #[error("there is no such topic")]
+    Unknown,
+    /// Somebody works on what was asked for in this one.
+    #[error(
+        "work for `{0}` is under way or waits; stop it, or wait for its end, and delete the topic then"
+    )]
+    Busy(String),
+    /// The store is gone.
+    #[error("that could not be stored")]
+    Store,
+}
+
+impl Router {
+    fn delete_topic(
+        &mut self,
+        DeleteTopic { channel, topic, by, from }: &DeleteTopic,
+        open: &[OpenWork],
+    ) -> Result<(Vec<TopicId>, Writes), NotDeleted> {
+        let now = self.to.clock.now();
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return Err(NotDeleted::Unknown);
+        };
+        let topics = conversation.topics.with_branches(topic);
+        if topics.is_empty() {
+            return Err(NotDeleted::Unknown);
+        }
+        let is_busy = |topic: &&Topic| {
+            conversation.has_open_work(&topic.id)
+                || open.iter().any(|task| task.is_for(&topic.id))
+                || conversation.deciding.iter().any(|message| {
+                    message.topic.as_ref().is_some_and(|chosen| *chosen == topic.id.as_str())
+                })
+        };
+        if let Some(busy) = topics.iter().find(is_busy) {
+            return Err(NotDeleted::Busy(busy.name.clone()));
+        }
+        let mut writes = Writes::new();
+        for Topic { id, created_at, .. } in &topics {
+            conversation.topics.remove(id);
+            conversation.stored_topics.remove(id);
+            conversation.read.remove(id.as_str());
+            let deleted = DeletedTopic { channel: channel.clone(), created_at: *created_at };
+            let told = json!({"id": id, "channel_id": channel, "state": "deleted"});
+            writes = writes
+                .delete::<Topic>(&(channel.clone(), id.clone()))
+                .delete::<TopicChannel>(id)
+                .delete::<ReadMark>(&(channel.clone(), id.to_string()))
+                .put_at(id, &deleted)
+                .put(&Audit::new(&self.to.ids, now, by, "topics.delete", id.as_str(), from, "ok"))
+                .tell(Event::new(Kind::TopicChanged, told).of_topic(Some(id)));
+        }
+        Ok((topics.into_iter().map(|topic| topic.id).collect(), writes))
+    }
+}
+
+impl Handler<DeleteTopic> for Router {
+    type Result = ResponseActFuture<Self, Result<(), NotDeleted>>;
+
+    fn handle(&mut self, wish: DeleteTopic, _: &mut Self::Context) -> Self::Result {
+        let (history, open) = (self.read_channel(&wish.channel), self.to.store.read(open_work));
+        let deleted = async move { (history.await, open.await) }
+            .into_actor(self)
+            .map(move |(history, open), router: &mut Self, _| {
+                router.know(&wish.channel, history.ok().flatten());
+                let deleted = open
+                    .map_err(|_| NotDeleted::Store)
+                    .and_then(|open| router.delete_topic(&wish, &open));
+                router.put_away_if_idle(&wish.channel);
+                let deleted =
+                    deleted.map(|(topics, writes)| (topics, router.to.store.commit(writes)));
+                (wish.channel, deleted)
+            })
+            .then(|(channel, deleted), router: &mut Self, _| {
+                let stored = async move {
+                    let (topics, stored) = deleted?;
+                    stored.await.map_err(|_| NotDeleted::Store)?;
+                    Ok(topics)
+                };
+                stored.into_actor(router).map(move |deleted, router: &mut Self, _| {
+                    deleted.map(|topics| router.list_topics_without(&channel, topics))
+                })
+            });
+        Box::pin(deleted)
+    }
+}

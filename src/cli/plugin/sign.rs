@@ -1,0 +1,44 @@
+//! `hivewright plugin sign`: the author's signature goes into a plugin in a folder.
+
+use std::{fs, path::PathBuf};
+
+use clap::Args;
+
+use super::super::{
+    Context,
+    failure::{Exit, Failure},
+};
+use crate::plugins::{
+    digest::{self, Extent},
+    package::{Files, Origin, Package},
+    signature::{self, SIGNATURE},
+};
+
+#[derive(Debug, PartialEq, Args)]
+pub(in crate::cli) struct Sign {
+    /// A folder with a `plugin.toml`
+    folder: PathBuf,
+    /// A private Ed25519 key in PEM
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+pub(super) fn run(Sign { folder, key }: Sign, context: &Context) -> Result<(), Failure> {
+    let files = Files::Folder(folder.clone());
+    Package::load(files.clone(), Origin::Development)
+        .map_err(|fault| Failure::new(Exit::FoundErrors, fault.to_string()))?;
+    let unreadable = |error| Failure::system(format!("`{}` cannot be read", key.display()), error);
+    let text = fs::read(&key).map_err(unreadable)?;
+    // As it is when it is installed.
+    let digest = digest::of(&files, Extent::Packed).map_err(|error| {
+        Failure::system(format!("`{}` cannot be read", folder.display()), error)
+    })?;
+    let signature = signature::sign(&digest, &text)
+        .map_err(|error| Failure::usage(format!("`{}`: {error}", key.display())))?;
+    let path = folder.join(SIGNATURE);
+    fs::write(&path, signature + "\n").map_err(|error| {
+        Failure::system(format!("`{}` cannot be written", path.display()), error)
+    })?;
+    context.screen.remark(&format!("wrote {}; sign again when a file changes", path.display()));
+    Ok(())
+}

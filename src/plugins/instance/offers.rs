@@ -1,0 +1,73 @@
+//! Offers: the tools that the plugins of a team bring to a turn.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::{Instances, TeamPlugin};
+use crate::{mcp::definition::Definition, plugins::package::Package};
+
+/// A tool of a plugin, for a turn.
+#[derive(Clone)]
+pub struct Offer {
+    pub plugin: Arc<TeamPlugin>,
+    pub package: Arc<Package>,
+    pub definition: Definition,
+}
+
+/// What the plugins of a team bring to a turn.
+#[derive(Clone, Default)]
+pub struct Offers {
+    pub tools: Vec<Offer>,
+    /// Plugins whose tools are missing, by key.
+    pub missing: Vec<String>,
+    /// All plugins that are switched on, for their hooks.
+    pub plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
+    /// Names this list.
+    names: Vec<(usize, String, u64)>,
+}
+
+impl PartialEq for Offers {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names && self.missing == other.missing
+    }
+}
+
+impl Instances {
+    /// What plugins bring, as far as it is known.
+    pub fn offers(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
+        let mut offers = Offers { plugins: settled.to_vec(), ..Offers::default() };
+        for (plugin, package) in settled {
+            let (known, version) = {
+                let state = plugin.state();
+                (state.offers.clone(), state.version)
+            };
+            let life = Arc::as_ptr(plugin) as usize;
+            offers.names.push((life, package.digest.clone(), version));
+            if package.manifest.tools.is_none() {
+                continue;
+            }
+            let Some(known) = known else {
+                offers.missing.push(plugin.key.clone());
+                continue;
+            };
+            offers.tools.extend(known.tools.iter().map(|definition| Offer {
+                plugin: Arc::clone(plugin),
+                package: Arc::clone(package),
+                definition: definition.clone(),
+            }));
+        }
+        offers
+    }
+
+    /// What plugins bring. Those whose tools nobody knows yet are started for it, all at once; one that fails is
+    /// missing.
+    pub async fn list(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
+        let unlisted = settled.iter().filter(|(plugin, package)| {
+            package.manifest.tools.is_some() && plugin.state().offers.is_none()
+        });
+        // What is wrong with one is kept with it.
+        join_all(unlisted.map(|(plugin, _)| async move { plugin.lease().await.map(drop) })).await;
+        Self::offers(settled)
+    }
+}

@@ -1,0 +1,186 @@
+//! Standing of a plugin of a team: its status, its last error and its state, as they are shown and stored.
+
+use std::{sync::Arc, time::Duration};
+
+use hivewright_actors::{
+    clock::Clock,
+    excerpt,
+    live::event::{Event, Kind},
+    notice::{Notice, NoticeKind},
+    plugin::{Standing, lifecycle::Status, records::PluginState},
+    store::records::Writes,
+};
+use serde_json::{Map, Value, json};
+
+use super::TeamPlugin;
+use crate::{mcp::definition::shown, system::WallClock};
+
+/// What a plugin may put aside, in bytes of JSON.
+const MOST_KEPT: usize = 64 << 10;
+/// What a plugin may show of itself, in bytes of JSON.
+const MOST_SHOWN: usize = 16 << 10;
+/// The longest error, in characters.
+const LONGEST_ERROR: usize = 2_000;
+/// An error that is told again within this time is one.
+const SAME_ERROR: Duration = Duration::from_secs(60);
+/// What is written of how a plugin stands is gathered for so long.
+const GATHERED: Duration = Duration::from_millis(500);
+
+impl TeamPlugin {
+    pub(super) fn kept(&self, key: &str) -> Value {
+        self.state().kept.get(key).cloned().unwrap_or(Value::Null)
+    }
+
+    pub(super) fn all_kept(&self) -> Map<String, Value> {
+        self.state().kept.clone()
+    }
+
+    /// Puts something aside for the plugin. It is safe when this returns.
+    pub(super) async fn keep(&self, key: String, value: Value) -> Result<(), String> {
+        let known = self.grounds.scrubbers.of(&self.team.name);
+        if known.knows(&value.to_string()) || known.knows(&key) {
+            return Err("it holds the value of a secret, which is not kept".to_owned());
+        }
+        let kept = {
+            let mut kept = self.all_kept();
+            match value {
+                Value::Null => drop(kept.remove(&key)),
+                value => drop(kept.insert(key, value)),
+            }
+            if Value::Object(kept.clone()).to_string().len() > MOST_KEPT {
+                return Err("a plugin keeps at most 64 KiB".to_owned());
+            }
+            let mut state = self.state();
+            if state.is_retired {
+                return Err("nothing is kept for it any more".to_owned());
+            }
+            state.kept = kept.clone();
+            kept
+        };
+        let row = PluginState { team: self.team.clone(), plugin: self.key.clone(), state: kept };
+        let stored = self.grounds.store.commit(Writes::new().put(&row)).await;
+        stored.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// What the plugin says is wrong with it; none takes it back.
+    pub(super) fn note(self: &Arc<Self>, message: Option<String>) {
+        let message = message.map(|message| self.clean(&message));
+        let mut state = self.state();
+        let now = WallClock.now();
+        let row = &mut state.row;
+        let is_same = row.last_error == message
+            && row.last_error_at.is_none_or(|at| now.since(at) < SAME_ERROR);
+        if is_same {
+            return;
+        }
+        if let Some(message) = &message {
+            tracing::warn!(team = %self.team.name, plugin = self.key, error = message, "a plugin reports an error");
+        }
+        row.last_error_at = message.is_some().then_some(now);
+        row.last_error = message;
+        drop(state);
+        self.changed();
+    }
+
+    /// One of its hooks could not do what it is for.
+    pub(in crate::plugins) fn fail(self: &Arc<Self>, reason: &str) {
+        self.note(Some(reason.to_owned()));
+    }
+
+    /// What the plugin shows of itself.
+    pub(super) fn show(self: &Arc<Self>, shown: Map<String, Value>) {
+        let text = Value::Object(shown).to_string();
+        if text.len() > MOST_SHOWN {
+            return self.note(Some("its state is larger than 16 KiB, and is not shown".to_owned()));
+        }
+        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&text).into_owned();
+        self.state().row.runtime_state = serde_json::from_str(&text).unwrap_or_default();
+        self.changed();
+    }
+
+    /// Words of a plugin as people may see them.
+    pub(super) fn clean(&self, text: &str) -> String {
+        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&shown(text)).into_owned();
+        excerpt::line(&text, LONGEST_ERROR)
+    }
+
+    pub(super) fn stands(self: &Arc<Self>, standing: &Standing) {
+        {
+            let error = standing.error.as_deref().map(|error| self.clean(error));
+            if let (Some(error), Status::Backoff) = (&error, standing.status) {
+                let team = &self.team.name;
+                tracing::error!(%team, plugin = self.key, error, "a plugin has ended, and is started again");
+            }
+            let mut state = self.state();
+            state.row.status = standing.status;
+            if state.row.last_error != error
+                && (error.is_some() || standing.status == Status::Running)
+            {
+                state.row.last_error_at = error.is_some().then(|| WallClock.now());
+                state.row.last_error = error;
+            }
+        }
+        self.changed();
+    }
+
+    pub(super) fn gave_up(&self, reason: &str) {
+        let (team, key) = (&self.team.name, &self.key);
+        let reason = self.clean(reason);
+        tracing::error!(%team, plugin = key, reason, "a plugin was given up");
+        let text = format!(
+            "Plugin `{key}` of team `{team}` does not run: {reason}. \
+             `hivewright plugin restart {key} --team {team}` tries again."
+        );
+        let notice = Notice {
+            team: Some(team.clone()),
+            ..Notice::new(
+                self.grounds.ids.notice(),
+                NoticeKind::PluginFailed,
+                text,
+                WallClock.now(),
+            )
+        };
+        // The store takes it in now; nobody waits until it is safe.
+        drop(self.grounds.store.commit(Writes::new().put(&notice)));
+    }
+
+    /// Tells whoever watches, and stores how it stands soon.
+    pub(super) fn changed(self: &Arc<Self>) {
+        let status = {
+            let mut state = self.state();
+            state.row.updated_at = WallClock.now();
+            if std::mem::replace(&mut state.is_dirty, true) {
+                return;
+            }
+            state.row.status
+        };
+        let about = json!({"team": self.team.name, "plugin": self.key, "status": status});
+        self.grounds.live.publish(Event::new(Kind::PluginChanged, about).of_team(&self.team.name));
+        let plugin = Arc::clone(self);
+        self.thread.spawn(async move {
+            tokio::time::sleep(GATHERED).await;
+            let (row, before) = {
+                let mut state = plugin.state();
+                state.is_dirty = false;
+                if state.is_retired {
+                    return;
+                }
+                (state.row.clone(), status)
+            };
+            if row.status != before {
+                let about =
+                    json!({"team": plugin.team.name, "plugin": plugin.key, "status": row.status});
+                let event = Event::new(Kind::PluginChanged, about).of_team(&plugin.team.name);
+                plugin.grounds.live.publish(event);
+            }
+            // What is lost with the process is found out again.
+            drop(plugin.grounds.store.commit(Writes::new().put(&row)));
+        });
+    }
+
+    /// Sets whose tools' results are believed.
+    pub fn trust(self: &Arc<Self>, patterns: Vec<String>) {
+        self.state().row.trusted_output = patterns;
+        self.changed();
+    }
+}
