@@ -11,13 +11,13 @@ use hivewright_actors::{hook::HookEvent, ids::PluginKey};
 use tokio::sync::watch;
 
 use super::{
-    check,
+    check::{self, KEYS},
     fault::{Fault, FaultCode},
     lock::Lock,
     manifest::{MANIFEST, Manifest},
     package::{Files, Origin, Package, changed, missing},
     shipped::SHIPPED,
-    signature::{self, KEYS},
+    signature,
 };
 use crate::settings::config::Signatures;
 

@@ -16,10 +16,11 @@ use super::{
         ChannelScheme, ChannelWebhook, Hook, MANIFEST, MOST_TOOLS, Manifest, Network, Protocol,
         Run, RunKind,
     },
-    signature::KEYS,
 };
 use crate::settings::network::HostPattern;
 
+/// The folder of trusted keys, beside the installed packages.
+pub(super) const KEYS: &str = "keys";
 /// `check` is a path of the API, `keys` a folder beside installed packages.
 const RESERVED_KEYS: [&str; 11] =
     ["hivewright", "builtin", "mcp", "agent", "ws", "discord", "cli", "api", "team", "check", KEYS];

@@ -10,8 +10,10 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::{package::Files, signature::SIGNATURE};
+use super::package::Files;
 
+/// The file of a package with its signature, in base64. The digest leaves it out.
+pub const SIGNATURE: &str = "plugin.sig";
 /// The most files of a package.
 pub const MOST_FILES: usize = 2_000;
 /// The most bytes of a package.

@@ -10,14 +10,11 @@ use rustls::{
 };
 
 use super::{
+    digest::SIGNATURE,
     fault::{Fault, FaultCode},
     package::Files,
 };
 
-/// The file of a package with its signature, in base64. The digest leaves it out.
-pub const SIGNATURE: &str = "plugin.sig";
-/// The folder of trusted keys, beside the installed packages.
-pub const KEYS: &str = "keys";
 /// What stands before the 32 bytes of a public Ed25519 key in its standard form.
 const PUBLIC_KEY: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];

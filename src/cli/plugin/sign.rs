@@ -9,9 +9,9 @@ use super::super::{
     failure::{Exit, Failure},
 };
 use crate::plugins::{
-    digest::{self, Extent},
+    digest::{self, Extent, SIGNATURE},
     package::{Files, Origin, Package},
-    signature::{self, SIGNATURE},
+    signature,
 };
 
 #[derive(Debug, PartialEq, Args)]
