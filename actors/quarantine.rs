@@ -27,7 +27,7 @@ use crate::{
         records::{Record, Writes, digest},
         redact::{Owner, Texts},
     },
-    task::{Audience, Cause, Label, Lane, Source, Task},
+    task::{Audience, Cause, Label, Lane, Source, Task, Tasks},
 };
 
 #[cfg(test)]
@@ -229,20 +229,18 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
 }
 
 /// The open tasks, with what can still be read of those whose records are damaged, and which these are.
-pub(crate) fn open_tasks(
-    storage: &dyn Storage,
-) -> Result<(Vec<Task>, HashSet<TaskId>), StorageError> {
+pub(crate) fn open_tasks(storage: &dyn Storage) -> Result<(Tasks, HashSet<TaskId>), StorageError> {
     let (mut tasks, mut damaged) = (Vec::new(), Vec::new());
     Range::<Task>::all().walk(storage, Order::Rising, &mut |key, task| {
         match task {
-            Ok(task) => tasks.push(task),
+            Ok(task) => tasks.push(Box::new(task)),
             Err(_) => damaged.extend(parse::<Task>(key).map(|id| (key.to_vec(), id))),
         }
         ControlFlow::Continue(())
     })?;
     let mut lost = HashSet::new();
     for (key, id) in damaged {
-        tasks.push(lost_task(storage, &key, &id)?);
+        tasks.push(Box::new(lost_task(storage, &key, &id)?));
         lost.insert(id);
     }
     Ok((tasks, lost))

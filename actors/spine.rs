@@ -454,8 +454,6 @@ impl Contexts {
             last: recovered.retained_at,
             running: None,
         });
-        let left = left(&mut recovered, spine.view.clone());
-        self.org.run(spine.org(&ports, std::mem::take(&mut recovered.teams)));
         let neighbours = Neighbours {
             store: store.clone(),
             queue: spine.queue.clone(),
@@ -467,7 +465,10 @@ impl Contexts {
             ears,
             triggers: spine.scheduler.clone().recipient(),
         };
-        self.router.run(Router::new(neighbours, settings, recovered));
+        let router = Router::new(neighbours, settings, &mut recovered);
+        let left = left(&mut recovered, spine.view.clone());
+        self.org.run(spine.org(&ports, recovered.teams));
+        self.router.run(router);
         self.queue.run(spine.queue(&ports, limits, left));
         self.supervisor.run(spine.supervisor(ports, desk, threads));
     }
@@ -476,7 +477,7 @@ impl Contexts {
 /// What the queue goes on with.
 fn left(recovered: &mut Recovered, teams: OrgView) -> Left {
     Left {
-        open: recovered.tasks.clone(),
+        open: std::mem::take(&mut recovered.tasks),
         lost: std::mem::take(&mut recovered.lost),
         causes: std::mem::take(&mut recovered.causes),
         inboxes: std::mem::take(&mut recovered.inboxes),

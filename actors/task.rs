@@ -1,5 +1,7 @@
 //! A task: the durable unit of work, the same for all that is asked of a team.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -249,6 +251,19 @@ pub enum Cause {
     },
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("Hivewright itself"),
+            Self::Operator { name } => f.write_str(name),
+            Self::Sender { channel_type, id, guest, principal } => {
+                write!(f, "{} ({channel_type}", principal.as_ref().unwrap_or(id))?;
+                f.write_str(if *guest { ", a guest)" } else { ")" })
+            }
+        }
+    }
+}
+
 impl Cause {
     /// A person whom nothing else is known of.
     pub fn sender(channel_type: impl Into<String>, id: impl Into<String>) -> Self {
@@ -419,6 +434,9 @@ pub struct Firing {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub webhook: bool,
 }
+
+/// Tasks that are collected and handed on by the thousand: one is large, and stays where it is.
+pub type Tasks = Vec<Box<Task>>;
 
 /// A unit of work for a lane, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

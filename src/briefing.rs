@@ -28,10 +28,7 @@ use crate::{
     logging::Secrets,
     mcp::{Offers, Servers, server::Server},
     memory::Memory,
-    plugins::{
-        instance::{Instances, TeamPlugin, offers},
-        package::Package,
-    },
+    plugins::instance::{Instances, Settled, offers},
     policy::Policies,
     prompt::{
         compose::{Composed, Prompts, Request},
@@ -493,7 +490,7 @@ struct Draft {
     budget: Line,
     kit: Arc<Kit>,
     servers: Vec<Arc<Server>>,
-    plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
+    plugins: Settled,
 }
 
 /// What a turn is offered from outside.

@@ -130,7 +130,7 @@ impl Policies {
         let rules = self.rules();
         for rule in rules.stored.iter().filter(|rule| is_unreadable(rule)) {
             let text = format!(
-                "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy rm {0}`, and add it again if it is needed.",
+                "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy remove {0}`, and add it again if it is needed.",
                 rule.id
             );
             let notice = Notice::new(ids.notice(), NoticeKind::ConfigInvalid, text, self.time());

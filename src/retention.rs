@@ -6,6 +6,7 @@ use hivewright_actors::{
     clock::{Timestamp, millis},
     ids::TaskId,
     retention::terms::{Cut, Keeping, Lot, Terms},
+    task::records::LaneKey,
 };
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     settings::{home::Home, live::Live},
     time,
     tools::org::idempotency,
+    transcript::files,
     vault::audit,
 };
 
@@ -47,6 +49,10 @@ impl Keeping for Keeper {
         if let Err(error) = emptied {
             tracing::warn!(%error, "the trash cannot be emptied; look at the folder `trash` of the run dir");
         }
+    }
+
+    fn remove_transcript(&self, session: &LaneKey) -> Result<(), String> {
+        files::remove(&self.home.history(), session).map_err(|error| error.to_string())
     }
 }
 
@@ -86,6 +92,7 @@ fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::ids::TeamKey;
 
     use super::*;
     use crate::settings::tests::place;
@@ -110,5 +117,23 @@ mod tests {
         left.sort();
         assert_eq!(left, ["notes", "scouts-2-20231121T221320Z"]);
         empty(&place.home.run().join("nothing"), Timestamp(0)).unwrap();
+    }
+
+    /// CH-91: whether or not transcripts are written, and also if there is none.
+    #[test]
+    fn a_transcript_is_removed_with_its_session() {
+        let place = place();
+        let [gone, stays] = ["t-1", "t-2"]
+            .map(|topic| place.home.history().join(format!("main-main-{topic}.jsonl")));
+        place.write(&gone, "words");
+        place.write(&stays, "words");
+        let live = Live::new(place.home.clone(), place.environment.clone());
+        let keeper = Keeper { live, home: place.home.clone() };
+        let session = LaneKey::of(TeamKey::first("main"), "t-1");
+
+        let removed = [keeper.remove_transcript(&session), keeper.remove_transcript(&session)];
+
+        assert_eq!(removed, [Ok(()), Ok(())]);
+        assert!(!gone.exists() && stays.exists());
     }
 }

@@ -80,10 +80,13 @@ pub fn describe(approval: &Approval) -> String {
 
 /// One line of the list of what waits.
 pub fn line(approval: &Approval, now: Timestamp) -> String {
-    let left = approval.expires_at.since(now).as_secs() / 60;
+    let left = match approval.expires_at.since(now).as_secs() / 60 {
+        minutes @ 0..120 => format!("{minutes} min"),
+        minutes => format!("{} h", minutes / 60),
+    };
     let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
     format!(
-        "{}: {tool} of {} (digest {}, {left} min left). {}",
+        "{}: {tool} of {} (digest {}, {left} left). {}",
         approval.short_id,
         approval.team.name,
         digest(approval),

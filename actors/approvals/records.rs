@@ -212,7 +212,7 @@ pub struct Recovered {
 
 impl Recovered {
     /// What a store holds for these open tasks. Blocks.
-    pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
+    pub fn read(storage: &dyn Storage, tasks: &[Box<Task>]) -> Result<Self, StorageError> {
         let approvals = waiting::<Approval>(storage)?;
         let questions = waiting(storage)?;
         let asked_for: HashSet<_> = approvals.iter().filter_map(|row| row.task.clone()).collect();

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{
@@ -47,8 +47,10 @@ struct Faults {
     refused: Option<&'static str>,
     /// Scans that begin so fail.
     unreadable: Option<&'static [u8]>,
-    /// The record that scans cannot read.
+    /// The record that nobody can read.
     scratched: Option<Vec<u8>>,
+    /// The next scan that begins so is held back.
+    held: Option<(&'static [u8], Arc<Barrier>)>,
 }
 
 /// What was asked of a storage.
@@ -113,7 +115,14 @@ impl MemoryStorage {
         held(&self.faults).unreadable = prefix;
     }
 
-    /// Scans cannot read this record.
+    /// The next scan that begins so is held back between two waits at this barrier, after it has read.
+    pub fn hold_scan(&self, prefix: &'static [u8]) -> Arc<Barrier> {
+        let barrier = Arc::new(Barrier::new(2));
+        held(&self.faults).held = Some((prefix, barrier.clone()));
+        barrier
+    }
+
+    /// This record cannot be read.
     pub fn scratch(&self, key: Vec<u8>) {
         held(&self.faults).scratched = Some(key);
     }
@@ -241,6 +250,9 @@ impl Storage for MemoryStorage {
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         held(&self.told).reads += 1;
+        if held(&self.faults).scratched.as_deref() == Some(key) {
+            return Err(StorageError::Read("wrong checksum".to_owned()));
+        }
         Ok(held(&self.disk.0).get(key).cloned())
     }
 
@@ -266,6 +278,14 @@ impl Storage for MemoryStorage {
         };
         if order == Order::Falling {
             found.reverse();
+        }
+        let barrier = {
+            let mut faults = held(&self.faults);
+            faults.held.take_if(|(prefix, _)| start.starts_with(prefix))
+        };
+        if let Some((_, barrier)) = barrier {
+            barrier.wait();
+            barrier.wait();
         }
         for (key, value) in found {
             held(&self.told).shown += 1;

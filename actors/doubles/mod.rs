@@ -1,7 +1,8 @@
 //! Test doubles of the ports, and a world in which a whole spine runs in one process on paused time.
 //!
-//! The edges get those of storage, clock and randomness by the crate's feature `doubles`.
+//! The edges get those of storage, clock, randomness and a builtin plugin by the crate's feature `doubles`.
 
+pub mod builtin;
 pub mod clock;
 pub mod disk;
 pub mod entropy;

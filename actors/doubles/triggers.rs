@@ -25,6 +25,7 @@ use crate::{
         reads::Range,
         records::{Record, decode},
     },
+    task::records::LaneKey,
 };
 
 const MINUTE: u64 = 60_000;
@@ -51,11 +52,20 @@ pub(crate) struct Keeps {
     pub(crate) terms: Arc<Mutex<Result<Terms, String>>>,
     /// Up to when the trash was emptied.
     pub(crate) emptied: Arc<Mutex<Vec<Timestamp>>>,
+    /// The sessions whose transcripts are there.
+    pub(crate) transcripts: Arc<Mutex<Vec<String>>>,
+    /// Why none of them can be removed.
+    pub(crate) stuck: Arc<Mutex<Option<String>>>,
 }
 
 impl Default for Keeps {
     fn default() -> Self {
-        Self { terms: Arc::new(Mutex::new(Ok(Terms::default()))), emptied: Arc::default() }
+        Self {
+            terms: Arc::new(Mutex::new(Ok(Terms::default()))),
+            emptied: Arc::default(),
+            transcripts: Arc::default(),
+            stuck: Arc::default(),
+        }
     }
 }
 
@@ -78,6 +88,12 @@ impl Keeping for Keeps {
 
     fn empty_trash(&self, before: Timestamp) {
         self.emptied.lock().unwrap().push(before);
+    }
+
+    fn remove_transcript(&self, session: &LaneKey) -> Result<(), String> {
+        self.stuck.lock().unwrap().clone().map_or(Ok(()), Err)?;
+        self.transcripts.lock().unwrap().retain(|it| *it != session.session_id());
+        Ok(())
     }
 }
 

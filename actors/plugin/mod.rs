@@ -16,6 +16,7 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
+pub mod builtin;
 pub mod lifecycle;
 pub mod records;
 #[cfg(test)]

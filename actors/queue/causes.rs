@@ -93,7 +93,11 @@ crate::records! {
 
 impl Causes {
     /// What a former process left of the causes of these open tasks.
-    pub(super) fn recover(&mut self, rows: Vec<(TaskId, Counts)>, open: &[Task]) -> Vec<TaskId> {
+    pub(super) fn recover(
+        &mut self,
+        rows: Vec<(TaskId, Counts)>,
+        open: &[Box<Task>],
+    ) -> Vec<TaskId> {
         for (root, counts) in rows {
             let cause = Cause { counts, ..Cause::default() };
             self.causes.insert(root, cause);

@@ -82,9 +82,9 @@ impl Queue {
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
-        let writes = entry.unwritten.take().unwrap_or_default().put(&entry.task);
+        let writes = entry.unwritten.take().unwrap_or_default().put(&*entry.task);
         let stored = entry.stored.take();
-        let task = entry.task.clone();
+        let task = Task::clone(&entry.task);
         let waited = self.waited.entry(task.lane.team.clone()).or_default();
         waited.add(now.since(task.created_at));
         self.expect_no_more(&task);
@@ -133,7 +133,7 @@ impl Queue {
         let (true, Some(lease)) = (entry.signal == Some(at), entry.task.lease.clone()) else {
             return;
         };
-        let (task, joins) = (entry.task.clone(), entry.joined);
+        let (task, joins) = (Task::clone(&entry.task), entry.joined);
         let done = format!(
             "A task was not taken up for {} s: its team was signalled again.",
             LEASE_SIGNAL_TIMEOUT.as_secs()
@@ -204,7 +204,7 @@ impl Queue {
         {
             let id = task.id.clone();
             let reason = entry.reason.take();
-            entry.task = task;
+            *entry.task = task;
             self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason.as_deref(), ctx);
             return self.dispatch(ctx);
         }

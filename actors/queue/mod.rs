@@ -22,7 +22,7 @@ use crate::{
     org::view::OrgView,
     store::{StoreHandle, records::Writes},
     task::{
-        Code, Ending, Kind, Task, WaitReason, ending,
+        Code, Ending, Kind, Task, Tasks, WaitReason, ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -87,7 +87,7 @@ pub struct Queue {
 
 /// A task without an outcome.
 struct Entry {
-    task: Task,
+    task: Box<Task>,
     /// What is to be stored with it, until it is.
     unwritten: Option<Writes>,
     /// It was leased into a turn that was running already.
@@ -113,9 +113,9 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(task: Task) -> Self {
+    fn new(task: impl Into<Box<Task>>) -> Self {
         Self {
-            task,
+            task: task.into(),
             unwritten: None,
             joined: false,
             cancelled: false,
@@ -135,7 +135,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct Left {
     /// Tasks without an outcome.
-    pub open: Vec<Task>,
+    pub open: Tasks,
     /// Those among them whose records are damaged: they end.
     pub lost: HashSet<TaskId>,
     /// How much each open cause has led to.
@@ -168,7 +168,7 @@ impl Queue {
         ids.arrived(open.last().map_or(0, |newest| newest.arrival));
         let mut causes = Causes::default();
         let over = causes.recover(left.causes, &open);
-        let roots: HashSet<&TaskId> = open.iter().map(Task::root).collect();
+        let roots: HashSet<&TaskId> = open.iter().map(|task| task.root()).collect();
         let mut paid_off = listeners.ledger.roots();
         paid_off.retain(|root| !roots.contains(root));
         let mut queue = Self {
@@ -221,7 +221,7 @@ impl Queue {
     }
 
     fn wait(&mut self, entry: Entry) {
-        let task = &entry.task;
+        let task = &*entry.task;
         self.schedule.push(&task.lane, Ticket::from(task));
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
@@ -245,9 +245,9 @@ impl Queue {
         if let Some(entry) = self.tasks.get_mut(&id)
             && let Some(writes) = entry.unwritten.take()
         {
-            let writes = writes.put(&entry.task);
+            let writes = writes.put(&*entry.task);
             let stored = entry.stored.take();
-            let waiting = Waiting { task: entry.task.clone() };
+            let waiting = Waiting { task: Task::clone(&entry.task) };
             self.commit_then(writes, ctx, |queue, _| {
                 tell_stored(stored);
                 queue.listeners.waiting.do_send(waiting);
@@ -350,7 +350,7 @@ impl Handler<Finished> for Queue {
             if !entry.joined {
                 self.schedule.finished(&entry.task.lane, ran);
             }
-            self.note_end(entry.task, ending, true);
+            self.note_end(*entry.task, ending, true);
         }
         self.dispatch(ctx);
     }
@@ -448,7 +448,7 @@ impl Handler<Orphaned> for Queue {
             .tasks
             .values()
             .filter(|entry| entry.task.lane.team == team && entry.task.lease.is_some())
-            .map(|entry| entry.task.clone())
+            .map(|entry| Task::clone(&entry.task))
             .collect();
         // Each goes to the front of its lane: the first of them last.
         orphans.sort_by_key(|task| Reverse(task.arrival));

@@ -66,7 +66,7 @@ impl Queue {
     /// A task that a former process had set aside.
     ///
     /// Settings and credentials may have been cured meanwhile: whoever waits for those tries again.
-    pub(super) fn keep_parked(&mut self, mut task: Task) {
+    pub(super) fn keep_parked(&mut self, mut task: Box<Task>) {
         let Some(parked) = task.parked.clone() else {
             return;
         };
@@ -76,7 +76,7 @@ impl Queue {
             return self.wait(Entry::new(task));
         }
         if parked.reason.holds_lane() {
-            self.schedule.push(&task.lane, Ticket::from(&task));
+            self.schedule.push(&task.lane, Ticket::from(&*task));
         }
         self.hold_for(&task);
         self.expect(&task);
@@ -96,7 +96,7 @@ impl Queue {
     /// Tasks whose turns were set aside, first come first.
     pub(super) fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
         let is_meant = |task: &&Task| task.parked.as_ref().is_some_and(|of| meant(task, of));
-        let tasks = self.tasks.values().map(|entry| &entry.task);
+        let tasks = self.tasks.values().map(|entry| &*entry.task);
         let mut parked: Vec<&Task> = tasks.filter(is_meant).collect();
         parked.sort_by_key(|task| task.arrival);
         parked.into_iter().map(|task| task.id.clone()).collect()
@@ -111,7 +111,7 @@ impl Queue {
             entry.unparked = true;
             return;
         };
-        let task = entry.task.clone();
+        let task = Task::clone(&entry.task);
         if parked.reason.holds_lane() {
             self.schedule.unhold(&task.lane);
         } else {

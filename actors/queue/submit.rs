@@ -134,7 +134,7 @@ pub(crate) struct OpenTasks {
 impl Queue {
     pub(super) fn open_tasks(&self, team: Option<&TeamName>) -> Vec<OpenTask> {
         let now = self.clock.now();
-        let tasks = self.tasks.values().map(|entry| &entry.task);
+        let tasks = self.tasks.values().map(|entry| &*entry.task);
         let mut tasks: Vec<&Task> =
             tasks.filter(|task| team.is_none_or(|team| task.lane.team == *team)).collect();
         tasks.sort_by_key(|task| task.arrival);

@@ -110,7 +110,7 @@ impl Queue {
             if let Some(follow_up) = follow_up {
                 queue.take_in(follow_up);
             }
-            queue.note_end(task, ending, false);
+            queue.note_end(*task, ending, false);
             queue.dispatch(ctx);
         }));
     }
@@ -158,7 +158,7 @@ impl Queue {
         };
         task.acked = true;
         let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
-        let writes = entry.unwritten.take().unwrap_or_default().put(&entry.task);
+        let writes = entry.unwritten.take().unwrap_or_default().put(&*entry.task);
         self.commit(writes.frame(&source.channel, frame), ctx);
     }
 

@@ -7,9 +7,10 @@
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
+    sync::Arc,
 };
 
-use super::{BrokenOff, journals};
+use super::{BrokenOff, journals, terms::Keeping};
 use crate::{
     approvals::{question::Question, record::Approval, records as approvals},
     audit::{self, Audit},
@@ -57,25 +58,59 @@ enum Change {
     Empty(Vec<u8>, &'static [Texts]),
 }
 
-/// Removes all that is left of topics that were deleted.
-pub(super) async fn erase_all(store: StoreHandle) -> Result<(), BrokenOff> {
+/// Removes all that is left of topics that were deleted. One of which something stays keeps no other, and is found again
+/// the next time.
+pub(super) async fn erase_all(
+    store: StoreHandle,
+    edges: Arc<dyn Keeping>,
+) -> Result<(), BrokenOff> {
     let deleted = store.read(|storage| scan_keyed::<DeletedTopic>(storage, Range::all())).await?;
+    let mut left = Ok(());
     for (topic, deleted) in deleted {
-        let of = topic.clone();
-        let changes = store.read(move |storage| Left { storage, topic: &of }.of(&deleted)).await?;
-        for part in changes.chunks(MOST) {
-            let writes = part.iter().cloned().fold(Writes::new(), |writes, change| match change {
-                Change::Drop(key) => writes.drop_keys([key]),
-                Change::Empty(key, texts) => writes.empty(key, texts),
-            });
-            store.commit(writes).await?;
+        match erase(&store, edges.clone(), topic.clone(), deleted).await {
+            Ok(records) => {
+                tracing::info!(%topic, records, "what was said in a deleted topic is removed");
+            }
+            Err(error) => {
+                tracing::warn!(%topic, %error, "what was said in a deleted topic is not all removed; it is tried again");
+                left = Err(error);
+            }
         }
-        // The archive, its index and the transcripts follow.
-        store.archived().await?;
-        store.commit(Writes::new().delete::<DeletedTopic>(&topic)).await?;
-        tracing::info!(%topic, records = changes.len(), "what was said in a deleted topic is removed");
     }
-    Ok(())
+    left
+}
+
+/// Removes all that is left of a topic, and last that it was deleted. Returns how many records were changed.
+async fn erase(
+    store: &StoreHandle,
+    edges: Arc<dyn Keeping>,
+    topic: TopicId,
+    deleted: DeletedTopic,
+) -> Result<usize, BrokenOff> {
+    let of = topic.clone();
+    let changes = store.read(move |storage| Left { storage, topic: &of }.of(&deleted)).await?;
+    let mut failed = Ok(());
+    for part in changes.chunks(MOST) {
+        let writes = part.iter().cloned().fold(Writes::new(), |writes, change| match change {
+            Change::Drop(key) => writes.drop_keys([key]),
+            Change::Empty(key, texts) => writes.empty(key, texts),
+        });
+        // A record that cannot be read keeps none of the other parts.
+        failed = store.commit(writes).await.map(drop).and(failed);
+    }
+    // The archive and its index follow.
+    store.archived().await?;
+    let lane = lane_of(&topic);
+    let transcript = store.read(move |_| Ok(edges.remove_transcript(&lane))).await?;
+    transcript.map_err(BrokenOff::Transcript)?;
+    failed?;
+    store.commit(Writes::new().delete::<DeletedTopic>(&topic)).await?;
+    Ok(changes.len())
+}
+
+/// Its session.
+fn lane_of(topic: &TopicId) -> LaneKey {
+    LaneKey::of(TeamKey::first(MAIN), topic.as_str())
 }
 
 /// Finds what is left of a topic. Blocks.
@@ -178,7 +213,7 @@ impl Left<'_> {
 
     /// The keys of its session: answers to calls before the events that name their turns, which are found again by these.
     fn journal(&self) -> Result<Vec<Vec<u8>>, StorageError> {
-        let lane = LaneKey::of(TeamKey::first(MAIN), self.topic.as_str());
+        let lane = lane_of(self.topic);
         let (mut turns, mut events) = (BTreeSet::new(), Vec::new());
         let pieces = Range::<Piece<'_>>::under(&(&lane,));
         pieces.walk(self.storage, Order::Rising, &mut |key, piece| {

@@ -79,6 +79,8 @@ pub enum BrokenOff {
     Storage(#[from] StorageError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("a transcript cannot be removed: {0}")]
+    Transcript(String),
 }
 
 /// Sleeps until it is time, and removes what is old.
@@ -152,12 +154,7 @@ impl Handler<EraseDeleted> for Retention {
     type Result = ResponseFuture<Result<(), BrokenOff>>;
 
     fn handle(&mut self, EraseDeleted: EraseDeleted, _: &mut Self::Context) -> Self::Result {
-        let erased = erasure::erase_all(self.store.clone());
-        Box::pin(async {
-            erased.await.inspect_err(|error| {
-                tracing::warn!(%error, "what was said in a deleted topic is not all removed; it is tried again");
-            })
-        })
+        Box::pin(erasure::erase_all(self.store.clone(), self.keeping.clone()))
     }
 }
 
@@ -187,7 +184,8 @@ async fn retain(
     keeping: Arc<dyn Keeping>,
     now: Timestamp,
 ) -> Result<Removed, BrokenOff> {
-    erasure::erase_all(store.clone()).await?;
+    // Of what stays there the operator was told; it keeps nothing else.
+    let erased = erasure::erase_all(store.clone(), keeping.clone()).await;
     let settings = keeping.clone();
     let terms = store.read(move |_| Ok(settings.terms())).await?.map_err(BrokenOff::Settings)?;
     let mut pass = Pass::new(keeping.clone(), terms, now);
@@ -215,5 +213,5 @@ async fn retain(
     emptied.await?;
     let done = Done { at: now, removed: pass.removed() };
     store.commit(Writes::new().put_at(&DONE.to_owned(), &done)).await?;
-    Ok(done.removed)
+    erased.map(|()| done.removed)
 }

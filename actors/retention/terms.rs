@@ -12,6 +12,7 @@ use crate::{
         reads::Range,
         records::{Record, decode},
     },
+    task::records::LaneKey,
 };
 
 /// How long things are kept.
@@ -88,4 +89,7 @@ pub trait Keeping: Send + Sync + 'static {
 
     /// Removes what was put into the trash before a moment.
     fn empty_trash(&self, before: Timestamp);
+
+    /// Removes the transcript of a session, whether or not any are written; else says why it is still there.
+    fn remove_transcript(&self, session: &LaneKey) -> Result<(), String>;
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    last,
+    EraseDeleted, last,
     pass::{Pass, Removed},
     terms::Terms,
 };
@@ -34,11 +34,11 @@ use crate::{
     },
     frame::{Notification, NotificationKind},
     history::{Fact, HistoryEvent},
-    ids::{Ids, TeamKey, TurnId},
+    ids::{Ids, TeamKey, TopicId, TurnId},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
-    router::topics::Topic,
+    router::{deleting::DeletedTopic, topics::Topic},
     scheduler::{
         alarm::Drain,
         records::Payload,
@@ -661,4 +661,31 @@ async fn work_goes_on_meanwhile() {
     }
 
     done(&world, None).await;
+}
+
+/// CH-91, EN-48: that a topic was deleted is known until its transcript is gone too; its records do not wait for that.
+#[actix::test]
+async fn a_transcript_that_stays_keeps_the_deletion_open() {
+    let world = World::new(|_| vec![Play::Answer]);
+    let deleted = DeletedTopic { channel: "ws:1".into(), created_at: ago(2) };
+    let topics = ["t-1", "t-2"].map(TopicId::from);
+    let task = said("task-1", "t-1", ago(1));
+    let marks = topics.iter().fold(logged(&task), |writes, id| writes.put_at(id, &deleted));
+    write(&world.disk, marks);
+    let keeps = world.outside.keeps.clone();
+    *keeps.transcripts.lock().unwrap() =
+        ["main:t-1", "main:t-2", "main:t-3"].map(str::to_owned).to_vec();
+    *keeps.stuck.lock().unwrap() = Some("no such luck".to_owned());
+    let spine = world.start();
+
+    let stuck = spine.retention.send(EraseDeleted).await.unwrap();
+    let (marks, said) = (world.disk.keys("deleted/"), log(&world.disk));
+    *keeps.stuck.lock().unwrap() = None;
+    spine.retention.send(EraseDeleted).await.unwrap().unwrap();
+
+    assert_eq!(stuck.unwrap_err().to_string(), "a transcript cannot be removed: no such luck");
+    assert_eq!(marks, ["deleted/t-1", "deleted/t-2"]);
+    assert_eq!(said, Vec::<String>::new());
+    assert_eq!(world.disk.keys("deleted/"), Vec::<String>::new());
+    assert_eq!(*keeps.transcripts.lock().unwrap(), ["main:t-3"]);
 }

@@ -91,6 +91,7 @@ impl Router {
             conversation.topics.remove(id);
             conversation.stored_topics.remove(id);
             conversation.read.remove(id.as_str());
+            self.deleted.insert(id.clone());
             let deleted = DeletedTopic { channel: channel.clone(), created_at: *created_at };
             let told = json!({"id": id, "channel_id": channel, "state": "deleted"});
             writes = writes

@@ -34,7 +34,7 @@ use crate::{
     },
     storage::StorageError,
     store::{StoreHandle, records::Writes},
-    task::{Ending, Lane, Task, TopicRef, records::LaneKey},
+    task::{Ending, Lane, Tasks, TopicRef, records::LaneKey},
 };
 
 mod answers;
@@ -198,7 +198,7 @@ impl Settings {
 #[derive(Default)]
 pub struct Recovered {
     /// Tasks without an outcome.
-    pub tasks: Vec<Task>,
+    pub tasks: Tasks,
     /// Those among them whose records are damaged, for the queue to end.
     pub lost: HashSet<TaskId>,
     /// Messages without a topic.
@@ -248,6 +248,8 @@ pub struct Router {
     grants: Grants,
     /// Who waits for the fate of a message.
     waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
+    /// Topics that this process has deleted: what was read of their channels before must not bring them back.
+    deleted: HashSet<TopicId>,
     /// Topics whose title a model is being asked for.
     untitled: HashSet<TopicId>,
     /// Which senders are principals.
@@ -257,13 +259,11 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router that goes on where the last process stopped.
-    pub(crate) fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
-        let mut conversations: HashMap<_, _> = recovered
-            .channels
-            .into_iter()
-            .map(|(id, history)| (id, Conversation::from_history(history)))
-            .collect();
+    /// A router that goes on where the last process stopped. It leaves the tasks, which are the queue's.
+    pub(crate) fn new(to: Neighbours, settings: Settings, recovered: &mut Recovered) -> Self {
+        let channels = std::mem::take(&mut recovered.channels).into_iter();
+        let mut conversations: HashMap<_, _> =
+            channels.map(|(id, history)| (id, Conversation::from_history(history))).collect();
         for task in &recovered.tasks {
             if let (Some(source), Some(topic)) = (&task.source, &task.lane.topic)
                 && let Some(conversation) = conversations.get_mut(&source.channel)
@@ -272,7 +272,7 @@ impl Router {
                 conversation.topics.record(topic, &task.body, task.created_at);
             }
         }
-        for message in recovered.undecided {
+        for message in std::mem::take(&mut recovered.undecided) {
             if let Some(conversation) = conversations.get_mut(&message.channel) {
                 conversation.deciding.push_back(message);
             }
@@ -287,8 +287,9 @@ impl Router {
             homes: HashMap::new(),
             buckets: HashMap::new(),
             control_buckets: HashMap::new(),
-            grants: recovered.grants,
+            grants: std::mem::take(&mut recovered.grants),
             waiters: HashMap::new(),
+            deleted: HashSet::new(),
             untitled: HashSet::new(),
             identities: None,
             audit_rows: Cell::default(),
@@ -360,8 +361,15 @@ impl Router {
         if let Some(history) = history
             && !self.conversations.contains_key(channel)
         {
-            self.conversations.insert(channel.clone(), Conversation::from_history(history));
+            let conversation = self.conversation(history);
+            self.conversations.insert(channel.clone(), conversation);
         }
+    }
+
+    /// A channel as it was read, without topics that were deleted since.
+    fn conversation(&self, mut history: ChannelHistory) -> Conversation {
+        history.topics.retain(|topic| !self.deleted.contains(&topic.id));
+        Conversation::from_history(history)
     }
 
     /// The connection over which somebody speaks on a channel just now.

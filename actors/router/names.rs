@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 6;
 /// The name of a topic that nothing names.
 const NAMELESS: &str = "New topic";
 
-/// A name for a topic: the suggested one, else the first content words of its first message.
+/// A name for a topic: the suggested one, else the first content words of its first message, else how that begins.
 ///
 /// Differs, whatever the case, from all that are taken.
 pub(super) fn name<'a>(
@@ -25,6 +25,7 @@ pub(super) fn name<'a>(
     let name = suggested
         .and_then(|name| tidy(name, MAX_CHARS))
         .or_else(|| first_words(content))
+        .or_else(|| tidy(&content.replace([':', '@'], " "), MAX_CHARS))
         .unwrap_or_else(|| NAMELESS.to_owned());
     unique(name, MAX_CHARS, taken)
 }
@@ -114,8 +115,10 @@ mod tests {
             "fix Login bug export pages billing"
         );
         assert_eq!(named("请帮我修复登录错误，谢谢"), "请帮我修复登录错误 谢谢");
-        assert_eq!(named("is it?"), "New topic");
-        assert_eq!(named("🎉🎉"), "New topic");
+        // Words that say nothing of a subject tell it from others all the same.
+        assert_eq!(named("Is it:\nok?"), "Is it ok?");
+        assert_eq!(named("🎉🎉"), "🎉🎉");
+        assert_eq!(named(" @: "), "New topic");
     }
 
     /// CH-135

@@ -111,7 +111,7 @@ impl Router {
                 conversation.connections.insert(connection, mine.sender);
             }
             (None, Some(history)) => {
-                let stored = Conversation::from_history(history);
+                let stored = self.conversation(history);
                 let resumed = Conversation { sender: mine.sender, ..stored }.connected(connection);
                 self.conversations.insert(channel.clone(), resumed);
             }

@@ -103,6 +103,9 @@ pub enum StoreError {
     /// A row of it does not serialise. Nothing was written.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
+    /// A record that is to lose its words cannot be read just now. Nothing was written.
+    #[error(transparent)]
+    Unreadable(StorageError),
     /// The store went away before the record was safe. It may or may not be there.
     #[error("the store stopped before the record was safe")]
     Gone,
@@ -359,11 +362,15 @@ impl Store {
                 group.answers.push((reply, Err(refusal)));
                 continue;
             }
-            group.told.append(&mut writes.told);
-            match self.apply(writes, &mut group.batch) {
-                Ok(numbered) => group.answers.push((reply, Ok(numbered))),
-                Err(error) => return self.fail(&error),
+            let (told, before) = (std::mem::take(&mut writes.told), group.batch.changes.len());
+            let applied = self.apply(writes, &mut group.batch);
+            match &applied {
+                Ok(_) => group.told.extend(told),
+                // By now the store has failed: nothing is answered.
+                Err(StoreError::Gone) => return,
+                Err(_) => group.batch.changes.truncate(before),
             }
+            group.answers.push((reply, applied));
         }
         self.write(group, ctx);
     }
@@ -416,7 +423,7 @@ impl Store {
         Ok(())
     }
 
-    fn apply(&mut self, writes: Writes, batch: &mut Batch) -> Result<Vec<Numbered>, StorageError> {
+    fn apply(&mut self, writes: Writes, batch: &mut Batch) -> Answer {
         let mut numbered = Vec::new();
         let mut joining = None;
         for write in writes.list {
@@ -441,18 +448,8 @@ impl Store {
                     }
                 }
                 Write::Empty { key, texts } => {
-                    let written = batch.changes.iter().rev().find(|(other, _)| *other == key);
-                    let value = match written {
-                        Some((_, value)) => Ok(value.clone()),
-                        None => self.storage.get(&key),
-                    };
-                    match value {
-                        Ok(value) => {
-                            let value = value.and_then(|it| Texts::emptied(texts, &key, &it));
-                            batch.changes.extend(value.map(|value| (key, Some(value))));
-                        }
-                        Err(error) => tracing::error!(%error, "a record may still hold words"),
-                    }
+                    let value = self.emptied(&key, texts, batch).map_err(StoreError::Unreadable)?;
+                    batch.changes.push((key, value));
                 }
                 Write::Fence { task, lease } => {
                     match lease {
@@ -461,12 +458,41 @@ impl Store {
                     };
                 }
                 Write::Append { entry, value } => {
-                    numbered.push(self.append(entry, value, &mut joining, batch)?);
+                    let appended = self.append(entry, value, &mut joining, batch);
+                    numbered.push(appended.map_err(|error| {
+                        self.fail(&error);
+                        StoreError::Gone
+                    })?);
                 }
                 Write::ForgetLog { log } => self.logs.forget(&log),
             }
         }
         Ok(numbered)
+    }
+
+    /// A record without its words; none if there is none. One that is damaged will never be read, so it goes whole.
+    fn emptied(
+        &self,
+        key: &[u8],
+        texts: &[Texts],
+        batch: &Batch,
+    ) -> Result<Option<Vec<u8>>, StorageError> {
+        let written = batch.changes.iter().rev().find(|(other, _)| *other == key);
+        let value = match written {
+            Some((_, value)) => Ok(value.clone()),
+            None => self.storage.get(key),
+        };
+        let emptied = match value {
+            Ok(None) => return Ok(None),
+            Ok(Some(value)) => Texts::emptied(texts, key, &value),
+            Err(StorageError::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if emptied.is_none() {
+            let record = keys::printable(key);
+            tracing::error!(record, "a damaged record that is to lose its words is removed whole");
+        }
+        Ok(emptied)
     }
 
     /// Numbers an entry of a log. `joining` is the key of the entry of this commit that the one directly behind it

@@ -68,7 +68,7 @@ const SIGNED: &str = "block";
 const MARK: &str = "redacted";
 
 impl Texts {
-    /// A record without any of its words, if it is of one of these kinds.
+    /// A record without any of its words, if it is of one of these kinds and can be read.
     pub(super) fn emptied(all: &[Self], key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let texts = all.iter().find(|texts| texts.covers(key))?;
         let mut record: Value = serde_json::from_slice(value).ok()?;

@@ -424,3 +424,39 @@ async fn a_read_waits_until_what_it_found_is_durable() {
     // Nothing is under way any more.
     assert_eq!(store.read(|storage| storage.get(&key("b"))).await, Ok(None));
 }
+
+/// CH-91: a record that cannot be read now keeps its commit from being made, and no other; one that is damaged for good
+/// goes whole.
+#[actix::test]
+async fn words_that_cannot_be_taken_out_of_a_record_are_not_forgotten() {
+    const WORDS: &[Texts] =
+        &[Texts { kind: "edge\0test", owner: redact::Owner::Main, fields: &["text"], names: &[] }];
+    let opened = open(&Disk::default(), None);
+    let words =
+        |name: &str| Writes::new().put_json(key(name), &serde_json::json!({"text": "hello"}));
+    let all = words("scratched").and(words("damaged")).and(words("sound")).and(row("other"));
+    opened.store.commit(all).await.unwrap();
+    opened.storage.put(key("damaged"), Some(b"{hello".to_vec()));
+    opened.storage.scratch(key("scratched"));
+    let empty = |name: &str| Writes::new().empty(key(name), WORDS);
+
+    let refused =
+        Writes::new().drop_keys([key("other")]).and(empty("scratched")).and(empty("sound"));
+    let (refused, beside) = (opened.store.commit(refused), opened.store.commit(row("beside")));
+    let (refused, beside) = (refused.await, beside.await);
+    let kept = opened.storage.keys("other").len();
+    let damaged = opened.store.commit(empty("damaged").and(empty("nothing"))).await;
+    opened.storage.mend();
+    let again = opened.store.commit(empty("scratched").and(empty("sound"))).await;
+
+    assert_eq!(
+        refused,
+        Err(StoreError::Unreadable(StorageError::Read("wrong checksum".to_owned())))
+    );
+    assert_eq!((beside, kept), (Ok(Vec::new()), 1));
+    assert_eq!((damaged, again), (Ok(Vec::new()), Ok(Vec::new())));
+    assert_eq!(opened.storage.keys("damaged").len(), 0);
+    assert!(!opened.storage.text().contains("hello"), "{}", opened.storage.text());
+    assert!(!opened.storage.keys("beside").is_empty());
+    assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
+}

@@ -93,12 +93,12 @@ async fn instances() -> Times {
         let team = TeamKey::first(format!("team-{number}"));
         let began = Instant::now();
         let settled = plugins.settle(&team, &wanted);
-        settled[0].0.lease().await.map(drop).expect("a child");
+        settled.plugins[0].0.lease().await.map(drop).expect("a child");
         times.cold.push(began.elapsed());
     }
     let settled = plugins.settle(&TeamKey::first("team-0".to_owned()), &wanted);
     for _ in 0..CALLS {
-        let lease = settled[0].0.lease().await.expect("a child");
+        let lease = settled.plugins[0].0.lease().await.expect("a child");
         let meta = CallMeta { call_id: "c", idempotency_key: "k", turn: "t", deadline_ms: 2_000 };
         let began = Instant::now();
         let answer = lease.child.call("add", &json!({"a": 20, "b": 22}), &meta).await;

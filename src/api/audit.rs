@@ -30,10 +30,10 @@ pub struct AuditFilter {
     #[arg(long, value_parser = words::<Decision>())]
     pub decision: Option<Decision>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
     /// Only until such a moment.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub until: Option<When>,
     /// Only with this in who, what, on what or the outcome.
     #[arg(long = "query", value_name = "WORDS")]

@@ -30,13 +30,13 @@ pub struct EventFilter {
     #[arg(long)]
     pub team: Option<String>,
     /// Only of this topic.
-    #[arg(long)]
+    #[arg(long, value_name = "ID")]
     pub topic: Option<String>,
     /// Only of this task.
-    #[arg(long)]
+    #[arg(long, value_name = "ID")]
     pub task: Option<String>,
     /// Only after the event with this id.
-    #[arg(long)]
+    #[arg(long, value_name = "ID")]
     pub since: Option<Mark>,
 }
 

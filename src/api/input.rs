@@ -4,7 +4,13 @@
 //! `flatten`, and quotes what it found. The schema is checked first, and whole; serde then converts what
 //! is known to fit. So what is refused is what is documented.
 
-use std::{marker::PhantomData, ops::Deref};
+use std::{
+    any::TypeId,
+    collections::BTreeMap,
+    marker::PhantomData,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use hivewright_actors::{
     live::{Mark, event::Kinds},
@@ -38,13 +44,14 @@ const FORMATS: [Format; 9] = [
 
 /// Reads a `T`. It holds the schema: keep it where many are read.
 pub struct Reader<T> {
-    input: InputSchema,
+    input: Arc<InputSchema>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + JsonSchema> Default for Reader<T> {
     fn default() -> Self {
-        Self { input: InputSchema(closed(input_schema::<T>())), of: PhantomData }
+        let input = Arc::new(InputSchema(closed(input_schema::<T>())));
+        Self { input, of: PhantomData }
     }
 }
 
@@ -56,10 +63,21 @@ impl<T> Deref for Reader<T> {
     }
 }
 
+impl<T: DeserializeOwned + JsonSchema + 'static> Reader<T> {
+    /// One that holds the schema together with all others of the type: some tools are made anew for each team, or for each
+    /// turn.
+    pub fn shared() -> Self {
+        static SCHEMAS: Mutex<BTreeMap<TypeId, Arc<InputSchema>>> = Mutex::new(BTreeMap::new());
+        let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = schemas.entry(TypeId::of::<T>()).or_insert_with(|| Self::default().input);
+        Self { input: input.clone(), of: PhantomData }
+    }
+}
+
 impl<T: DeserializeOwned + JsonSchema> Reader<T> {
     /// Takes these fields too, which `T` does not have.
     pub fn with_fields(mut self, fields: Map<String, Value>) -> Self {
-        let properties = self.input.0.pointer_mut("/properties");
+        let properties = Arc::make_mut(&mut self.input).0.pointer_mut("/properties");
         if let Some(properties) = properties.and_then(Value::as_object_mut) {
             properties.extend(fields);
         }
@@ -74,6 +92,7 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
 
 /// Schema of what is read, self-contained, with no field beside those of the type. It knows no type, so
 /// that what checks is compiled once and not for each.
+#[derive(Clone)]
 pub struct InputSchema(Value);
 
 impl InputSchema {
@@ -237,6 +256,14 @@ mod tests {
                  standing: expected one of `on`, `off`; missing field `rate`"
                 .to_owned())
         );
+    }
+
+    #[test]
+    fn the_schema_of_a_type_is_made_once_for_all_who_share_it() {
+        let (one, other) = (Reader::<Webhook>::shared(), Reader::<Webhook>::shared());
+
+        assert!(std::ptr::eq(one.schema(), other.schema()));
+        assert_eq!(one.schema(), Reader::<Webhook>::default().schema());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct LogFilter {
     #[arg(long)]
     pub team: Option<String>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
     /// Only with this in it.
     #[arg(long = "query", value_name = "WORDS")]

@@ -82,8 +82,11 @@ pub struct MemoryFilter {
     /// Only under this key.
     #[arg(skip)]
     pub key: Option<String>,
-    /// Only of this type: identity, lesson, decision, context, reference or historical.
-    #[arg(long = "type", value_name = "TYPE")]
+    /// Only of this type.
+    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
+    #[schemars(
+        description = "Only of this type: identity, lesson, decision, context, reference or historical."
+    )]
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Only in this state of review.
@@ -93,7 +96,7 @@ pub struct MemoryFilter {
     #[arg(skip)]
     pub active: Option<bool>,
     /// Only with some of these words.
-    #[arg(long = "search", value_name = "WORDS")]
+    #[arg(long = "query", alias = "search", value_name = "WORDS")]
     #[serde(rename = "q")]
     pub words: Option<String>,
 }
@@ -175,8 +178,9 @@ pub struct NewMemory {
     /// For which team.
     #[arg(long, default_value = MAIN)]
     pub team: String,
-    /// identity, lesson, decision, context, reference or historical.
-    #[arg(long = "type", value_name = "TYPE")]
+    /// Its type.
+    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
+    #[schemars(description = "identity, lesson, decision, context, reference or historical.")]
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Why it replaces what is there; needed if there is something.
@@ -197,7 +201,7 @@ pub struct MemoryCorrection {
     #[schemars(description = "Another content.")]
     pub content: Option<String>,
     /// Another type.
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Why.

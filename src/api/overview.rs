@@ -32,6 +32,8 @@ pub struct Overview {
     pub questions_open: usize,
     pub inbox_unread: usize,
     pub spend_today_usd: f64,
+    /// The date, in the time zone that days are counted by.
+    pub today: String,
     /// The service is about to stop.
     pub drain: bool,
 }

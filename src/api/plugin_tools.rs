@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
 use crate::plugins::written::{Status, Verification};
 
 pub const LIST_PLUGIN_TOOLS: Endpoint<Rows<PluginToolRow>, Empty, PluginToolFilter> =
@@ -49,7 +49,7 @@ pub struct ByTool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct ToolVersion {
-    /// An earlier version.
+    /// An earlier version, of the last ten.
     #[arg(id = "of_version", long = "of-version", value_name = "NUMBER")]
     pub version: Option<u32>,
 }
@@ -68,8 +68,8 @@ pub struct PluginToolFilter {
     /// Only of this team.
     #[arg(long)]
     pub team: Option<String>,
-    /// Only those that stand so.
-    #[arg(long)]
+    /// Only with this status.
+    #[arg(long, value_parser = words::<Status>())]
     pub status: Option<Status>,
 }
 
@@ -94,7 +94,7 @@ pub struct PluginToolRow {
     pub verification: Option<Verification>,
     pub created_at: Option<String>,
     pub verified_at: Option<String>,
-    /// What became of it, in order.
+    /// What became of it, in order: the last 50 changes.
     pub changes: Vec<PluginToolChange>,
     /// The source of the version that was asked for; not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]

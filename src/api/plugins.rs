@@ -13,6 +13,7 @@ use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::plugins::{
     capabilities::Capabilities,
     fault::{Fault, FaultCode},
+    manifest::RunKind,
     package::Origin,
 };
 
@@ -75,8 +76,8 @@ pub struct ByKey {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct PluginFilter {
-    /// Only those that bring a channel.
-    #[arg(long)]
+    /// Only those that bring a channel, or only others.
+    #[arg(long, value_name = "BOOL")]
     pub channel: Option<bool>,
 }
 
@@ -131,6 +132,9 @@ pub struct PluginRow {
     pub description: String,
     pub version: String,
     pub origin: Origin,
+    /// What runs it; none if its manifest cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RunKind>,
     pub state: PluginState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<PluginFault>,

@@ -5,13 +5,14 @@ use std::{fmt::Display, str::FromStr};
 use clap::Args;
 use hivewright_actors::policy::{
     caution::{Kind, Risk},
-    rule::{Condition, Invalid, Rule},
+    resource::Mode,
+    rule::{Condition, Effect, Invalid, Rule},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags::one_of, reply::*, scope::Scope::*};
 use crate::{
     policy::RuleSource,
     time::{self, date},
@@ -61,17 +62,20 @@ row! {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct NewRule {
-    /// `allow`, `deny` or `require_approval`.
+    /// What it says.
+    #[arg(value_parser = one_of::<Effect>())]
+    #[schemars(description = "`allow`, `deny` or `require_approval`.")]
     pub effect: String,
     /// `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name or pattern.
     pub resource: String,
     /// The teams it is for, with wildcards.
     #[arg(long)]
     pub team: Option<String>,
-    /// For files: `r`, `w` or `rw`.
-    #[arg(long)]
+    /// For files: what is done with them.
+    #[arg(long, value_parser = one_of::<Mode>())]
+    #[schemars(description = "For files: `r`, `w` or `rw`.")]
     pub mode: Option<String>,
-    /// `any`, `role:<role>`, `user:<channel type>:<id>` or `label:untrusted`.
+    /// On whose behalf: `any`, `role:<role>`, `user:<channel type>:<id>` or `label:untrusted`.
     #[arg(long)]
     pub principal: Option<String>,
     /// Only where an argument fits: a JSON pointer, `=` and a pattern; may be repeated.
@@ -79,18 +83,19 @@ pub struct NewRule {
     #[schemars(description = "All of them have to hold.")]
     #[serde(default)]
     pub when: Vec<Condition>,
-    /// `normal`, or `high`: whoever caused the task does not decide.
-    #[arg(long)]
+    /// How much harm a mistake does; with `high`, whoever caused the task does not decide.
+    #[arg(long, value_parser = one_of::<Risk>())]
+    #[schemars(description = "`normal`, or `high`: whoever caused the task does not decide.")]
     pub risk: Option<String>,
     /// What it is for.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default)]
     pub note: String,
-    /// Until a date such as 2026-01-31T12:00:00Z.
-    #[arg(long)]
+    /// When it ends, such as 2026-01-31T12:00:00Z.
+    #[arg(long = "expires", value_name = "DATE")]
     pub expires_at: Option<String>,
     /// Its name, instead of one that is made up.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default)]
     pub id: String,
     #[arg(skip)]

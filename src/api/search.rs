@@ -35,10 +35,10 @@ pub struct SearchFilter {
     #[arg(long)]
     pub team: Option<String>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
     /// Only until such a moment.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub until: Option<When>,
 }
 

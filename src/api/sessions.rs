@@ -76,7 +76,7 @@ pub struct SessionFilter {
     #[arg(long, value_name = "ID")]
     pub topic: Option<String>,
     /// Only those used since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
 }
 
@@ -127,7 +127,7 @@ pub struct HistoryFilter {
     #[schemars(range(max = LAST_EVENT))]
     pub before: Option<u64>,
     /// The most messages, 1 to 200.
-    #[arg(long, default_value_t = USUAL_LIMIT)]
+    #[arg(long, value_name = "NUMBER", default_value_t = USUAL_LIMIT)]
     #[schemars(range(min = 1, max = 200))]
     pub limit: usize,
 }

@@ -80,10 +80,10 @@ pub struct TaskFilter {
     #[arg(long, value_name = "ID")]
     pub root: Option<String>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
     /// Only until such a moment.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub until: Option<When>,
     /// Only with these words in id, body or result.
     #[arg(long = "query", value_name = "WORDS")]

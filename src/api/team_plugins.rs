@@ -24,8 +24,8 @@ pub const SET_TEAM_PLUGIN: Endpoint<Data<TeamPluginRow>, ByTeamPlugin, Empty, Te
         "Switches a plugin of a team on or off, or sets what it is told.",
     )
     .description(
-        "What is not given stays as it is. A plain value of a secret field goes to the vault of the team, and a reference \
-         takes its place. If anything is wrong, nothing changes.",
+        "What is not given stays as it is. A plain value of a secret field goes to the vault of the team, which needs the \
+         scope `secrets`, and a reference takes its place. If anything is wrong, nothing changes.",
     )
     .refuses(&[404, 409, 422])
     .example(r#"{"enabled": true, "config": {"tools": {"token": "${vault:WEATHER}"}}}"#)
@@ -46,8 +46,8 @@ pub const BEGIN_SETUP: Endpoint<Data<PluginSetup>, ByTeamPlugin> = post(
     "Begins the setup of a plugin's channel; one that runs already ends.",
 )
 .description(
-    "A setup that nobody goes on with for ten minutes ends. Once it is `done`, the settings are written, its secrets are \
-     in the vault of the team, and the plugin is switched on.",
+    "A setup needs the scope `secrets` too; one that nobody goes on with for ten minutes ends. Once it is `done`, the \
+     settings are written, its secrets are in the vault of the team, and the plugin is switched on.",
 )
 .refuses(&[404, 409])
 .secret()

@@ -244,7 +244,7 @@ pub struct NewTeam {
     #[schemars(description = "Who is above it; without one it is the main team.")]
     pub parent: Option<String>,
     /// What it is for.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default)]
     #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: String,
@@ -255,14 +255,14 @@ pub struct NewTeam {
     #[arg(long = "init-context", value_name = "FILE")]
     #[schemars(description = "What it should know from the start.")]
     pub init_context: Option<String>,
-    /// Tools by name, pattern or group; without any, the usual ones.
+    /// Tools by name, pattern or group [default: the usual ones].
     #[arg(long = "tool", value_name = "PATTERN")]
     pub allowed_tools: Option<Vec<String>>,
-    /// The profile of its model; without one it is the default.
+    /// The profile of its model [default: that of the settings].
     #[arg(long = "profile", value_name = "PROFILE")]
     pub provider_profile: Option<String>,
-    /// What runs its turns; without one it is the usual.
-    #[arg(long, value_name = "SDK")]
+    /// What runs its turns [default: that of the settings].
+    #[arg(long, value_name = "SDK", value_parser = flags::words::<Sdk>())]
     pub sdk: Option<Sdk>,
     /// What it may spend.
     #[arg(skip)]

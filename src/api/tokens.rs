@@ -95,7 +95,7 @@ pub struct NewToken {
     /// The teams that it may act on; all, if none is named.
     #[arg(long = "team", value_name = "TEAM", value_delimiter = ',')]
     pub teams: Option<Vec<String>>,
-    /// How long it is good, such as 12h or 30d, or `never`; 90d if it is not given.
+    /// How long it is good, such as 12h or 30d, or `never` [default: 90d].
     #[arg(long, value_name = "DURATION")]
     pub expires: Option<Expiry>,
 }

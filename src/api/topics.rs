@@ -61,7 +61,7 @@ pub struct TopicFilter {
     pub state: Option<TopicState>,
     /// Only with this in the name.
     #[serde(rename = "q")]
-    #[arg(long)]
+    #[arg(long = "query", alias = "words", value_name = "WORDS")]
     pub words: Option<String>,
 }
 

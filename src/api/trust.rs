@@ -51,7 +51,7 @@ words! {
 #[serde(default)]
 pub struct TrustDecisionFilter {
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
     /// Only those let in, or only those kept out.
     #[arg(long, value_parser = flags::words::<Verdict>())]

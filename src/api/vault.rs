@@ -85,7 +85,7 @@ pub struct VaultAuditFilter {
     #[arg(long, value_parser = flags::words::<Action>())]
     pub action: Option<Action>,
     /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
 }
 

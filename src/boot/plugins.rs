@@ -29,7 +29,9 @@ pub(super) fn settle(
                 for team in teams {
                     // A file that is wrong counts again once it is put right.
                     if let Ok(file) = live.team_now(&team.name) {
-                        settling.settle(&team.key(), &file.plugins);
+                        for plugin in settling.settle(&team.key(), &file.plugins).absent {
+                            tracing::error!(team = %team.name, plugin = plugin.key, "a plugin is switched on and not there: no call of the team passes until it is installed or switched off");
+                        }
                     }
                 }
             });

@@ -33,6 +33,7 @@ use crate::{
     files::FileStore,
     http::metrics::Metrics,
     logging::{self, Level, Secrets, tap::Tap},
+    providers::client,
     sandbox::{
         process::{Sandbox, SandboxSettings},
         workspace,
@@ -76,6 +77,8 @@ pub(super) struct Context {
     pub(super) log: Level,
     pub(super) secrets: Secrets,
     pub(super) sandbox: Arc<Sandbox>,
+    /// The client for model APIs.
+    pub(super) http: reqwest::Client,
     pub(super) storage: Arc<TieredStorage>,
     pub(super) store: StoreHandle,
     pub(super) ids: Ids,
@@ -134,8 +137,14 @@ impl Opened {
         });
         // Whether there is a key is known before anything of the store is changed.
         let keys = vault::keys(&home, &options.environment).await?;
-        // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
-        let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
+        // Trying the sandbox takes as long as opening a small store, and the client reads all certificates of the machine:
+        // none of them waits for another.
+        let http = blocking::run(client::build);
+        let opening = open_store(&home, &config, &starting.phase);
+        let (opened, sandbox, http) = tokio::join!(opening, sandbox, http);
+        let no_client = "the HTTP client cannot be made";
+        let http = http.map_err(|error| machine(no_client, error))?;
+        let http = http.map_err(|error| machine(no_client, error))?;
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
         let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
@@ -179,6 +188,7 @@ impl Opened {
             log,
             secrets,
             sandbox: Arc::new(sandbox),
+            http,
             storage,
             store,
             ids,

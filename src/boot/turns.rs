@@ -39,7 +39,6 @@ use crate::{
     },
     policy::Policies,
     prompt::compose::Prompts,
-    providers::client,
     retention::Keeper,
     sandbox::egress::Guard,
     system::{WallClock, sha256},
@@ -125,8 +124,6 @@ impl Services {
             Some(browsers) => tools::browser::add(toolbox, browsers, &context.files),
             None => toolbox,
         };
-        let http =
-            client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
         let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
@@ -145,7 +142,7 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines: Engines::new(http, options.retry)
+            engines: Engines::new(context.http.clone(), options.retry)
                 .with_vault(context.vault.clone())
                 .with_files(context.files.clone())
                 .with_agents(context.sandbox.clone(), options.launcher.clone()),

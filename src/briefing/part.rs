@@ -35,7 +35,10 @@ use crate::{
         filter::{FilterError, ToolFilter},
         host::{Asleep, TeamTools},
         mcp, plugin,
-        plugin_tool::{Loaded, LoadedTools, manage, run},
+        plugin_tool::{
+            loading::{Loaded, LoadedTools},
+            manage, run,
+        },
         propose_change::ProposeChange,
         registry,
         toolbox::Made,
@@ -95,7 +98,7 @@ pub(super) struct Part {
     pub(super) label: Label,
     pub(super) tools: TeamTools,
     pub(super) toolset_hash: String,
-    pub(super) builtins: Vec<Availability>,
+    pub(super) builtins: Arc<[Availability]>,
     pub(super) notes: Vec<String>,
     pub(super) engine: Arc<dyn Engine>,
     pub(super) sdk: Sdk,
@@ -219,14 +222,14 @@ impl Inner {
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
         }
-        let hooks = Hooks::of(&offers.plugins.plugins);
+        let hooks = Hooks::of(&offers.plugins.settled);
         let tools = self.toolbox.assemble(grant, made).with_hooks(hooks);
         let specs = tools.specs();
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
             toolset_hash: sha256(&serde_json::to_vec(&*specs).unwrap_or_default())[..16].to_owned(),
             builtins: registry::built_in()
-                .map(|tool| Availability { tool: tool.to_owned(), enabled: has(tool) })
+                .map(|tool| Availability { tool, enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has)
                 .into_iter()

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hivewright_actors::excerpt;
 use reqwest::Url;
 
+use super::snapshot::cut;
 use crate::{
     sandbox::egress::{EgressError, proxy::Gate},
+    scrub::Scrubber,
     settings::egress::Egress,
 };
 
@@ -23,6 +24,8 @@ pub struct Terms {
     pub egress: Arc<Egress>,
     /// None leaves it as it was.
     pub admit: Option<Admit>,
+    /// What must not be seen of the words of pages. What is cut off a text may be the end of a secret, so it is needed here.
+    pub scrubber: Scrubber,
 }
 
 /// The gate of one browser.
@@ -33,6 +36,7 @@ pub(super) struct TeamGate(Mutex<State>);
 struct State {
     egress: Arc<Egress>,
     admit: Option<Admit>,
+    scrubber: Scrubber,
     failures: Vec<(Url, EgressError)>,
     /// Failures that are not kept.
     more: usize,
@@ -51,10 +55,15 @@ impl TeamGate {
     }
 
     /// The terms of a call, which hold until the next.
-    pub(super) fn set(&self, Terms { egress, admit }: Terms) {
+    pub(super) fn set(&self, Terms { egress, admit, scrubber }: Terms) {
         let mut state = self.state();
         state.egress = egress;
+        state.scrubber = scrubber;
         state.admit = admit.or_else(|| state.admit.take());
+    }
+
+    pub(super) fn scrubber(&self) -> Scrubber {
+        self.state().scrubber.clone()
     }
 
     /// What failed since the last time.
@@ -90,9 +99,9 @@ impl Gate for TeamGate {
 }
 
 impl Failures {
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self, scrubber: &Scrubber) -> Vec<String> {
         let line = |(url, error): &(Url, EgressError)| {
-            format!("not loaded: {} ({error})", excerpt::line(url.as_str(), LONGEST_URL))
+            format!("not loaded: {} ({error})", cut(scrubber, url.as_str(), LONGEST_URL))
         };
         let mut lines: Vec<_> = self.list.iter().map(line).collect();
         if self.more > 0 {

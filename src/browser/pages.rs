@@ -8,6 +8,7 @@ use super::{
     cdp::Event,
     snapshot::{Place, quote},
 };
+use crate::scrub::Scrubber;
 
 /// Pages at once. A further one is closed.
 const MOST_PAGES: usize = 5;
@@ -84,7 +85,7 @@ impl Pages {
     }
 
     /// Learns of an event. What follows is to be done at once.
-    pub(super) fn on(&mut self, event: &Event) -> Vec<Order> {
+    pub(super) fn on(&mut self, event: &Event, scrubber: &Scrubber) -> Vec<Order> {
         let Event { method, params, session } = event;
         match (method.as_str(), session) {
             ("Target.attachedToTarget", None) => self.attached(params),
@@ -93,11 +94,11 @@ impl Pages {
                 Vec::new()
             }
             ("Browser.downloadWillBegin", _) => {
-                let name = quoted(&params["suggestedFilename"]);
+                let name = quoted(scrubber, &params["suggestedFilename"]);
                 self.note(format!("a download was refused: {name}"));
                 Vec::new()
             }
-            (method, Some(session)) => self.of_page(session, method, params),
+            (method, Some(session)) => self.of_page(session, method, params, scrubber),
             _ => Vec::new(),
         }
     }
@@ -121,7 +122,13 @@ impl Pages {
         orders.map(|method| Order::to(&session, method, json!({}))).into()
     }
 
-    fn of_page(&mut self, session: &str, method: &str, params: &Value) -> Vec<Order> {
+    fn of_page(
+        &mut self,
+        session: &str,
+        method: &str,
+        params: &Value,
+        scrubber: &Scrubber,
+    ) -> Vec<Order> {
         let Some(page) = self.list.iter_mut().find(|page| page.session == session) else {
             return Vec::new();
         };
@@ -139,7 +146,7 @@ impl Pages {
                 // Who leaves a page leaves it.
                 let accept = params["type"] == "beforeunload";
                 if !accept {
-                    let message = quoted(&params["message"]);
+                    let message = quoted(scrubber, &params["message"]);
                     self.note(format!("a dialog of the page was dismissed: {message}"));
                 }
                 let params = json!({ "accept": accept });
@@ -163,8 +170,8 @@ fn text(value: &Value) -> String {
 }
 
 /// Words of a page, in quotes that they cannot end.
-fn quoted(value: &Value) -> String {
-    quote(value.as_str().unwrap_or_default(), LONGEST_QUOTE)
+fn quoted(scrubber: &Scrubber, value: &Value) -> String {
+    quote(scrubber, value.as_str().unwrap_or_default(), LONGEST_QUOTE)
 }
 
 #[cfg(test)]
@@ -174,6 +181,12 @@ mod tests {
     fn event(method: &str, session: Option<&str>, params: Value) -> Event {
         let session = session.map(str::to_owned);
         Event { method: method.to_owned(), params, session }
+    }
+
+    impl Pages {
+        fn hear(&mut self, event: &Event) -> Vec<Order> {
+            self.on(event, &Scrubber::new(["canary-value-1"]))
+        }
     }
 
     fn opened(number: usize) -> Event {
@@ -188,10 +201,10 @@ mod tests {
     fn a_new_window_is_the_page_up_to_five() {
         let mut pages = Pages::default();
 
-        let orders: Vec<_> = (1..=6).map(|number| pages.on(&opened(number)).len()).collect();
-        let last = pages.on(&opened(7));
+        let orders: Vec<_> = (1..=6).map(|number| pages.hear(&opened(number)).len()).collect();
+        let last = pages.hear(&opened(7));
         let current = pages.current().unwrap().session.clone();
-        pages.on(&event("Target.detachedFromTarget", None, json!({ "sessionId": "s5" })));
+        pages.hear(&event("Target.detachedFromTarget", None, json!({ "sessionId": "s5" })));
 
         assert_eq!(orders, [2, 2, 2, 2, 2, 1]);
         assert_eq!(last[0].method, "Target.closeTarget");
@@ -204,25 +217,30 @@ mod tests {
     #[test]
     fn dialogs_are_dismissed_and_told() {
         let mut pages = Pages::default();
-        pages.on(&opened(1));
+        pages.hear(&opened(1));
         let dialog = |kind: &str, message: &str| {
             let params = json!({ "type": kind, "message": message });
             event("Page.javascriptDialogOpening", Some("s1"), params)
         };
 
-        let orders = [dialog("confirm", "pay\"\nnow"), dialog("beforeunload", "")]
-            .map(|event| pages.on(&event));
+        // The cut would go through a secret.
+        let secret = format!("{}canary-value-1", "x".repeat(LONGEST_QUOTE - 10));
+        let dialogs =
+            [dialog("confirm", "pay\"\nnow"), dialog("alert", &secret), dialog("beforeunload", "")];
+        let orders = dialogs.map(|event| pages.hear(&event));
 
         let accepts = orders.map(|orders| orders[0].params["accept"].clone());
-        assert_eq!(accepts, [json!(false), json!(true)]);
-        assert_eq!(pages.take_notes(), ["a dialog of the page was dismissed: \"pay\\\"\\nnow\""]);
+        assert_eq!(accepts, [json!(false), json!(false), json!(true)]);
+        let notes = pages.take_notes();
+        assert_eq!(notes[0], "a dialog of the page was dismissed: \"pay\\\"\\nnow\"");
+        assert!(!notes[1].contains("canary"), "{}", notes[1]);
     }
 
     /// MV-45: names of elements and what was typed belong to a document, not to the page of the browser.
     #[test]
     fn another_document_forgets_what_the_last_one_held() {
         let mut pages = Pages::default();
-        pages.on(&opened(1));
+        pages.hear(&opened(1));
         let page = pages.current_mut().unwrap();
         page.holds_secret = true;
         page.places
@@ -231,9 +249,9 @@ mod tests {
             json!({ "frame": { "id": "inner", "parentId": "t1", "url": "https://b.example/" } });
         let whole = json!({ "frame": { "id": "t1", "url": "https://c.example/" } });
 
-        pages.on(&event("Page.frameNavigated", Some("s1"), frame));
+        pages.hear(&event("Page.frameNavigated", Some("s1"), frame));
         let kept = pages.current().unwrap().clone();
-        pages.on(&event("Page.frameNavigated", Some("s1"), whole));
+        pages.hear(&event("Page.frameNavigated", Some("s1"), whole));
         let new = pages.current().unwrap();
 
         assert_eq!((kept.holds_secret, kept.places.len()), (true, 1));

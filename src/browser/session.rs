@@ -135,8 +135,8 @@ impl Session {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (gone, over) = (self.gone.clone(), self.over.clone().drop_guard());
         let link = self.link.clone();
-        let following = follow(events, link.clone(), Arc::clone(&self.pages));
         let gate = Arc::clone(&self.gate);
+        let following = follow(events, link.clone(), Arc::clone(&self.pages), Arc::clone(&gate));
         async move {
             tokio::select! {
                 () = connection => {}
@@ -360,7 +360,7 @@ impl Session {
 
     /// Where the current page is, and what happened beside.
     async fn told(&self, is_loaded: bool) -> Result<String, BrowserError> {
-        let mut lines = Vec::new();
+        let (mut lines, scrubber) = (Vec::new(), self.gate.scrubber());
         while let Ok(page) = self.current() {
             let (entries, now) = match self.history(&page).await {
                 // The one before it is current now.
@@ -374,8 +374,8 @@ impl Session {
             let (title, url) = (text("title").unwrap_or_default(), text("url"));
             let url = url.unwrap_or_default();
             self.keep_out(&page, url).await?;
-            lines.push(format!("page: {}", quote(title, LONGEST_TITLE)));
-            lines.push(format!("address: {}", quote(url, LONGEST_URL)));
+            lines.push(format!("page: {}", quote(&scrubber, title, LONGEST_TITLE)));
+            lines.push(format!("address: {}", quote(&scrubber, url, LONGEST_URL)));
             if !is_loaded {
                 lines.push("it is still loading".to_owned());
             }
@@ -385,7 +385,7 @@ impl Session {
             lines.push("no page is open now".to_owned());
         }
         lines.extend(self.take_notes());
-        lines.extend(self.gate.take_failures().lines());
+        lines.extend(self.gate.take_failures().lines(&scrubber));
         Ok(lines.join("\n"))
     }
 
@@ -409,11 +409,12 @@ async fn follow(
     mut events: mpsc::UnboundedReceiver<Event>,
     link: Link,
     pages: Arc<watch::Sender<Pages>>,
+    gate: Arc<TeamGate>,
 ) {
     while let Some(event) = events.recv().await {
         // Within the change: whoever sees a page speaks to it after this.
         pages.send_modify(|pages| {
-            for order in pages.on(&event) {
+            for order in pages.on(&event, &gate.scrubber()) {
                 link.tell(order.session.as_deref(), order.method, order.params);
             }
         });

@@ -8,6 +8,8 @@ use hivewright_actors::excerpt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::scrub::Scrubber;
+
 /// The longest snapshot, in bytes, and what one name or value takes of it at most, in characters.
 const LONGEST: usize = 48 * 1024;
 const LONGEST_NAME: usize = 400;
@@ -139,6 +141,7 @@ impl Node {
 pub(super) struct Snapshot<'a> {
     /// The trees of frames inside, by the element that holds each.
     frames: &'a HashMap<i64, Tree>,
+    scrubber: &'a Scrubber,
     text: String,
     places: HashMap<String, Place>,
     /// Elements that were named so far.
@@ -156,9 +159,15 @@ pub(super) struct Taken {
 }
 
 impl<'a> Snapshot<'a> {
-    pub(super) fn of(page: &Tree, frames: &'a HashMap<i64, Tree>, named: u64) -> Taken {
+    pub(super) fn of(
+        page: &Tree,
+        frames: &'a HashMap<i64, Tree>,
+        named: u64,
+        scrubber: &'a Scrubber,
+    ) -> Taken {
         let mut snapshot = Self {
             frames,
+            scrubber,
             text: String::new(),
             places: HashMap::new(),
             named,
@@ -174,6 +183,10 @@ impl<'a> Snapshot<'a> {
             text.push_str(&format!("({missing} more elements are not listed)\n"));
         }
         Taken { text, places, named }
+    }
+
+    fn quote(&self, text: &str, longest: usize) -> String {
+        quote(self.scrubber, text, longest)
     }
 
     fn tree(&mut self, tree: &Tree, depth: usize) {
@@ -229,7 +242,7 @@ impl<'a> Snapshot<'a> {
             && !text.trim().is_empty()
         {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.line(tree, node, depth, &format!("text {}", quote(&text, LONGEST_NAME)));
+            self.line(tree, node, depth, &format!("text {}", self.quote(&text, LONGEST_NAME)));
         }
     }
 
@@ -237,13 +250,13 @@ impl<'a> Snapshot<'a> {
         let (role, name) = (node.role(), node.name());
         let mut line: String = role.chars().filter(char::is_ascii_alphanumeric).collect();
         if !name.is_empty() {
-            line.push_str(&format!(" {}", quote(name, LONGEST_NAME)));
+            line.push_str(&format!(" {}", self.quote(name, LONGEST_NAME)));
         }
         for state in STATES {
             match node.property(state) {
                 Some(Value::Bool(true)) => line.push_str(&format!(" {state}")),
                 Some(Value::String(value)) if value != "false" => {
-                    line.push_str(&format!(" {state}={}", quote(value, LONGEST_NAME)));
+                    line.push_str(&format!(" {state}={}", self.quote(value, LONGEST_NAME)));
                 }
                 Some(Value::Number(value)) => line.push_str(&format!(" {state}={value}")),
                 _ => {}
@@ -252,12 +265,12 @@ impl<'a> Snapshot<'a> {
         if let Some(Value::String(url)) = node.property("url")
             && role == "link"
         {
-            line.push_str(&format!(" to {}", quote(url, LONGEST_URL)));
+            line.push_str(&format!(" to {}", self.quote(url, LONGEST_URL)));
         }
         let is_editable = node.property("editable").is_some();
         match node.value.get("value") {
             Some(Value::String(value)) if !value.is_empty() => {
-                line.push_str(&format!(" = {}", quote(value, LONGEST_NAME)));
+                line.push_str(&format!(" = {}", self.quote(value, LONGEST_NAME)));
             }
             Some(Value::Number(value)) => line.push_str(&format!(" = {value}")),
             _ => {}
@@ -298,9 +311,14 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// The beginning of a text of so many characters as one line in quotes.
-pub(super) fn quote(text: &str, longest: usize) -> String {
-    Value::from(excerpt::line(text, longest)).to_string()
+/// The beginning of a text of so many characters. It is scrubbed first: the beginning of a secret is not known as one.
+pub(super) fn cut(scrubber: &Scrubber, text: &str, longest: usize) -> String {
+    excerpt::line(&scrubber.scrub(text), longest)
+}
+
+/// The same as one line in quotes.
+pub(super) fn quote(scrubber: &Scrubber, text: &str, longest: usize) -> String {
+    Value::from(cut(scrubber, text, longest)).to_string()
 }
 
 #[cfg(test)]
@@ -319,7 +337,28 @@ mod tests {
 
     fn taken(nodes: Vec<Value>) -> Taken {
         let tree = Tree::new("https://example.org/", json!({ "nodes": nodes }));
-        Snapshot::of(&tree, &HashMap::new(), 0)
+        Snapshot::of(&tree, &HashMap::new(), 0, &Scrubber::new(["canary-value-1"]))
+    }
+
+    /// MV-50: what a cut leaves of a secret is not seen either, wherever a page shows it.
+    #[test]
+    fn a_cut_leaves_no_beginning_of_a_secret() {
+        let long = |longest: usize| format!("{}canary-value-1", "x".repeat(longest - 8));
+        let mut link = node(2, "link", &long(LONGEST_NAME), &[]);
+        link["properties"] = json!([
+            { "name": "url", "value": { "value": long(LONGEST_URL) } },
+            { "name": "checked", "value": { "value": long(LONGEST_NAME) } },
+        ]);
+        link["value"] = json!({ "value": long(LONGEST_NAME) });
+
+        let taken = taken(vec![
+            node(1, "RootWebArea", "", &[2, 3]),
+            link,
+            node(3, "StaticText", &long(LONGEST_NAME), &[]),
+        ]);
+
+        assert_eq!(taken.text.matches("xxx[REDACT…").count(), 5, "{}", taken.text);
+        assert!(!taken.text.contains("can"), "{}", taken.text);
     }
 
     /// TO-81: what can be acted on has a name; words are said once.

@@ -243,7 +243,7 @@ fn shown(row: &ApprovalRow) -> String {
         ("why", row.summary.clone()),
         ("rule", row.rule.clone().unwrap_or_else(|| "-".to_owned())),
         ("risk", format!("{}, {} content", row.risk, row.label)),
-        ("caused by", json!(row.requester).to_string()),
+        ("caused by", row.requester.to_string()),
         ("asked", date(&row.created_at)),
         ("until", date(&row.expires_at)),
         ("digest", row.digest.clone()),

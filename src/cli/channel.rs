@@ -15,8 +15,8 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright channel list --json")]
     List,
     /// Show a plugin: what it asks for, and what is wrong with it
-    #[command(after_help = "Example:\n  hivewright channel info echo-channel")]
-    Info {
+    #[command(alias = "info", after_help = "Example:\n  hivewright channel show echo-channel")]
+    Show {
         /// Its key
         key: String,
     },
@@ -27,7 +27,7 @@ pub(super) enum Action {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let action = match action {
         Action::List => plugin::Action::List(PluginFilter { channel: Some(true) }),
-        Action::Info { key } => plugin::Action::Info { key },
+        Action::Show { key } => plugin::Action::Show { key },
         Action::OfTeam(action) => plugin::Action::OfTeam(action),
     };
     plugin::run(action, context).await

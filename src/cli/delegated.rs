@@ -1,6 +1,9 @@
 //! Delegated work: what a message led to beyond its answer, until all of it has ended.
 
-use std::{collections::BTreeSet, future::pending, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use hivewright_actors::{
     frame::{Body, Notification, NotificationKind},
@@ -18,7 +21,7 @@ use super::{
     link::{Event, Link, patiently},
     screen::complain,
     service::{MOST_ROWS, Service},
-    table::moment,
+    table::{beginning, moment},
 };
 use crate::api::{
     approvals::SHOW_APPROVAL,
@@ -31,6 +34,9 @@ use crate::api::{
 
 /// The word of an end comes over the connection; after this long it is fetched instead.
 const OVERDUE: Duration = Duration::from_secs(5);
+
+/// So many characters of a task are shown while it goes on.
+const SHOWN: usize = 60;
 
 /// Work has an end that the person is told of. A team says by itself that it is ready.
 fn is_told_of(row: &TaskRow) -> bool {
@@ -46,12 +52,15 @@ pub(super) struct Delegated<'a> {
     roots: Vec<String>,
     /// Work whose end was told.
     told: BTreeSet<String>,
+    /// Work that goes on, and the state of it that was shown.
+    going_on: BTreeMap<String, String>,
     failure: Option<Failure>,
 }
 
 impl<'a> Delegated<'a> {
     pub(super) fn new(context: &'a Context) -> Self {
-        Self { context, roots: Vec::new(), told: BTreeSet::new(), failure: None }
+        let (roots, told, going_on) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Self { context, roots, told, going_on, failure: None }
     }
 
     /// The message became a task: what comes of that is waited for.
@@ -95,7 +104,7 @@ impl<'a> Delegated<'a> {
     }
 
     /// Waits until all that came of the message has ended and was shown.
-    pub(super) async fn finish(mut self, mut link: Option<&mut Link>) -> Result<(), Failure> {
+    pub(super) async fn finish(mut self, link: &mut Link) -> Result<(), Failure> {
         let mut follower: Option<Follower> = None;
         let mut overdue: Option<Instant> = None;
         loop {
@@ -107,6 +116,7 @@ impl<'a> Delegated<'a> {
                     break;
                 }
             };
+            self.remark(&rows);
             let is_untold =
                 |row: &&TaskRow| is_told_of(row) && !self.told.contains(row.id.as_str());
             let untold: Vec<String> =
@@ -116,7 +126,7 @@ impl<'a> Delegated<'a> {
                     break;
                 }
                 let end = *overdue.get_or_insert_with(|| Instant::now() + OVERDUE);
-                if link.is_none() || Instant::now() >= end {
+                if Instant::now() >= end {
                     for task in untold {
                         self.fetch(&task).await?;
                     }
@@ -129,33 +139,44 @@ impl<'a> Delegated<'a> {
                 Some(follower) => follower,
                 none => none.insert(patiently(open).await?),
             };
-            self.wait(follower, link.as_deref_mut(), overdue).await?;
+            self.wait(follower, link, overdue).await?;
         }
         self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Says what goes on, whenever that is news.
+    fn remark(&mut self, rows: &[TaskRow]) {
+        for row in rows.iter().filter(|row| row.outcome.is_none()) {
+            let state = row.standing();
+            if self.going_on.insert(row.id.to_string(), state.clone()).as_ref() != Some(&state) {
+                let words = beginning(&row.body, SHOWN);
+                let line = format!("· {} of `{}` is {state}: {words}", row.id, row.team);
+                self.context.screen.remark(&line);
+            }
+        }
     }
 
     /// Until there is something to look at.
     async fn wait(
         &mut self,
         follower: &mut Follower,
-        mut link: Option<&mut Link>,
+        link: &mut Link,
         overdue: Option<Instant>,
     ) -> Result<(), Failure> {
         loop {
-            let event = or_never(link.as_mut().map(|link| link.next()));
             tokio::select! {
                 step = follower.next() => match step? {
                     Step::Begin => return Ok(()),
                     Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
                     Step::Event { .. } => {}
                 },
-                event = event => if let Event::Frame(frame, _) = event? {
+                event = link.next() => if let Event::Frame(frame, _) = event? {
                     self.hear(&frame).await;
                     if matches!(frame.body, Body::Notification(_)) {
                         return Ok(());
                     }
                 },
-                () = or_never(overdue.map(sleep_until)) => return Ok(()),
+                () = sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => return Ok(()),
             }
         }
     }
@@ -198,14 +219,6 @@ impl<'a> Delegated<'a> {
         };
         self.show(&format!("[{}] {words}", row.team), outcome.error.is_none());
         Ok(())
-    }
-}
-
-/// What is waited for; without it, for ever.
-async fn or_never<T>(work: Option<impl Future<Output = T>>) -> T {
-    match work {
-        Some(work) => work.await,
-        None => pending().await,
     }
 }
 

@@ -8,9 +8,10 @@ use hivewright_actors::{
 
 use super::{
     Context,
+    answer::Answer,
     failure::Failure,
     service::{MOST_ROWS, Service},
-    table::{self, columns, moment},
+    table::{self, beginning, moment},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -22,6 +23,10 @@ use crate::api::{
 
 /// Among so many of the last things that were said and told the last messages are looked for.
 const LOOKED_AT: usize = 20;
+/// The same in a list, which shows one.
+const FEW: usize = 3;
+/// So many characters of a message are shown in a list.
+const SHOWN: usize = 60;
 
 // A doc comment here would become that of every command that has it.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -29,7 +34,7 @@ pub(super) struct Which {
     /// Go on with the newest conversation, wherever it was held
     #[arg(long = "continue", short = 'c')]
     pub(super) newest: bool,
-    /// Go on with a topic, by its id; `hivewright topics` lists them
+    /// Go on with a topic, by its id; `hivewright topics list` has them
     #[arg(long, value_name = "ID", conflicts_with = "newest")]
     pub(super) topic: Option<String>,
 }
@@ -46,12 +51,6 @@ pub(super) struct Earlier {
     pub(super) is_open: bool,
     last_activity: String,
 }
-
-columns!(Earlier {
-    "TOPIC" => |row| row.topic.to_string(),
-    "LAST" => |row| moment(&row.last_activity),
-    "NAME" => |row| row.name.clone(),
-});
 
 impl Which {
     /// The conversation that is meant; none if a new one is to begin.
@@ -116,12 +115,35 @@ async fn page(
     Ok((answer.data()?.into_iter().flat_map(of_channel).collect(), next))
 }
 
-/// Conversations to choose from, each with its number.
-pub(super) fn numbered(those: &[Earlier]) -> String {
-    let rows = those.iter().enumerate().map(|(place, earlier)| {
-        [(place + 1).to_string(), moment(&earlier.last_activity), earlier.name.clone()]
-    });
-    table::table(["", "LAST", "NAME"], rows)
+/// Conversations to choose from, each with its number, how much was said in it, and what last.
+pub(super) async fn numbered(those: &[Earlier], context: &Context) -> Result<String, Failure> {
+    let service = Service::find(context)?;
+    let mut rows = Vec::new();
+    for (place, earlier) in those.iter().enumerate() {
+        let answer = said(earlier, FEW, &service).await?;
+        let many = answer.document["total"].to_string();
+        let last = messages(answer.data()?).next().map(|message| beginning(&message.text, SHOWN));
+        let (number, moment) = ((place + 1).to_string(), moment(&earlier.last_activity));
+        rows.push([number, moment, many, earlier.name.clone(), last.unwrap_or_default()]);
+    }
+    Ok(table::table(["", "LAST", "MESSAGES", "NAME", "LAST MESSAGE"], rows))
+}
+
+/// The newest things that were said and told in it.
+async fn said(
+    earlier: &Earlier,
+    many: usize,
+    service: &Service,
+) -> Result<Answer<Vec<ConversationItem>>, Failure> {
+    let path = ById { id: earlier.topic.to_string() };
+    service.page(&LIST_OWN_MESSAGES, &path, &SaidFilter::default(), many, None).await
+}
+
+fn messages(items: Vec<ConversationItem>) -> impl Iterator<Item = ConversationMessage> {
+    items.into_iter().filter_map(|item| match item {
+        ConversationItem::Message(message) => Some(message),
+        ConversationItem::Notification(_) => None,
+    })
 }
 
 /// The last things that were said in it, oldest first: the words of the person, and the answers.
@@ -130,15 +152,8 @@ pub(super) async fn last_words(
     many: usize,
     context: &Context,
 ) -> Result<Vec<(String, String)>, Failure> {
-    let service = Service::find(context)?;
-    let path = ById { id: earlier.topic.to_string() };
-    let answer =
-        service.page(&LIST_OWN_MESSAGES, &path, &SaidFilter::default(), LOOKED_AT, None).await?;
-    let said = answer.data()?.into_iter().filter_map(|item| match item {
-        ConversationItem::Message(message) => Some(exchange(message)),
-        ConversationItem::Notification(_) => None,
-    });
-    let mut said: Vec<_> = said.take(many).collect();
+    let answer = said(earlier, LOOKED_AT, &Service::find(context)?).await?;
+    let mut said: Vec<_> = messages(answer.data()?).map(exchange).take(many).collect();
     said.reverse();
     Ok(said)
 }

@@ -1,16 +1,13 @@
-//! Words for another team than the main one: what they became is read once it has ended.
-
-use std::cell::RefCell;
+//! Words for another team than the main one.
 
 use hivewright_actors::{
+    ids::ChannelId,
     live::event::Kind,
     task::{Code, Ending},
 };
 
 use super::{
     Context,
-    answer::Answer,
-    delegated::Delegated,
     events::{Follower, Step},
     failure::Failure,
     service::Service,
@@ -21,52 +18,36 @@ use crate::api::{
     messages::{MessageFilter, MessageReply, MessageRow, NewMessage, SEND_MESSAGE, SHOW_MESSAGE},
 };
 
-/// Says something to a team, and prints the answer and what came of it further.
-pub(super) async fn run(
+/// Says something to a team. The channel, the caller's own if none is named, hears what becomes of it.
+pub(super) async fn say(
     team: &str,
-    content: &str,
+    content: String,
     files: Vec<String>,
-    follows: bool,
-    task: &RefCell<Option<String>>,
-    context: &Context,
-) -> Result<(), Failure> {
-    let remember = |row: &MessageRow| {
-        if let (Some(id), None) = (&row.task_id, &*task.borrow()) {
-            context.screen.remark(&format!("· {id} of `{team}`"));
-        }
-        *task.borrow_mut() = row.task_id.as_ref().map(ToString::to_string);
+    channel: Option<&ChannelId>,
+    service: &Service,
+) -> Result<MessageRow, Failure> {
+    let words = NewMessage {
+        content,
+        team: Some(team.to_owned()),
+        files,
+        channel_id: channel.map(ToString::to_string),
+        ..NewMessage::default()
     };
-    let (answer, reply) = ask(team, content, files, remember, context).await?;
-    let told = tell(&answer, reply, context);
-    if !follows {
-        return told;
-    }
-    let mut delegated = Delegated::new(context);
-    let root = task.borrow().clone();
-    delegated.below(root.unwrap_or_default());
-    told.and(delegated.finish(None).await)
+    service.give(&SEND_MESSAGE, &words).await?.data()
 }
 
-/// Says something to a team, and waits for the answer. `seen` is told what becomes of it meanwhile.
+/// Says something to a team, and waits for the answer. `seen` is told what it became.
 pub(super) async fn ask(
     team: &str,
     content: &str,
-    files: Vec<String>,
-    mut seen: impl FnMut(&MessageRow),
+    seen: impl FnOnce(&MessageRow),
     context: &Context,
-) -> Result<(Answer<MessageRow>, MessageReply), Failure> {
+) -> Result<MessageReply, Failure> {
     let filter =
         EventFilter { team: Some(team.to_owned()), ..EventFilter::of([Kind::TaskChanged]) };
     // Opened before anything is said, so that the end is not missed.
     let mut follower = Follower::open(context, filter).await?;
-    let words = NewMessage {
-        content: content.to_owned(),
-        team: Some(team.to_owned()),
-        files,
-        ..NewMessage::default()
-    };
-    let said = follower.service().give(&SEND_MESSAGE, &words).await?;
-    let row = said.data()?;
+    let row = say(team, content.to_owned(), Vec::new(), None, follower.service()).await?;
     seen(&row);
     let MessageRow { message_id, channel_id, task_id, .. } = row;
     let id = task_id.map(|task| task.to_string()).unwrap_or_default();
@@ -82,24 +63,10 @@ pub(super) async fn ask(
             service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await
         };
         let answer = follower.read(read).await?;
-        let row = answer.data()?;
-        seen(&row);
-        if let Some(reply) = row.reply {
-            return Ok((answer, reply));
+        if let Some(reply) = answer.data()?.reply {
+            return Ok(reply);
         }
     }
-}
-
-fn tell(
-    answer: &Answer<MessageRow>,
-    MessageReply { text, status, code }: MessageReply,
-    context: &Context,
-) -> Result<(), Failure> {
-    let screen = context.screen;
-    if status != Ending::Done {
-        return Err(unanswered(&text, status, code));
-    }
-    answer.show(screen, |_| screen.harmless(&text) + "\n")
 }
 
 /// A message that ended badly.

@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{MessageId, TaskId, TopicId},
 };
 
-use super::line::{Incoming, Words};
+use super::line::Incoming;
 
 /// What a frame says about the message.
 #[derive(Debug, PartialEq)]
@@ -39,15 +39,14 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(words: &Words) -> Self {
-        Self {
-            id: words.id.clone(),
-            accepted: false,
-            forgotten: false,
-            task: None,
-            topics: BTreeSet::new(),
-            ended: BTreeSet::new(),
-        }
+    pub(super) fn new(id: MessageId) -> Self {
+        let (topics, ended) = (BTreeSet::new(), BTreeSet::new());
+        Self { id, accepted: false, forgotten: false, task: None, topics, ended }
+    }
+
+    /// A message that the service has already.
+    pub(super) fn accepted(id: MessageId, task: Option<TaskId>) -> Self {
+        Self { accepted: true, task, ..Self::new(id) }
     }
 
     pub(super) fn is_accepted(&self) -> bool {
@@ -119,8 +118,7 @@ mod tests {
     use super::*;
 
     fn exchange() -> Exchange {
-        let files = Vec::new();
-        Exchange::new(&Words { id: "m".into(), content: "hello".into(), topic: None, files })
+        Exchange::new("m".into())
     }
 
     fn frame(topic: Option<&str>, fields: Value) -> Incoming {

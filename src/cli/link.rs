@@ -58,7 +58,7 @@ type Socket = WebSocketStream<Upgraded>;
 /// A chat connection. Dropping it ends it; what was said goes on.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The channel that it began with; none if the service does not name it.
+    /// Its channel; none if the service does not name it. One that is forgotten is followed by another.
     pub(super) channel: Option<ChannelId>,
     orders: mpsc::UnboundedSender<Order>,
     events: mpsc::UnboundedReceiver<Result<Event, Failure>>,
@@ -102,7 +102,12 @@ impl Link {
 
     /// What happens next. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Event, Failure> {
-        self.events.recv().await.unwrap_or_else(|| Err(Failure::failed("the connection has ended")))
+        let ended = || Err(Failure::failed("the connection has ended"));
+        let event = self.events.recv().await.unwrap_or_else(ended)?;
+        if let Event::Frame(frame, _) = &event {
+            self.channel = Some(frame.channel_id.clone());
+        }
+        Ok(event)
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Markdown {
     rest: String,
     /// What the line is, once its beginning was given out.
     block: Option<Block>,
+    /// The rows of a table that has not ended, each as its cells: how wide a column is, only its end tells.
+    table: Vec<Vec<String>>,
     in_code: bool,
     bold: bool,
     italic: bool,
@@ -64,7 +66,8 @@ impl Markdown {
     /// Ends the text. Returns what was not ready yet.
     pub(super) fn finish(&mut self, width: usize) -> String {
         let is_begun = self.block.is_some() || !self.rest.is_empty();
-        let rows = if is_begun { self.end_line(width) } else { String::new() };
+        let mut rows = if is_begun { self.end_line(width) } else { String::new() };
+        rows.push_str(&self.end_table());
         *self = Self::new(self.colour);
         rows
     }
@@ -72,21 +75,86 @@ impl Markdown {
     /// The rows of a line that goes on.
     fn full_rows(&mut self, width: usize) -> String {
         // What a short line is may still change with its next character.
-        if self.in_code || self.block.is_none() && self.rest.width() <= width {
+        if self.in_code || self.block.is_none() && (self.rest.width() <= width || self.in_table()) {
             return String::new();
         }
-        self.rows(width)
+        self.end_table() + &self.rows(width)
     }
 
     fn end_line(&mut self, width: usize) -> String {
-        if self.block.is_none() && self.rest.trim_start().starts_with(FENCE) {
-            return self.fence();
+        if self.block.is_none() && self.in_table() {
+            let line = std::mem::take(&mut self.rest);
+            self.table.push(cells(&line));
+            return String::new();
         }
-        let mut rows = self.rows(width);
+        let mut rows = self.end_table();
+        if self.block.is_none() && self.rest.trim_start().starts_with(FENCE) {
+            return rows + &self.fence();
+        }
+        rows.push_str(&self.rows(width));
         let last = std::mem::take(&mut self.rest);
         rows.push_str(&self.row(last.trim_end()));
         (self.block, self.bold, self.italic, self.literal) = (None, false, false, false);
         rows
+    }
+
+    /// The line that begins with the rest is a row of a table.
+    fn in_table(&self) -> bool {
+        self.colour && !self.in_code && self.rest.trim_start().starts_with('|')
+    }
+
+    /// The rows of the table that stands before this line, its columns below each other.
+    fn end_table(&mut self) -> String {
+        let mut table = std::mem::take(&mut self.table);
+        let ruled = table.get(1).is_some_and(|row| row.iter().all(|cell| is_rule(cell)));
+        let rule = if ruled { table.remove(1) } else { Vec::new() };
+        let columns = table.iter().map(Vec::len).max().unwrap_or_default();
+        let mut widths = vec![0; columns];
+        let mut shown = Vec::with_capacity(table.len());
+        for (place, row) in table.iter().enumerate() {
+            let base = if ruled && place == 0 { BOLD } else { "" };
+            let row: Vec<(String, usize)> = row.iter().map(|cell| self.cell(cell, base)).collect();
+            for (widest, (_, width)) in widths.iter_mut().zip(&row) {
+                *widest = (*widest).max(*width);
+            }
+            shown.push(row);
+        }
+        let mut rows = String::new();
+        for (place, row) in shown.into_iter().enumerate() {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.into_iter().enumerate() {
+                let gap = " ".repeat(widths[column] - width);
+                let is_right = rule
+                    .get(column)
+                    .is_some_and(|mark| mark.ends_with(':') && !mark.starts_with(':'));
+                line.push_str(&if is_right { gap + &cell } else { cell + &gap });
+                line.push_str("  ");
+            }
+            rows.push_str(line.trim_end());
+            rows.push('\n');
+            if ruled && place == 0 {
+                let dashes: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                rows.push_str(&format!("{FAINT}{}{RESET}\n", dashes.join("  ")));
+            }
+        }
+        rows
+    }
+
+    /// A cell of a table with its colours, and how wide it is without them.
+    fn cell(&mut self, text: &str, base: &str) -> (String, usize) {
+        let shown = self.inline(text, base);
+        (self.bold, self.italic, self.literal) = (false, false, false);
+        let width = shown
+            .split('\x1b')
+            .enumerate()
+            // Every piece but the first begins with the rest of a colour, up to its `m`.
+            .map(|(place, piece)| {
+                if place == 0 { piece } else { piece.split_once('m').map_or("", |(_, text)| text) }
+            })
+            .map(UnicodeWidthStr::width)
+            .sum();
+        let shown = if base.is_empty() { shown } else { format!("{base}{shown}{RESET}") };
+        (shown, width)
     }
 
     /// Begins or ends a block of code. The fence itself is no part of what is shown.
@@ -128,9 +196,6 @@ impl Markdown {
         }
         let indent = self.rest.len() - self.rest.trim_start_matches(' ').len();
         let (spaces, line) = self.rest.split_at(indent);
-        if line.starts_with('|') {
-            return Block { is_wide: true, ..Block::default() };
-        }
         let heading = line.trim_start_matches('#');
         let level = line.len() - heading.len();
         if (1..=6).contains(&level) && heading.starts_with(' ') {
@@ -221,6 +286,33 @@ impl Markdown {
     }
 }
 
+/// The cells of a row of a table. A bar behind a backslash is part of its cell.
+fn cells(line: &str) -> Vec<String> {
+    let line = line.trim();
+    let inner = line.strip_prefix('|').unwrap_or(line);
+    let inner = inner.strip_suffix('|').filter(|rest| !rest.ends_with('\\')).unwrap_or(inner);
+    let mut cells = vec![String::new()];
+    let mut before = None;
+    for letter in inner.chars() {
+        match (letter, cells.last_mut()) {
+            ('|', Some(cell)) if before == Some('\\') => {
+                cell.pop();
+                cell.push('|');
+            }
+            ('|', _) => cells.push(String::new()),
+            (letter, Some(cell)) => cell.push(letter),
+            (_, None) => {}
+        }
+        before = Some(letter);
+    }
+    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// A cell of the line below a table's head, such as `:---`.
+fn is_rule(cell: &str) -> bool {
+    cell.contains('-') && cell.trim_matches(':').bytes().all(|c| c == b'-')
+}
+
 /// A number of a list, such as `12.`.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_end_matches(['.', ')']);
@@ -298,6 +390,24 @@ mod tests {
 
         assert_eq!(rows, shown(text, 16));
         assert!(first.is_some_and(|place| place < 20), "{first:?}");
+    }
+
+    /// OP-78: however the text comes in.
+    #[test]
+    fn columns_of_a_table_stand_below_each_other() {
+        let text = "So:\n| Name | Price |\n|:---|---:|\n| **a** \\| b | 7 |\n| 東京 | 1200 |\nEnd of a long line\n";
+        let wanted = "So:\n\x1b[1mName\x1b[0m   \x1b[1mPrice\x1b[0m\n\x1b[2m─────  ─────\x1b[0m\n\
+            \x1b[0m\x1b[1ma\x1b[0m | b      7\n東京    1200\nEnd of\na long\nline\n";
+
+        assert_eq!(shown(text, 7), wanted);
+
+        let mut markdown = Markdown::new(true);
+        let mut rows: String =
+            text.chars().map(|letter| markdown.push(&letter.to_string(), 7)).collect();
+        rows.push_str(&markdown.finish(7));
+        assert_eq!(rows, wanted);
+        assert_eq!(shown("| a | b |", 80), "a  b\n", "a text that ends in a table");
+        assert_eq!(shown("|\n", 80), "\n");
     }
 
     /// OP-84

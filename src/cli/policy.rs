@@ -33,8 +33,8 @@ pub(super) enum Action {
         hivewright policy add require_approval tool:bash --when /command='git push*'")]
     Add(NewRule),
     /// Remove a rule that was added
-    #[command(after_help = "Example:\n  hivewright policy rm rule-61c88646")]
-    Rm {
+    #[command(alias = "rm", after_help = "Example:\n  hivewright policy remove rule-61c88646")]
+    Remove {
         /// Its id
         id: String,
     },
@@ -64,7 +64,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             .give(&ADD_RULE, &new)
             .await?
             .tell(screen, |rule| format!("added {}; it counts from the next call on", rule.id)),
-        Action::Rm { id } => {
+        Action::Remove { id } => {
             let path = ById { id };
             service.at(&REMOVE_RULE, &path).await?;
             Answer::naming("removed", &path.id).tell(screen, |_| format!("removed {}", path.id))

@@ -78,15 +78,21 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let task = RefCell::new(None);
     let answering = async {
         let files = upload(&files, context).await?;
-        match team {
-            Some(team) => errand::run(&team, &content, files, !no_follow, &task, context).await,
+        let earlier = which.find(context).await?;
+        let mut link = Link::open(context, earlier.as_ref()).await?;
+        let sent = match team {
+            Some(team) => say_to(&team, content, files, &link, context).await?,
             None => {
-                let earlier = which.find(context).await?;
-                let topic = earlier.as_ref().map(|earlier| earlier.topic.to_string());
-                let link = Link::open(context, earlier.as_ref()).await?;
+                let topic = earlier.map(|earlier| earlier.topic.to_string());
                 let words = Words { id: message_id()?, content, topic, files };
-                answer(words, link, !no_follow, &task, context).await
+                let sent = Sent::new(&words, context.screen);
+                link.say(words);
+                Some(sent)
             }
+        };
+        match sent {
+            Some(sent) => answer(sent, &mut link, !no_follow, &task, context).await,
+            None => Ok(()),
         }
     };
     let limited = async {
@@ -101,6 +107,31 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         ended = limited => ended,
         _ = tokio::signal::ctrl_c() => Err(interrupted(task.borrow().as_deref(), context)),
     }
+}
+
+/// Says something to another team than the main one; what comes of it is heard on the link. None if it was answered at once.
+async fn say_to(
+    team: &str,
+    content: String,
+    files: Vec<String>,
+    link: &Link,
+    context: &Context,
+) -> Result<Option<Sent>, Failure> {
+    let screen = context.screen;
+    let service = Service::find(context)?;
+    let row = errand::say(team, content, files, link.channel.as_ref(), &service).await?;
+    if let Some(reply) = &row.reply {
+        if screen.json {
+            screen.document(&json!({"data": row}))?;
+        } else {
+            screen.say(&screen.harmless(&reply.text));
+        }
+        return Ok(None);
+    }
+    if let Some(id) = &row.task_id {
+        screen.remark(&format!("· {id} of `{team}`"));
+    }
+    Ok(Some(Sent::to_team(team, row, screen)))
 }
 
 /// Gives files to the service, for a message to name.
@@ -159,21 +190,25 @@ pub(super) fn message_id() -> Result<hivewright_actors::ids::MessageId, Failure>
 }
 
 async fn answer(
-    words: Words,
-    mut link: Link,
+    mut sent: Sent,
+    link: &mut Link,
     follows: bool,
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
     let mut paper = Paper::new(screen, None);
-    let mut sent = Sent::new(&words, screen);
     let mut delegated = Delegated::new(context);
     // Whatever comes of a message beside its answer comes of a tool.
     let mut used_tools = false;
     let mut is_named = false;
     let mut failure = None;
-    link.say(words);
+    let remember = |sent: &Sent| {
+        if let Some(id) = sent.exchange.task() {
+            *task.borrow_mut() = Some(id.to_string());
+        }
+    };
+    remember(&sent);
     while !sent.exchange.is_over() {
         let frame = match link.next().await? {
             Event::Frame(frame, _) => frame,
@@ -192,11 +227,8 @@ async fn answer(
             delegated.hear(&frame).await;
             continue;
         };
-        let became = sent.exchange.task();
-        if let Some(id) = became {
-            *task.borrow_mut() = Some(id.to_string());
-        }
-        if let (false, Some(id), Some(topic)) = (is_named, became, &frame.topic_id) {
+        remember(&sent);
+        if let (false, Some(id), Some(topic)) = (is_named, sent.exchange.task(), &frame.topic_id) {
             is_named = true;
             let name = frame.topic_name.as_deref().unwrap_or_default();
             screen.remark(&format!("· {id} in topic {topic} ({name})"));
@@ -223,7 +255,7 @@ async fn answer(
     }
     paper.end_line();
     let further = match (used_tools, follows) {
-        (true, true) => delegated.finish(Some(&mut link)).await,
+        (true, true) => delegated.finish(link).await,
         _ => Ok(()),
     };
     failure.map_or(further, Err)

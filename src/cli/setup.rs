@@ -56,13 +56,13 @@ fn filled(text: &str) -> Result<Filled, String> {
 
 pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
-    let Setup { which: path, set } = setup;
+    let Setup { which: path, mut set } = setup;
     let mut answer = service.at(&BEGIN_SETUP, &path).await?;
     let mut told = None;
     loop {
         let PluginSetup { session, state } = answer.data()?;
         answer = match state {
-            SetupState::AwaitingUserInput { fields } => match fill_in(&fields, &set) {
+            SetupState::AwaitingUserInput { fields } => match fill_in(&fields, &mut set) {
                 Ok(values) => {
                     let body = SetupValues { session, values };
                     service.call(&SUBMIT_SETUP, &path, &Empty {}, &body).await?
@@ -102,14 +102,15 @@ async fn cancel(service: &Service, path: &ByTeamPlugin, session: String) {
     let _late = service.call(&CANCEL_SETUP, path, &Empty {}, &SetupSession { session }).await;
 }
 
-/// What the fields are filled in with: as was said, or by the person at the terminal.
-fn fill_in(fields: &[SetupField], set: &[Filled]) -> Result<Map<String, Value>, Failure> {
+/// What the fields are filled in with: as was said, or by the person at the terminal. What was said counts once: a plugin that
+/// asks for it again was not content with it.
+fn fill_in(fields: &[SetupField], set: &mut Vec<Filled>) -> Result<Map<String, Value>, Failure> {
     let mut values = Map::new();
     for field in fields {
-        let given = set.iter().find(|filled| filled.field == field.key);
-        let value = match given.map(|filled| filled.value.as_str()) {
-            Some("-") => hidden(&field.label)?,
-            Some(value) => value.to_owned(),
+        let given = set.iter().position(|filled| filled.field == field.key);
+        let value = match given.map(|place| set.remove(place).value) {
+            Some(value) if value == "-" => hidden(&field.label)?,
+            Some(value) => value,
             None if io::stdin().is_terminal() => ask(field)?,
             None if field.optional => continue,
             None => {
@@ -156,11 +157,13 @@ mod tests {
             placeholder: None,
             optional,
         };
-        let set = [filled("phone=+47=1").unwrap(), filled("note=").unwrap()];
+        let mut set = vec![filled("phone=+47=1").unwrap(), filled("note=").unwrap()];
+        let fields = [field("phone", false), field("note", true)];
 
-        let values = fill_in(&[field("phone", false), field("note", true)], &set).unwrap();
+        let values = fill_in(&fields, &mut set).unwrap();
 
         assert_eq!(Value::Object(values), serde_json::json!({"phone": "+47=1"}));
+        assert_eq!(set, [], "it is not sent again to a plugin that asks again");
         assert!(filled("phone").is_err());
     }
 }

@@ -193,7 +193,7 @@ mod tests {
             "channels": [{"type": "ws", "state": "on", "connected": 3},
                 {"type": "discord", "state": "off", "connected": 0, "error": "no token"}],
             "settings_error": "config.yaml:1:1: log: no\nproviders.yaml:2:1: x: no",
-            "approvals_open": 1, "questions_open": 0, "inbox_unread": 4, "spend_today_usd": 0.126,
+            "approvals_open": 1, "questions_open": 0, "inbox_unread": 4, "spend_today_usd": 0.126, "today": "2026-11-15",
             "drain": false, "extra": true,
         })
     }

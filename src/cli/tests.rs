@@ -79,6 +79,26 @@ fn the_help_of_each_command_has_an_example() {
     check(&Cli::command(), "hivewright");
 }
 
+/// OP-87
+#[test]
+fn the_help_of_each_argument_says_what_it_is_and_shows_no_empty_default() {
+    fn check(command: &clap::Command, name: &str) {
+        for argument in command.get_arguments() {
+            let id = argument.get_id();
+            assert!(argument.get_help().is_some(), "`{name}` does not say what `{id}` is");
+            let shown = !argument.is_hide_default_value_set();
+            let is_empty = argument.get_default_values().iter().any(|value| value.is_empty());
+            assert!(!(shown && is_empty), "`{name}` shows an empty default of `{id}`");
+        }
+        for inner in command.get_subcommands() {
+            check(inner, &format!("{name} {}", inner.get_name()));
+        }
+    }
+    let mut all = Cli::command();
+    all.build();
+    check(&all, "hivewright");
+}
+
 /// SC-05: a command that takes a path or an address stands in the table of what callers name.
 #[test]
 fn what_commands_take_stands_in_the_table_of_bounds() {

@@ -76,8 +76,11 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let file = token_path(&context.home);
             let file = file.display();
             rotate_operator(context).await?;
-            Answer::naming("file", &file)
-                .tell(screen, |_| format!("the new operator token is in {file}"))
+            // A service elsewhere has its own file, on its own machine.
+            let place =
+                context.url.as_ref().map_or(file.to_string(), |url| format!("the home of {url}"));
+            Answer::naming("file", &place)
+                .tell(screen, |_| format!("the new operator token is in {place}"))
         }
         Action::Link => {
             // A link leads to a running service.

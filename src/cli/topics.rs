@@ -29,7 +29,7 @@ pub(super) enum Action {
     /// List conversations of all channels, newest first
     #[command(after_help = "Examples:\n  \
         hivewright topics list --state active\n  \
-        hivewright topics list --words billing --json")]
+        hivewright topics list --query billing --json")]
     List(Watched<Listing<TopicFilter>>),
     /// Show one
     #[command(after_help = "Example:\n  hivewright topics show t-4c756a07e8af79c2")]

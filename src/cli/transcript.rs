@@ -10,6 +10,7 @@ use super::{
     line::{Incoming, Words},
     screen::Screen,
 };
+use crate::api::messages::MessageRow;
 
 /// So much of the arguments of a tool is shown, in characters.
 const PREVIEW: usize = 80;
@@ -31,6 +32,8 @@ pub(super) enum Print {
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) exchange: Exchange,
+    /// To whom, if not to the main team.
+    pub(super) team: Option<String>,
     transcript: Transcript,
     /// Somebody reads it as it comes.
     live: bool,
@@ -38,8 +41,18 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn new(words: &Words, screen: Screen) -> Self {
+        Self::of(Exchange::new(words.id.clone()), None, screen)
+    }
+
+    /// A message that another team than the main one has already.
+    pub(super) fn to_team(team: &str, row: MessageRow, screen: Screen) -> Self {
+        let exchange = Exchange::accepted(row.message_id, row.task_id);
+        Self::of(exchange, Some(team.to_owned()), screen)
+    }
+
+    fn of(exchange: Exchange, team: Option<String>, screen: Screen) -> Self {
         let live = screen.live && !screen.json;
-        Self { exchange: Exchange::new(words), transcript: Transcript::default(), live }
+        Self { exchange, team, transcript: Transcript::default(), live }
     }
 
     /// What a frame says about the message, and what to print of it; none if it is about something else.

@@ -155,7 +155,12 @@ pub async fn try_out(trial: &ModelTrial) -> Result<ModelTried, TrialError> {
     };
     let (answer, error) = match asked {
         Ok(answer) => (Some(unseen(answer)), None),
-        Err(failure) => (None, Some(unseen(failure.to_string()))),
+        Err(failure) => {
+            let told = unseen(failure.to_string());
+            // It has no name yet that a person would know.
+            let name = format!("profile `{NEW}`: ");
+            (None, Some(told.strip_prefix(&name).map_or(told.clone(), str::to_owned)))
+        }
     };
     Ok(ModelTried { model, answer, error, models, unlisted })
 }

@@ -12,6 +12,7 @@ use hivewright_actors::{
     },
     clock::{Timestamp, millis},
     ids::ApprovalId,
+    policy::caution::Kind,
     store::{reads::get, records::Writes},
 };
 
@@ -113,7 +114,11 @@ async fn say(
     verdict: ApprovalDecision,
 ) -> ApiResult<ApprovalRow> {
     if caller.principal.teams.is_some() {
-        find(state, caller, &which).await?;
+        let found = find(state, caller, &which).await?;
+        // Another version of a plugin is put in place for all teams.
+        if found.kind == Kind::Plugin && found.tool.is_none() {
+            caller.all_teams()?;
+        }
     }
     let resolution = verdict.uses.map_or(Resolution::Once, From::from);
     match resolution {

@@ -85,15 +85,20 @@ pub(super) async fn receive(
     check_length(&request, longest)?;
     let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let body = json::bytes(payload, longest, SLOWEST_BODY).await?;
-    let mut name = None;
+    let mut claim = None;
     if let (Some(proof), Some((scheme, key))) = (&proof, &door.signed) {
         let signer = Signer { secrets: &*desk.secrets, team: &team, keys: vec![key], scheme };
         proof.check(&signer, &body)?;
         let key = proof.key();
+        let claimed = plugin.claim(&key).ok_or_else(|| {
+            let message = "the same call is being answered; try again later";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "call_in_progress", message)
+                .with(header::RETRY_AFTER, "5")
+        })?;
         if plugin.knows_call(&key).await.map_err(ApiError::internal)? {
             return Ok(HttpResponse::Ok().json(json!({"duplicate": true})));
         }
-        name = Some(key);
+        claim = Some(claimed);
     }
     if state.spine.store.room().is_full() {
         return Err(ApiError::disk_full());
@@ -106,7 +111,7 @@ pub(super) async fn receive(
         body_base64: BASE64_STANDARD.encode(&body),
         deadline_ms: millis(ANSWERED_WITHIN),
     };
-    let answer = plugin.call(&call, name.as_deref()).await.map_err(|error| match error {
+    let answer = plugin.call(&call, claim.as_ref()).await.map_err(|error| match error {
         CallError::Unavailable => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "plugin_unavailable", error.to_string())
                 .with(header::RETRY_AFTER, "5")

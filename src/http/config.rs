@@ -43,6 +43,14 @@ pub(super) async fn looking<T: Send + 'static>(
     Ok(blocking::run(move || look(&state.files)).await?)
 }
 
+/// The same for a change that is made from what a file says: one at a time.
+pub(super) async fn editing<T: Send + 'static>(
+    state: &web::Data<State>,
+    change: impl FnOnce(&Files) -> T + Send + 'static,
+) -> ApiResult<T> {
+    looking(state, move |files| replace::edit(|| change(files))).await
+}
+
 pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Settings>> {
     caller.all_teams()?;
     let settings = looking(&state, |files| {
@@ -164,7 +172,7 @@ pub(super) async fn put_service_file(
     caller.everything()?;
     let file = service_file(&path)?;
     let secrets = state.secrets.clone();
-    let written = looking(&state, move |files| -> ApiResult<()> {
+    let written = editing(&state, move |files| -> ApiResult<()> {
         let FileContent { content, revision } = body;
         let path = file.path(&files.home);
         let before = present(&path)?;
@@ -235,7 +243,7 @@ pub(super) async fn put_team(
     let team = known(&state, &path.name)?;
     let secrets = state.secrets.clone();
     let of_some_teams = caller.principal.teams.is_some();
-    let written = looking(&state, move |files| {
+    let written = editing(&state, move |files| {
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
         let before = replace::text(&path).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use super::{
     State,
     call::*,
-    config::{editable, looking, refuse_stale, refuse_unseen, refused},
+    config::{editable, editing, looking, refuse_stale, refuse_unseen, refused},
     error::*,
     listing,
 };
@@ -75,7 +75,7 @@ pub(super) async fn put(
 ) -> ApiResult<Data<EditableFile>> {
     let wanted = instruction(&state, &caller, &path)?;
     let secrets = state.secrets.clone();
-    let written = looking(&state, move |files| -> ApiResult<_> {
+    let written = editing(&state, move |files| -> ApiResult<_> {
         let FileContent { content, revision } = body;
         let file = wanted.file(&files.home);
         let folder = files.home.team(wanted.team.as_str());

@@ -98,6 +98,7 @@ async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overvi
         questions_open: stored.questions.len(),
         inbox_unread: stored.unread,
         spend_today_usd: (state.org().spent)(&MAIN.into()).usd,
+        today: state.days.day_of(state.now()).date(),
         drain: state.service.is_draining(),
     })
 }

@@ -27,6 +27,7 @@ use crate::{
         package::{Origin, Package},
         updates,
     },
+    settings::egress::Egress,
 };
 
 /// An archive that took this long is given up.
@@ -83,6 +84,7 @@ fn row(package: &Package, locked: Option<&Locked>) -> PluginRow {
         description: manifest.description.clone(),
         version: manifest.version.to_string(),
         origin: package.origin,
+        kind: Some(manifest.run.kind),
         state: PluginState::Loaded,
         fault: None,
         source,
@@ -103,6 +105,7 @@ fn blank(key: &str, origin: Origin, state: PluginState, locked: Option<&Locked>)
         description: String::new(),
         version: locked.map(|locked| locked.version.clone()).unwrap_or_default(),
         origin,
+        kind: None,
         state,
         fault: None,
         source: locked.map(|locked| locked.source.clone()).unwrap_or_default(),
@@ -212,7 +215,7 @@ async fn archive(
 ) -> ApiResult<Vec<u8>> {
     match (&query.url, &query.sha256) {
         (Some(url), Some(sha256)) => {
-            return Ok(fetch::fetch(&state.egress, url, sha256).await?);
+            return Ok(fetch::fetch(&state.egress, &Egress::default(), url, sha256).await?);
         }
         (None, None) => {}
         (Some(_), None) => {
@@ -269,8 +272,9 @@ fn preview(depot: &Depot, staged: &Staged) -> Result<PluginPreview, DepotError> 
 }
 
 pub(super) async fn check(
-    Call { state, query, payload, .. }: Call<Empty, PluginArchive>,
+    Call { state, caller, query, payload, .. }: Call<Empty, PluginArchive>,
 ) -> ApiResult<Data<PluginPreview>> {
+    caller.all_teams()?;
     let archive = archive(&state, &query, payload).await?;
     let staged = stage(&state.depot, archive).await?;
     let depot = state.depot.clone();
@@ -282,6 +286,7 @@ pub(super) async fn check(
 pub(super) async fn install(
     Call { state, caller, query, payload, .. }: Call<Empty, PluginArchive>,
 ) -> ApiResult<Requested<PluginRow>> {
+    caller.all_teams()?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
@@ -383,6 +388,7 @@ pub(super) async fn approve(
         PluginApproval,
     >,
 ) -> ApiResult<Data<PluginRow>> {
+    caller.all_teams()?;
     let (depot, wanted) = (state.depot.clone(), key.clone());
     let approved = blocking::run(move || depot.approve(&wanted, Some(&digest)).map(drop));
     approved.await??;
@@ -390,11 +396,12 @@ pub(super) async fn approve(
 }
 
 pub(super) async fn uninstall(
-    Call { state, path: ByKey { key }, query: PluginRemoval { purge }, .. }: Call<
+    Call { state, caller, path: ByKey { key }, query: PluginRemoval { purge }, .. }: Call<
         ByKey,
         PluginRemoval,
     >,
 ) -> ApiResult<Done> {
+    caller.all_teams()?;
     let (depot, wanted) = (state.depot.clone(), key.clone());
     blocking::run(move || depot.uninstall(&wanted).map(drop)).await??;
     withdraw(&state, &key).await?;

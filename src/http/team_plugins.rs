@@ -10,13 +10,19 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{State, call::*, error::*, json as dates, listing, vault};
+use super::{
+    State,
+    call::*,
+    config::{Files, editing},
+    error::*,
+    json as dates, listing, vault,
+};
 use crate::{
-    api::{endpoint::*, reply::*, team_plugins::*},
+    api::{endpoint::*, reply::*, scope::Scope, team_plugins::*},
     plugins::{
         instance::{
             TeamPlugin,
-            config::shown,
+            config::{holds_secrets, shown},
             setup::{SetupError, SetupProgress, SetupStep, state::SetupState},
         },
         package::Package,
@@ -125,37 +131,66 @@ pub(super) async fn set(
     caller.team(&team)?;
     let team = team_of(&state, &team)?;
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
-    let package = state.plugins.catalogue().get(&key).ok_or_else(missing)?;
+    let package = state.plugins.catalogue().get(&key);
     let TeamPluginChange { enabled, config, trusted_output } = body;
-    let before = file_of(&state, &team.name).await?.plugins.0.get(&key).cloned();
-    let before = before.unwrap_or_default();
-    let mut switch = before.clone();
-    switch.enabled = enabled.unwrap_or(switch.enabled);
-    if let Some(config) = config {
-        if Value::Object(config.clone()).to_string().len() > LARGEST_CONFIG {
+    let now = file_of(&state, &team.name).await?.plugins.0.get(&key).cloned();
+    // One that is not there guards the team until it is switched off.
+    let is_lifted = now.is_some() && enabled == Some(false);
+    if package.is_none() && !is_lifted {
+        return Err(missing());
+    }
+    let mut change = Change {
+        enabled,
+        config: config.map(Value::Object),
+        may_run: caller.principal.teams.is_none(),
+    };
+    // Before the vault or a file is touched.
+    change.make(&mut now.unwrap_or_default())?;
+    if let Some(config) = &mut change.config {
+        let package = package.ok_or_else(missing)?;
+        if config.to_string().len() > LARGEST_CONFIG {
             return Err(ApiError::unfit("config", "is larger than 64 KiB"));
         }
-        let (config, by) = (Value::Object(config), vault::operator(&caller));
-        let received = state.plugins.received(&team, &package, &config, &by).await;
-        switch.config = received.map_err(|wrong| refused(&wrong))?;
-    }
-    if switch != before {
-        if switch.enabled {
-            may_run(&caller)?;
+        if holds_secrets(&package.schema, config) {
+            may_keep_secrets(&caller)?;
         }
-        write(&state, &team.name, &key, &switch).await?;
+        let by = vault::operator(&caller);
+        let received = state.plugins.received(&team, &package, config, &by).await;
+        *config = received.map_err(|wrong| refused(&wrong))?;
     }
+    write(&state, &team.name, &key, move |switch| change.make(switch)).await?;
     let file = file_of(&state, &team.name).await?;
     state.plugins.settle(&team, &file.plugins);
     if let Some(patterns) = trusted_output {
-        state.plugins.get(&team, &key).trust(patterns);
+        let trusted = state.plugins.get(&team, &key).trust(patterns).await;
+        trusted.map_err(ApiError::internal)?;
     }
     Ok(Data(row(&state, &team, &key, &file)))
 }
 
-/// A plugin is a program: who may not give a team more of the machine may not switch one on.
-fn may_run(caller: &Caller) -> ApiResult<()> {
-    if caller.principal.teams.is_some() { Err(ApiError::other_team()) } else { Ok(()) }
+/// What becomes of the entry of a plugin in a team's file. What is not given stays as it is.
+struct Change {
+    enabled: Option<bool>,
+    config: Option<Value>,
+    /// A plugin is a program: who may not give a team more of the machine may not switch one on.
+    may_run: bool,
+}
+
+impl Change {
+    fn make(&self, switch: &mut PluginSwitch) -> ApiResult<()> {
+        let before = switch.clone();
+        switch.enabled = self.enabled.unwrap_or(switch.enabled);
+        if let Some(config) = &self.config {
+            switch.config = config.clone();
+        }
+        let needs_right = switch.enabled && *switch != before;
+        if needs_right && !self.may_run { Err(ApiError::other_team()) } else { Ok(()) }
+    }
+}
+
+fn may_keep_secrets(caller: &Caller) -> ApiResult<()> {
+    let may = caller.principal.may(Scope::Secrets);
+    if may { Ok(()) } else { Err(ApiError::forbidden(Scope::Secrets)) }
 }
 
 fn listed(wrong: &[Mismatch]) -> String {
@@ -176,31 +211,38 @@ fn refused(wrong: &[Mismatch]) -> ApiError {
     ApiError::config_invalid(message, problems)
 }
 
-/// Writes what is switched into the file of a team.
+/// Writes what is switched into the file of a team, as it is now.
 async fn write(
     state: &web::Data<State>,
     team: &TeamName,
     key: &str,
-    switch: &PluginSwitch,
+    change: impl FnOnce(&mut PluginSwitch) -> ApiResult<()> + Send + 'static,
 ) -> ApiResult<()> {
-    let (looking, name) = (state.clone(), team.clone());
-    let (key, switch) = (key.to_owned(), switch.clone());
-    let written = blocking::run(move || {
-        let home = &looking.files.home;
+    let (name, key) = (team.clone(), key.to_owned());
+    let written = editing(state, move |Files { home, .. }| {
         let (path, beside) = (home.team_file(name.as_str()), home.teams());
         let old = replace::text(&path)?;
         let mut expected = load::team_of(home, name.as_str(), &old)
             .map_err(|found| ApiError::conflict(found.to_string()))?;
-        expected.plugins.0.insert(key.clone(), switch.clone());
+        let before = expected.plugins.0.get(&key).cloned().unwrap_or_default();
+        let mut switch = before.clone();
+        change(&mut switch)?;
+        if switch == before {
+            return Ok(false);
+        }
+        expected.plugins.0.insert(key.clone(), switch);
         let text = with_plugin(&old, &expected.plugins, &key);
         if load::team_of(home, name.as_str(), &text).as_ref() != Ok(&expected) {
             let path = path.display();
             let reason = format!("`plugins` cannot be changed in {path}; change it by hand");
             return Err(ApiError::conflict(reason));
         }
-        Ok(replace(&path, &beside, &text)?)
+        replace(&path, &beside, &text)?;
+        Ok(true)
     });
-    written.await??;
+    if !written.await?? {
+        return Ok(());
+    }
     let file = state.files.home.team_file(team.as_str());
     state.taint.operator_wrote(file).await.map_err(ApiError::internal)
 }
@@ -242,10 +284,12 @@ async fn setup_of(
     ByTeamPlugin { team, key }: &ByTeamPlugin,
 ) -> ApiResult<(TeamKey, Arc<TeamPlugin>, Arc<Package>)> {
     caller.team(team)?;
-    may_run(caller)?;
+    caller.all_teams()?;
     let team = team_of(state, team)?;
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
     let package = state.plugins.catalogue().get(key).ok_or_else(missing)?;
+    // What a setup finds out is kept in the vault.
+    may_keep_secrets(caller)?;
     let plugin = state.plugins.get(&team, key);
     Ok((team, plugin, package))
 }
@@ -308,18 +352,21 @@ async fn settled(
     };
     let key = package.manifest.key.as_str();
     let switch = file_of(state, &team.name).await?.plugins.0.get(key).cloned();
-    let mut switch = switch.unwrap_or_default();
-    switch.enabled = true;
-    switch.config["channel"] = Value::Object(channel);
-    if switch.config.to_string().len() > LARGEST_CONFIG {
+    let mut config = switch.unwrap_or_default().config;
+    config["channel"] = Value::Object(channel);
+    if config.to_string().len() > LARGEST_CONFIG {
         let message = "The plugin made settings that are larger than 64 KiB.".to_owned();
         return Ok(Data(PluginSetup { session, state: SetupState::Error { message } }));
     }
     let by = vault::operator(caller);
-    let stands = match state.plugins.received(team, package, &switch.config, &by).await {
-        Ok(config) => {
-            switch.config = config;
-            write(state, &team.name, key, &switch).await?;
+    let stands = match state.plugins.received(team, package, &config, &by).await {
+        Ok(mut config) => {
+            let set_up = move |switch: &mut PluginSwitch| {
+                switch.enabled = true;
+                switch.config["channel"] = config["channel"].take();
+                Ok(())
+            };
+            write(state, &team.name, key, set_up).await?;
             let file = file_of(state, &team.name).await?;
             state.plugins.settle(team, &file.plugins);
             stands

@@ -322,7 +322,7 @@ mod tests {
     use crate::sandbox::egress::tests::doubles::Answers;
 
     async fn reached(url: &str, resolved: &str, private_hosts: &[HostPort]) -> String {
-        let guard = Guard::new(Answers::of(&[&[resolved]]));
+        let guard = Guard::new(Answers::of(&[resolved]));
         let door = Door::new(guard, url, private_hosts).unwrap();
         let url = Url::parse(url).unwrap();
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };

@@ -90,12 +90,15 @@ impl Server {
             }
         }
         if let Some(reason) = reason {
-            self.note(&with_remark(reason, &remark));
+            self.note(number, &with_remark(reason, &remark));
         }
         let mut link = self.link.lock().await;
         if link.as_ref().is_some_and(|link| link.number == number) {
             *link = None;
-            self.set(ServerState::Resting);
+            // One that was tried meanwhile has failed, which stays as it is told.
+            if self.is_newest(number) {
+                self.set(ServerState::Resting);
+            }
         }
     }
 

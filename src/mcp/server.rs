@@ -13,7 +13,6 @@ use hivewright_actors::{
     live::event::{Event, Kind},
 };
 use rmcp::{
-    Peer, RoleClient,
     model::{CallToolRequestParams, CallToolResponse, JsonObject},
     service::ServiceError,
 };
@@ -39,7 +38,8 @@ pub struct Server {
     pub site: Site,
     status: Mutex<Status>,
     pub(super) link: tokio::sync::Mutex<Option<Link>>,
-    links: AtomicUsize,
+    /// How often a connection was tried: its number is the generation of what is told of it.
+    tries: AtomicUsize,
     /// Calls under way.
     pub(super) busy: AtomicUsize,
     /// Another one takes its place, or none.
@@ -52,7 +52,7 @@ impl Server {
             site,
             status: Mutex::default(),
             link: tokio::sync::Mutex::default(),
-            links: AtomicUsize::new(0),
+            tries: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             closed: CancellationToken::new(),
         }
@@ -73,10 +73,16 @@ impl Server {
         self.site.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(team));
     }
 
-    pub(super) fn note(&self, reason: &str) {
+    /// Notes why a connection failed.
+    pub(super) fn note(&self, number: usize, reason: &str) {
+        self.state().note(number, WallClock.now(), reason);
         let (team, server) = (&self.site.team().name, &self.site.name);
         tracing::warn!(%team, server, reason, "an MCP server failed");
-        self.state().last_error = Some((WallClock.now(), reason.to_owned()));
+    }
+
+    /// Whether none was tried after this connection. Holds while the link is locked.
+    pub(super) fn is_newest(&self, number: usize) -> bool {
+        self.tries.load(Ordering::Relaxed) == number
     }
 
     /// Whether its tools are known, or it is not worth asking now.
@@ -122,12 +128,12 @@ impl Server {
     }
 
     /// The connection, made if there is none.
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Link, McpError> {
         let mut link = self.link.lock().await;
         if let Some(open) = &*link
             && open.is_alive().await
         {
-            return Ok(open.peer.clone());
+            return Ok(open.clone());
         }
         if self.closed.is_cancelled() {
             return Err(self.unreachable("its settings have changed", None));
@@ -137,6 +143,7 @@ impl Server {
             let reason = self.state().last_error.clone().map(|(_, reason)| reason);
             return Err(self.unreachable(reason.unwrap_or_default(), Some(pause)));
         }
+        let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         self.set(ServerState::Starting);
         let (faults, remark) = (Faults::default(), Remark::default());
         let opening = opening::open(&self.site, faults.clone(), remark.clone());
@@ -146,7 +153,7 @@ impl Server {
         };
         match opened {
             Ok((opened, offers)) => {
-                let made = Link::new(self.links.fetch_add(1, Ordering::Relaxed), &opened);
+                let made = Link::new(number, &opened);
                 *link = Some(made.clone());
                 self.learn(offers);
                 {
@@ -155,16 +162,15 @@ impl Server {
                     state.used = Some(Instant::now());
                 }
                 self.set(ServerState::Ready);
-                let peer = made.peer.clone();
-                tokio::spawn(Arc::clone(self).keep(opened, made));
-                Ok(peer)
+                tokio::spawn(Arc::clone(self).keep(opened, made.clone()));
+                Ok(made)
             }
-            Err(reason) => Err(self.failed(with_remark(reason, &remark), faults.status())),
+            Err(reason) => Err(self.failed(number, with_remark(reason, &remark), faults.status())),
         }
     }
 
-    fn failed(&self, reason: String, http: Option<u16>) -> McpError {
-        self.note(&reason);
+    fn failed(&self, number: usize, reason: String, http: Option<u16>) -> McpError {
+        self.note(number, &reason);
         let pause = self.state().fail(http);
         self.set(ServerState::Failing);
         self.unreachable(reason, Some(pause))
@@ -186,7 +192,7 @@ impl Server {
         cancel: CancellationToken,
     ) -> Result<Answer, McpError> {
         let busy = Busy::new(&self);
-        let peer = self.connect().await?;
+        let Link { number, peer, .. } = self.connect().await?;
         let server = self.site.name.clone();
         if cancel.is_cancelled() {
             return Err(McpError::Stopped { server });
@@ -217,7 +223,7 @@ impl Server {
             Err(ServiceError::UnexpectedResponse) => Err(McpError::Senseless { server }),
             Err(ServiceError::TransportSend(error)) => {
                 let reason = error.to_string();
-                self.note(&reason);
+                self.note(number, &reason);
                 self.doubt().await;
                 if let Some(status) = http::status(&*error.error) {
                     return Err(McpError::Status { server, status });

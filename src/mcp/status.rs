@@ -37,6 +37,8 @@ pub struct Status {
     /// Another list has another number.
     pub version: u64,
     pub last_error: Option<(Timestamp, String)>,
+    /// The number of the connection whose error that is.
+    failed: usize,
     pub calls: u64,
     failures: u32,
     /// The HTTP status of the last failure, if that was one.
@@ -52,6 +54,7 @@ impl Default for Status {
             offers: None,
             version: 0,
             last_error: None,
+            failed: 0,
             calls: 0,
             failures: 0,
             http: None,
@@ -62,6 +65,14 @@ impl Default for Status {
 }
 
 impl Status {
+    /// Keeps why a connection failed, unless a later one has: what is left of a connection takes its time to end.
+    pub(super) fn note(&mut self, number: usize, at: Timestamp, reason: &str) {
+        if number >= self.failed {
+            self.failed = number;
+            self.last_error = Some((at, reason.to_owned()));
+        }
+    }
+
     /// How long it is left alone.
     pub(super) fn pause(&self) -> Option<Duration> {
         let pause = self.retry_at?.checked_duration_since(Instant::now())?;

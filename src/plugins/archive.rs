@@ -21,7 +21,9 @@ use super::{
 const MOST_ENTRIES: usize = 2 * MOST_FILES;
 /// What each entry in the directory of a ZIP archive begins with.
 const ZIP_ENTRY: &[u8] = b"PK\x01\x02";
-/// The most of these in a ZIP archive. Archives within it have some too.
+/// Where the mode of a file is in such an entry.
+const ZIP_MODE: usize = 40;
+/// The most such entries in a ZIP archive. Archives within it have some too.
 const MOST_ZIP_ENTRIES: usize = 16 * MOST_ENTRIES;
 /// Bits that give a file the rights of another.
 const SET_ID: u32 = 0o6000;
@@ -101,7 +103,8 @@ impl Unpacking<'_> {
         for index in 0..zip.len() {
             let mut entry = zip.by_index(index).map_err(damaged)?;
             let path = PathBuf::from(entry.name().map_err(damaged)?.into_owned());
-            let mode = entry.unix_mode().unwrap_or(0o644);
+            let mode = entry.unix_mode().unwrap_or(0o644)
+                | set_id(archive, entry.central_header_start()).unwrap_or_default();
             match mode & KIND {
                 0 | REGULAR | FOLDER if entry.is_dir() => self.folder(&path)?,
                 0 | REGULAR => self.file(&path, mode, &mut entry)?,
@@ -163,6 +166,13 @@ impl Unpacking<'_> {
         file.sync_all()?;
         Ok(())
     }
+}
+
+/// The bits that give a file the rights of another, in the directory of a ZIP archive: its reader hides them.
+fn set_id(archive: &[u8], entry: u64) -> Option<u32> {
+    let at = usize::try_from(entry).ok()?.checked_add(ZIP_MODE)?;
+    let mode = archive.get(at..)?.first_chunk()?;
+    Some(u32::from(u16::from_le_bytes(*mode)) & SET_ID)
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {

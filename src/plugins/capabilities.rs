@@ -123,12 +123,12 @@ impl Capabilities {
         }
         lines.extend(self.asks().into_iter().map(in_words));
         let LimitsAsked { memory, processes, call_timeout_ms, .. } = self.limits;
-        lines.push(format!(
-            "up to {}, {processes} process{}, {} s a call",
-            crate::text::rough_size(memory),
-            if processes == 1 { "" } else { "es" },
-            call_timeout_ms.div_ceil(1000),
-        ));
+        let runs = match processes {
+            0 => "a part of the service".to_owned(),
+            1 => format!("up to {}, 1 process", crate::text::rough_size(memory)),
+            many => format!("up to {}, {many} processes", crate::text::rough_size(memory)),
+        };
+        lines.push(format!("{runs}, {} s a call", call_timeout_ms.div_ceil(1000)));
         lines
     }
 

@@ -37,6 +37,8 @@ pub struct Loaded {
     /// With stand-ins for those that are not what was agreed to or cannot be read any more: none of those starts.
     pub packages: BTreeMap<PluginKey, Arc<Package>>,
     pub failed: Vec<Failed>,
+    /// The keys of those that an operator took away.
+    pub taken_away: BTreeSet<String>,
 }
 
 /// Where packages come from, and the names that none may have.
@@ -86,6 +88,11 @@ impl Catalogue {
         self.0.borrow().packages.get(key).cloned()
     }
 
+    /// Whether an operator took a plugin away: one that is not there otherwise may be missed.
+    pub fn was_taken_away(&self, key: &str) -> bool {
+        self.0.borrow().taken_away.contains(key)
+    }
+
     /// Whether a plugin's tools have this name before theirs.
     pub fn has_namespace(&self, name: &str) -> bool {
         let loaded = self.0.borrow();
@@ -131,24 +138,21 @@ impl Loaded {
                 )
         };
         self.failed == other.failed
+            && self.taken_away == other.taken_away
             && self.packages.len() == other.packages.len()
             && self.packages.values().zip(other.packages.values()).all(is_same)
     }
 
     /// Reads all sources: what comes with the release, what is installed, what is worked on; by key within
     /// each. One that is wrong is named and keeps no other from being loaded. It blocks.
-    pub fn read(sources: &Sources) -> Self {
-        let mut loaded = Self::default();
-        let lock = Lock::read(&sources.installed).unwrap_or_else(|error| {
-            tracing::error!(%error, "`plugins.lock` cannot be read: no installed plugin is agreed to");
-            Lock::default()
-        });
+    pub fn read(sources: &Sources, lock: &Lock) -> Self {
+        let mut loaded = Self { taken_away: lock.taken_away.clone(), ..Self::default() };
         for (name, files) in SHIPPED {
-            loaded.add(name, Files::Embedded(files), Origin::Shipped, sources, &lock);
+            loaded.add(name, Files::Embedded(files), Origin::Shipped, sources, lock);
         }
         let is_package = |folder: &PathBuf| !folder.ends_with(KEYS);
         for folder in folders(&sources.installed).into_iter().filter(is_package) {
-            loaded.add(&name(&folder), Files::Folder(folder), Origin::Installed, sources, &lock);
+            loaded.add(&name(&folder), Files::Folder(folder), Origin::Installed, sources, lock);
         }
         for (name, locked) in &lock.plugins {
             let folder = sources.installed.join(name);
@@ -163,7 +167,7 @@ impl Loaded {
                     Files::Folder(folder),
                     Origin::Development,
                     sources,
-                    &lock,
+                    lock,
                 );
             }
         }
@@ -176,6 +180,11 @@ impl Loaded {
             loaded.stand_in(manifest, "", folder.clone(), Origin::Development);
         }
         loaded
+    }
+
+    /// What an operator has agreed to is among it.
+    pub(super) fn has_installed(&self) -> bool {
+        self.packages.values().any(|package| package.origin == Origin::Installed)
     }
 
     /// The packages that are worked on and guard calls, as each said of itself last.

@@ -11,6 +11,7 @@ use hivewright_actors::text::{Size, Span, is_slug};
 use semver::Version;
 
 use super::{
+    builtin,
     fault::{Fault, FaultCode},
     manifest::{
         ChannelScheme, ChannelWebhook, Hook, MANIFEST, MOST_TOOLS, Manifest, Network, Protocol,
@@ -72,6 +73,10 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Fault> {
         }
     }
     check_run(&manifest.run)?;
+    if manifest.run.kind == RunKind::Builtin && builtin::find(key).is_none() {
+        let reason = "`builtin` is for plugins that come with the release";
+        return Err(fault(FaultCode::UnsupportedRunKind, "run.kind", reason));
+    }
     let has_hooks = !manifest.hooks().is_empty();
     if manifest.tools.is_none() && manifest.channel.is_none() && !has_hooks {
         let reason = "it needs a table `tools`, `channel` or `hooks`";
@@ -269,9 +274,15 @@ fn check_limits(manifest: &Manifest) -> Result<(), Fault> {
     within("limits.start_timeout", &limits.start_timeout, up_to(60))?;
     within("limits.call_timeout", &limits.call_timeout, up_to(600))?;
     within("limits.hook_timeout", &limits.hook_timeout, HOOK_TIMEOUT)?;
+    within("limits.restarts", &limits.restarts, 0..=1000)?;
+    if manifest.run.kind == RunKind::Builtin {
+        if limits.memory.is_some() || limits.processes.is_some() {
+            return Err(invalid("limits", "a `builtin` has no memory and no processes of its own"));
+        }
+        return Ok(());
+    }
     within("limits.memory", &manifest.memory(), Size(1 << 20)..=Size(2 << 30))?;
-    within("limits.processes", &manifest.processes(), 1..=64)?;
-    within("limits.restarts", &limits.restarts, 0..=1000)
+    within("limits.processes", &manifest.processes(), 1..=64)
 }
 
 fn check_sandbox(manifest: &Manifest) -> Result<(), Fault> {

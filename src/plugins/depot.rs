@@ -119,7 +119,23 @@ impl Depot {
     }
 
     fn read(&self) -> Arc<Loaded> {
-        let loaded = Loaded::read(&(self.0.sources)());
+        let known = self.0.catalogue.now();
+        let lock = Lock::read(&self.0.folder).and_then(|lock| {
+            // Whoever takes the last one away leaves the file.
+            let is_lost = lock.is_new() && known.has_installed();
+            if is_lost { Err(io::ErrorKind::NotFound.into()) } else { Ok(lock) }
+        });
+        let loaded = match lock {
+            Ok(lock) => Loaded::read(&(self.0.sources)(), &lock),
+            Err(error) if !known.packages.is_empty() => {
+                tracing::error!(%error, "`plugins.lock` cannot be read: plugins stay as they were");
+                return known;
+            }
+            Err(error) => {
+                tracing::error!(%error, "`plugins.lock` cannot be read: no installed plugin is agreed to");
+                Loaded::read(&(self.0.sources)(), &Lock::default())
+            }
+        };
         if let Err(error) = self.remember(&loaded) {
             tracing::error!(%error, "which plugins in development guard calls is not kept");
         }
@@ -182,7 +198,7 @@ impl Depot {
         let former = lock.plugins.get(key).map(|before| before.digest.clone());
         let locked = Locked { former, ..Locked::of(&package, source.to_owned()) };
         // Whichever of the two is there after a crash was agreed to.
-        lock.plugins.insert(key.to_owned(), locked);
+        lock.agree(key, locked);
         lock.write(folder)?;
         let place = folder.join(key);
         let flags = if place.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
@@ -268,7 +284,7 @@ impl Depot {
         let mut lock = Lock::read(&self.0.folder)?;
         let source = lock.plugins.get(key).map(|before| before.source.clone());
         let source = source.unwrap_or_else(|| "put there by hand".to_owned());
-        lock.plugins.insert(key.to_owned(), Locked::of(&package, source));
+        lock.agree(key, Locked::of(&package, source));
         lock.write(&self.0.folder)?;
         Ok(self.read())
     }
@@ -301,6 +317,7 @@ impl Depot {
             (Err(error), None) => return Err(error),
         }
         File::open(&self.0.folder)?.sync_all()?;
+        lock.taken_away.insert(key.to_owned());
         lock.write(&self.0.folder)?;
         drop(aside);
         Ok(self.read())

@@ -8,12 +8,9 @@ use std::{
 use hivewright_actors::{hook::HookEvent, wildcard::fits};
 use serde_json::Value;
 
-use super::{
-    instance::{
-        TeamPlugin,
-        wire::{Decision, Fire},
-    },
-    package::Package,
+use super::instance::{
+    Settled, TeamPlugin,
+    wire::{Decision, Fire},
 };
 
 /// How long all hooks of one call have together.
@@ -46,10 +43,23 @@ pub enum Veto {
 }
 
 impl Hooks {
-    /// Of plugins that a team has switched on.
-    pub fn of(plugins: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Self {
-        let mut hooks: Vec<Hook> = Vec::new();
-        for (plugin, package) in plugins {
+    /// Of plugins that a team has switched on. One that is not there might guard any call.
+    pub fn of(settled: &Settled) -> Self {
+        let absent = |plugin: &Arc<TeamPlugin>| Hook {
+            plugin: Arc::clone(plugin),
+            event: HookEvent::ToolBefore,
+            priority: 0,
+            timeout: CHAIN,
+            tools: Vec::new(),
+            fault: Some(format!(
+                "it is switched on for team `{team}` and not there; install it, or switch it off with \
+                 `hivewright plugin disable {key} --team {team}`",
+                team = plugin.team.name,
+                key = plugin.key,
+            )),
+        };
+        let mut hooks: Vec<Hook> = settled.absent.iter().map(absent).collect();
+        for (plugin, package) in &settled.plugins {
             let usual = package.manifest.limits.hook_timeout.0;
             hooks.extend(package.manifest.hooks().iter().map(|hook| Hook {
                 plugin: Arc::clone(plugin),
@@ -66,11 +76,12 @@ impl Hooks {
         Self(Arc::new(hooks))
     }
 
-    /// Those for an event of a tool. A plugin that was switched off meanwhile has none.
+    /// Those for an event of a tool. A plugin that somebody switched off meanwhile has none; one that has ended with the
+    /// service or its team still has them, and cannot be asked.
     fn on<'a>(&'a self, event: HookEvent, tool: &'a str) -> impl Iterator<Item = &'a Hook> {
         self.0.iter().filter(move |hook| {
             let is_meant = || hook.tools.is_empty() || hook.tools.iter().any(|it| fits(it, tool));
-            hook.event == event && is_meant() && hook.plugin.is_enabled()
+            hook.event == event && is_meant() && !hook.plugin.is_lifted()
         })
     }
 

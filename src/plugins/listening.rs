@@ -83,6 +83,10 @@ impl Known {
                     self.open.remove(id);
                     return Some(HookEvent::SessionClosed);
                 }
+                // It may have been closed before.
+                if data["state"] == "deleted" {
+                    return self.open.remove(id).then_some(HookEvent::SessionClosed);
+                }
                 if self.open.len() >= MOST_OPEN {
                     self.open.clear();
                 }
@@ -160,6 +164,11 @@ mod tests {
         assert!(!opened.2.to_string().contains("words"));
         assert_eq!(told(Kind::TopicChanged, topic("active")), None);
         assert_eq!(told(Kind::TopicChanged, topic("done")).unwrap().1, HookEvent::SessionClosed);
+        assert_eq!(told(Kind::TopicChanged, topic("deleted")), None);
+        told(Kind::TopicChanged, topic("active")).unwrap();
+        let deleted = told(Kind::TopicChanged, topic("deleted")).unwrap();
+        assert_eq!((deleted.1, &deleted.2["state"]), (HookEvent::SessionClosed, &json!("deleted")));
+        assert_eq!(told(Kind::TopicChanged, topic("deleted")), None);
         assert_eq!(told(Kind::PluginChanged, json!({"plugin": "p", "status": "running"})), None);
     }
 }

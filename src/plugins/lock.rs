@@ -1,7 +1,7 @@
 //! Lock file `plugins.lock`: which packages an operator agreed to, by digest.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -29,6 +29,10 @@ pub struct Lock {
     /// while they cannot be loaded. Nobody agreed to them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub development: BTreeMap<PathBuf, Manifest>,
+    /// The keys of plugins that an operator took away: they guard nothing any more, also where a team still has one
+    /// switched on.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub taken_away: BTreeSet<String>,
 }
 
 /// A package that was agreed to.
@@ -92,6 +96,17 @@ impl Lock {
             return Err(io::Error::other("is of a newer release"));
         }
         Ok(lock)
+    }
+
+    /// Nobody has written it yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.format == 0
+    }
+
+    /// Notes what an operator agreed to.
+    pub(super) fn agree(&mut self, key: &str, locked: Locked) {
+        self.taken_away.remove(key);
+        self.plugins.insert(key.to_owned(), locked);
     }
 
     /// Writes the file, whole and durable. It blocks.

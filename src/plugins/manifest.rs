@@ -66,11 +66,14 @@ pub struct Run {
 
 words! {
     /// What runs a plugin.
+    #[schemars(rename = "PluginRunKind")]
     pub enum RunKind {
         /// A program of its own.
         Process = "process",
         /// The JavaScript host of this program.
         Js = "js",
+        /// The service itself: code of ours, which comes with the release.
+        Builtin = "builtin",
     }
 }
 
@@ -295,16 +298,31 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The most memory that it may use.
+    /// The most memory that it may use. A builtin has none of its own.
     pub fn memory(&self) -> Size {
-        let usual = if self.run.kind == RunKind::Js { 64 << 20 } else { 256 << 20 };
+        let usual = match self.run.kind {
+            RunKind::Process => 256 << 20,
+            RunKind::Js => 64 << 20,
+            RunKind::Builtin => 0,
+        };
         self.limits.memory.unwrap_or(Size(usual))
     }
 
     /// The most processes that it may have.
     pub fn processes(&self) -> u32 {
-        let usual = if self.run.kind == RunKind::Js { 1 } else { 16 };
+        let usual = match self.run.kind {
+            RunKind::Process => 16,
+            RunKind::Js => 1,
+            RunKind::Builtin => 0,
+        };
         self.limits.processes.unwrap_or(usual)
+    }
+
+    /// Whether what its tools say can only be its own word: it is code of ours, and hears of nobody else.
+    pub fn speaks_for_us(&self) -> bool {
+        self.run.kind == RunKind::Builtin
+            && self.sandbox.network == Network::None
+            && self.channel.is_none()
     }
 
     /// The hooks that it brings.

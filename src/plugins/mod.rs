@@ -1,8 +1,9 @@
 //! Plugins: folders with a manifest that bring teams tools, a channel or hooks.
 //!
-//! A plugin is installed once and switched on for each team. Nothing of it runs in this process.
+//! A plugin is installed once and switched on for each team. Nothing of it runs in this process, but what is ours (`builtin`).
 
 pub mod archive;
+mod builtin;
 pub mod capabilities;
 pub mod catalogue;
 pub mod check;

@@ -4,18 +4,15 @@
 pub(super) type EmbeddedFiles = &'static [(&'static str, &'static [u8])];
 
 macro_rules! package {
-    ($key:literal) => {
-        &[
-            ("main.js", include_bytes!(concat!("../../config/plugins/", $key, "/main.js"))),
-            ("plugin.toml", include_bytes!(concat!("../../config/plugins/", $key, "/plugin.toml"))),
-            ("schema.json", include_bytes!(concat!("../../config/plugins/", $key, "/schema.json"))),
-        ]
+    ($key:literal, $($file:literal),+) => {
+        &[$(($file, include_bytes!(concat!("../../config/plugins/", $key, "/", $file)))),+]
     };
 }
 
 /// Those that there are, by key.
 pub(super) const SHIPPED: &[(&str, EmbeddedFiles)] = &[
-    ("echo-channel", package!("echo-channel")),
-    ("guard", package!("guard")),
-    ("http", package!("http")),
+    ("dates", package!("dates", "plugin.toml")),
+    ("echo-channel", package!("echo-channel", "main.js", "plugin.toml", "schema.json")),
+    ("guard", package!("guard", "main.js", "plugin.toml", "schema.json")),
+    ("http", package!("http", "main.js", "plugin.toml", "schema.json")),
 ];

@@ -251,10 +251,10 @@ fn one_bad_plugin_keeps_no_other_from_being_loaded() {
         signatures: Signatures::Warn,
     };
 
-    let loaded = Loaded::read(&sources);
+    let loaded = Loaded::read(&sources, &Lock::default());
 
     let keys: Vec<_> = loaded.packages.keys().map(|key| key.as_str()).collect();
-    assert_eq!(keys, ["echo-channel", "guard", "http", "sample", "single"]);
+    assert_eq!(keys, ["dates", "echo-channel", "guard", "http", "sample", "single"]);
     let failed: Vec<_> =
         loaded.failed.iter().map(|failed| (failed.name.as_str(), failed.fault.code)).collect();
     assert_eq!(
@@ -328,6 +328,36 @@ fn an_installed_plugin_is_the_one_that_was_agreed_to() {
     assert!(matches!(depot.uninstall("sample"), Err(DepotError::Unknown(_))));
     let left: Vec<_> = fs::read_dir(home.path().join("plugins")).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// PL-18, PL-40: what was agreed to is known while the file that says so cannot be read or is gone, and nobody is asked
+/// about what an operator took away.
+#[test]
+fn a_lock_file_that_is_lost_takes_no_plugin_away() {
+    let home = TempDir::new().unwrap();
+    let first = depot(home.path());
+    let folder = home.path().join("source");
+    write(&folder, &manifest(&[]));
+    first.install(first.stage(&archive::pack(&folder).unwrap()).unwrap(), "a folder").unwrap();
+    let file = home.path().join("plugins/plugins.lock");
+    let good = fs::read_to_string(&file).unwrap();
+
+    for lose in [|file: &Path| fs::write(file, "{"), |file: &Path| fs::remove_file(file)] {
+        lose(&file).unwrap();
+        let reloaded = first.reload().packages.contains_key("sample");
+        let anew = depot(home.path()).catalogue().clone();
+
+        assert!(reloaded && first.catalogue().get("sample").is_some());
+        assert!(anew.get("sample").is_none() && anew.get("guard").is_some());
+        assert!(!anew.was_taken_away("sample"));
+        assert!(matches!(fs::read_to_string(&file).as_deref(), Ok("{") | Err(_)));
+    }
+    fs::write(&file, good).unwrap();
+    first.uninstall("sample").unwrap();
+    let next = depot(home.path());
+    assert!(next.catalogue().get("sample").is_none() && next.catalogue().was_taken_away("sample"));
+    next.install(next.stage(&archive::pack(&folder).unwrap()).unwrap(), "a folder").unwrap();
+    assert!(!next.catalogue().was_taken_away("sample"));
 }
 
 /// The key pair of RFC 8410.
@@ -431,7 +461,32 @@ fn zip(entries: &[(&str, u32, &[u8])]) -> Vec<u8> {
         zip.start_file(*path, options).unwrap();
         zip.write_all(content).unwrap();
     }
-    zip.finish().unwrap().into_inner()
+    let mut packed = zip.finish().unwrap().into_inner();
+    // The writer leaves out what a hostile archive would have: modes of links, and of others' rights.
+    let mut at = 0;
+    for (_, mode, _) in entries {
+        at += packed[at..].windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+        packed[at + 38..at + 42].copy_from_slice(&(mode << 16).to_le_bytes());
+        at += 4;
+    }
+    packed
+}
+
+/// A `.tar.gz` of a million folders, made of one piece that is there a thousand times: what it unpacks to is 512 MB.
+fn million_entries() -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("folder/").unwrap();
+    header.set_entry_type(tar::EntryType::Directory);
+    header.set_mode(0o755);
+    header.set_size(0);
+    header.set_cksum();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.flush().unwrap();
+    let begin = gzip.get_ref().len();
+    gzip.write_all(&header.as_bytes().repeat(1_000)).unwrap();
+    gzip.flush().unwrap();
+    let (begin, piece) = gzip.get_ref().split_at(begin);
+    [begin, &piece.repeat(1_000)].concat()
 }
 
 /// PL-17: nothing lies outside, nothing is a link, and there is an end to it.
@@ -449,6 +504,7 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
     // A directory of so many entries that reading it would be the harm.
     let entry: &[u8; 46] = &std::array::from_fn(|at| *b"PK\x01\x02".get(at).unwrap_or(&0));
     let directory = [&entry.repeat(1_000_000)[..], b"PK\x05\x06", &[0; 18]].concat();
+    let million = million_entries();
     let hostile = [
         tar(&[("../outside", Regular, 0o644, b"x")]),
         tar(&[("/outside", Regular, 0o644, b"x")]),
@@ -461,8 +517,11 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
         tar(&folders),
         tar(&[("large", Regular, 0o644, &large)]),
         zip(&[("../outside", 0o644, b"x")]),
+        zip(&[("in/../../outside", 0o644, b"x")]),
+        zip(&[("/outside", 0o644, b"x")]),
+        zip(&[("link", 0o120_777, b"/etc/passwd")]),
+        zip(&[("setuid", 0o4755, b"x")]),
         zip(&[("large", 0o644, &large)]),
-        directory,
         b"not an archive".to_vec(),
         tar(&[("a", Regular, 0o644, b"x")])[..20].to_vec(),
     ];
@@ -471,8 +530,10 @@ fn an_archive_that_means_harm_leaves_nothing_behind() {
         let refused = depot.stage(packed).map(|_| ());
         assert!(matches!(refused, Err(DepotError::Archive(_))), "{place}: {refused:?}");
     }
-    let many = depot.stage(&hostile[12]).map(|_| ());
-    assert!(matches!(many, Err(DepotError::Archive(ArchiveError::TooLarge))), "{many:?}");
+    for many in [directory, million] {
+        let refused = depot.stage(&many).map(|_| ());
+        assert!(matches!(refused, Err(DepotError::Archive(ArchiveError::TooLarge))), "{refused:?}");
+    }
     let none = depot.stage(&tar(&[("readme", Regular, 0o644, b"x")])).map(|_| ());
     assert!(
         matches!(none, Err(DepotError::Fault(fault)) if fault.code == FaultCode::ManifestMissing)

@@ -144,7 +144,7 @@ impl Trial {
             Ok(config) => {
                 let switch = PluginSwitch { enabled: true, config };
                 let wanted = Plugins(BTreeMap::from([(key.to_string(), switch)]));
-                for (plugin, package) in instances.settle(&team, &wanted) {
+                for (plugin, package) in instances.settle(&team, &wanted).plugins {
                     findings.look(&plugin, &package, &self.calls).await;
                 }
             }

@@ -29,7 +29,7 @@ pub struct Request {
     pub ancestors: Vec<TeamName>,
     pub description: String,
     /// The tools that are there or not, in the order in which they are to be shown.
-    pub builtins: Vec<Availability>,
+    pub builtins: Arc<[Availability]>,
     /// What else is to be said of tools, a line each.
     pub notes: Vec<String>,
     pub cast: Cast,
@@ -58,7 +58,7 @@ impl Cast {
 /// Whether the team has a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
-    pub tool: String,
+    pub tool: &'static str,
     pub enabled: bool,
 }
 
@@ -104,7 +104,7 @@ struct Inner {
 struct Told {
     tiers: Tiers,
     description: String,
-    builtins: Vec<Availability>,
+    builtins: Arc<[Availability]>,
     notes: Vec<String>,
     cast: Cast,
     shared: Arc<str>,

@@ -62,7 +62,7 @@ pub(super) fn availability(tools: &[Availability], notes: &[String]) -> String {
     let mut lines = String::new();
     for (state, is_enabled) in [("ENABLED", true), ("DISABLED", false)] {
         let those = tools.iter().filter(|tool| tool.enabled == is_enabled);
-        let names = those.map(|Availability { tool, enabled }| match &**tool {
+        let names = those.map(|Availability { tool, enabled }| match *tool {
             "bash" if *enabled => "`bash` (for local work)".to_owned(),
             tool => format!("`{tool}`"),
         });

@@ -114,7 +114,7 @@ impl Role {
             "Procedures that you can load with `use_skill`. When one fits the task, load it first and follow it.\n",
         );
         for skill in &self.loadable {
-            let description = one_line(skill.description());
+            let description = skill.description();
             let colon = if description.is_empty() { "" } else { ": " };
             let _ = write!(text, "\n- `{}`{colon}{description}", skill.name());
         }
@@ -124,8 +124,4 @@ impl Role {
 
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     quoted(&names.collect::<Vec<_>>())
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

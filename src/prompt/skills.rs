@@ -27,7 +27,8 @@ const MAX_COMPATIBILITY: usize = 500;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Skill {
     pub(super) name: String,
-    /// What it does and when to use it. A skill in the simple form may have none.
+    /// What it does and when to use it, in one line: it stands in lists, and the whole in its file. A skill in the simple form
+    /// may have none.
     pub(super) description: String,
     /// The plugin tools it needs, by bare name.
     pub(super) required: Vec<String>,
@@ -101,9 +102,13 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Prob
             Some(())
         });
         let description = front.maybe("description", |field| {
-            let text = field.parse(|text| match text.trim() {
-                "" => Err("must not be empty".to_owned()),
-                text => Ok(text.to_owned()),
+            let text = field.parse(|text| {
+                let words: Vec<_> = text.split_whitespace().collect();
+                if words.is_empty() {
+                    Err("must not be empty".to_owned())
+                } else {
+                    Ok(words.join(" "))
+                }
             })?;
             // Other agents take longer ones, and the whole stands in the file.
             if text.chars().count() > MAX_DESCRIPTION {
@@ -351,7 +356,7 @@ mod tests {
         let warning = "hook-development/SKILL.md:2:7: name: says `Hook Development`; the skill is called \
                        `hook-development`, like its folder";
         assert_eq!(warnings, [warning]);
-        assert_eq!((&*other.0, &*other.1), ("b", "Do: it.\nOr: not."));
+        assert_eq!((&*other.0, &*other.1), ("b", "Do: it. Or: not."));
         assert_eq!(other.3, [] as [String; 0]);
     }
 

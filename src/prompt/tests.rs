@@ -70,7 +70,7 @@ impl Place {
             team: team.into(),
             ancestors: Vec::new(),
             description: String::new(),
-            builtins: Vec::new(),
+            builtins: Arc::default(),
             notes: Vec::new(),
             memory: "".into(),
             cast: self.cast(team, None, None, false),
@@ -164,7 +164,7 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
     place.team_rule("main", "team-rules/a.md", "Of main.");
     let full = Request {
         description: "They look around.".into(),
-        builtins: vec![Availability { tool: "bash".into(), enabled: true }],
+        builtins: [Availability { tool: "bash", enabled: true }].into(),
         topic: Some(TopicRef { id: "t-1".into(), name: "weather".into() }),
         ..place.request("scouts")
     };
@@ -187,15 +187,16 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
 #[tokio::test]
 async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
     let place = place();
-    let tool = |tool: &str, enabled| Availability { tool: tool.into(), enabled };
+    let tool = |tool, enabled| Availability { tool, enabled };
     let asked = Request {
         description: "They look around.".into(),
-        builtins: vec![
+        builtins: [
             tool("bash", true),
             tool("glob", false),
             tool("grep", true),
             tool("read", false),
-        ],
+        ]
+        .into(),
         ..place.request("scouts")
     };
 

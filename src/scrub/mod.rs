@@ -118,6 +118,13 @@ struct Found {
     mask: usize,
 }
 
+/// It knows no values, and replaces what looks like a credential.
+impl Default for Scrubber {
+    fn default() -> Self {
+        Self::with(Vec::new())
+    }
+}
+
 impl Scrubber {
     /// A scrubber of these values, replaced by [`REDACTED`].
     pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {

@@ -5,9 +5,25 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    process,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::yaml::MAX_BYTES;
+
+/// What the names of files begin with that are not whole yet.
+pub const NEW: &str = ".new-";
+
+/// Changes a settings file, from what is read of it to what is put in its place: one change at a time, so that none is made
+/// from a text that another has replaced. Blocks.
+pub fn edit<T>(change: impl FnOnce() -> T) -> T {
+    static EDITING: Mutex<()> = Mutex::new(());
+    let _one = EDITING.lock().unwrap_or_else(PoisonError::into_inner);
+    change()
+}
 
 /// Reads a file that stands where it should: what a link leads to is not shown. Blocks.
 pub fn text(path: &Path) -> io::Result<String> {
@@ -27,13 +43,13 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// Puts another text in a file's place and makes that durable. Until it is whole it is in `beside`,
 /// on the same file system, where nobody else can write. Blocks.
 pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
+    // A file of its own for each: others may replace the same one now.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(Path::new("."));
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let new = beside.join(format!(".{}-{}.new", name(folder), name(path)));
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let own = format!("{NEW}{}-{}-{}-{number}", name(folder), name(path), process::id());
+    let new = beside.join(own);
     let written = create(&new, text.as_ref()).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         // Whatever is left of it is nobody's file.
@@ -72,5 +88,34 @@ mod tests {
         assert_eq!(text(&file).unwrap(), "description: new\n");
         assert_eq!(fs::read_to_string(&other).unwrap(), "not for you");
         assert_eq!(fs::read_dir(teams).unwrap().count(), 2);
+    }
+
+    /// Two that replace a file at once both succeed, and what is there then is the text of one of them.
+    #[test]
+    fn changes_at_once_lose_nothing() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let (counted, fought_over) = (&folder.join("counted"), &folder.join("other"));
+        fs::write(counted, "").unwrap();
+        let whole = |letter: char| String::from(letter).repeat(100_000);
+
+        std::thread::scope(|scope| {
+            for letter in 'a'..='h' {
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        replace(fought_over, folder, whole(letter)).unwrap();
+                        edit(|| {
+                            let more = format!("{}{letter}", text(counted).unwrap());
+                            replace(counted, folder, more).unwrap();
+                        });
+                    }
+                });
+            }
+        });
+
+        assert_eq!(text(counted).unwrap().len(), 8 * 5);
+        let left = text(fought_over).unwrap();
+        assert!(('a'..='h').any(|letter| left == whole(letter)));
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 2);
     }
 }

@@ -19,6 +19,7 @@ use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -107,10 +108,9 @@ impl OpenError {
 }
 
 /// What the check at start found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Examined {
-    pub(super) schema: u16,
-    pub(super) damaged: Vec<String>,
+struct Examined {
+    schema: u16,
+    damaged: Vec<String>,
 }
 
 /// Opens the store of a home, makes a fresh one if there is none, upgrades an older one.
@@ -137,17 +137,25 @@ pub(super) fn open_as(
     if let Some(storage) = open_in_place(store, durability, schema)? {
         return compacted(storage, store, durability);
     }
-    let examined = examine(store)?;
+    let (examined, copy) = examine(store)?;
     for record in &examined.damaged {
         tracing::error!(record, "record is damaged and stays unread");
     }
     if examined.schema > schema.version {
         return Err(OpenError::Newer { found: examined.schema, known: schema.version });
     }
+    let mut copy = Some(copy);
     if examined.schema < schema.version {
+        copy = None;
         migrate::migrate(home, durability, schema, progress)?;
     }
-    compacted(TieredStorage::attach(store, durability)?, store, durability)
+    let storage = TieredStorage::attach(store, durability)?;
+    // Closed after the store is open, whose page table of some megabytes would else lie where that of the copy was:
+    // filled with zeros one by one, instead of being asked for as zeros that take no memory.
+    thread::scope(|scope| {
+        scope.spawn(move || drop(copy));
+        compacted(storage, store, durability)
+    })
 }
 
 /// A store whose file is not much larger than what it holds. One that cannot be made so is used as it is.
@@ -243,26 +251,43 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
     Ok(())
 }
 
+/// A copy of a store that was found fit to use. Dropping it takes a while.
+struct SoundCopy {
+    // Dropped in this order.
+    _database: Database,
+    _folder: CopyFolder,
+}
+
+/// The folder of a copy, which goes with this.
+struct CopyFolder(PathBuf);
+
+impl Drop for CopyFolder {
+    fn drop(&mut self) {
+        if let Err(error) = build::remove(&self.0) {
+            tracing::warn!(%error, "a copy of the store cannot be removed");
+        }
+    }
+}
+
 /// Finds out, without touching it, whether a store is fit to use.
-pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
+fn examine(store: &Path) -> Result<(Examined, SoundCopy), OpenError> {
     let disk = |error| OpenError::of_disk(store, error);
     let unusable = |reason: String| OpenError::Unusable { path: store.to_path_buf(), reason };
     check_mode(store)?;
     check_parameters(store).map_err(unusable)?;
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else { return Err(OpenError::InUse { path: store.to_path_buf() }) };
-    let copy = swap::beside(store, "check");
-    let copied = copy_files(store, &copy);
+    let folder = CopyFolder(swap::beside(store, "check"));
+    let copied = copy_files(store, &folder.0);
     drop(lock);
-    let examined = copied.map_err(disk).and_then(|()| {
-        guarded(|| inspect(&copy, mark::expected(store))).flatten().map_err(unusable)
-    });
-    // A copy without room for what sled writes when it opens it looks damaged.
-    let room = try_to_write(&copy, OPENING).map_err(disk);
-    build::remove(&copy).map_err(disk)?;
-    match (examined, room) {
-        (Err(OpenError::Unusable { .. }), Err(full @ OpenError::Full { .. })) => Err(full),
-        (examined, _) => examined,
+    copied.map_err(disk)?;
+    match guarded(|| inspect(&folder.0, mark::expected(store))).flatten() {
+        Ok((examined, _database)) => Ok((examined, SoundCopy { _database, _folder: folder })),
+        // A copy without room for what sled writes when it opens it looks damaged.
+        Err(reason) => match try_to_write(&folder.0, OPENING).map_err(disk) {
+            Err(full @ OpenError::Full { .. }) => Err(full),
+            _ => Err(unusable(reason)),
+        },
     }
 }
 
@@ -300,7 +325,7 @@ pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
 }
 
 /// Opens a copy of a store and reads from it.
-fn inspect(copy: &Path, expected_commits: u64) -> Result<Examined, String> {
+fn inspect(copy: &Path, expected_commits: u64) -> Result<(Examined, Database), String> {
     let database = Database::open(copy).map_err(|error| error.to_string())?;
     if !database.was_recovered() {
         return Err("the database holds nothing that can be read".to_owned());
@@ -323,5 +348,5 @@ fn inspect(copy: &Path, expected_commits: u64) -> Result<Examined, String> {
             damaged.push(key.escape_ascii().to_string());
         }
     }
-    Ok(Examined { schema, damaged })
+    Ok((Examined { schema, damaged }, database))
 }

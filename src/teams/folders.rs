@@ -20,7 +20,7 @@ use crate::{
     settings::{
         home::{Home, create_private},
         load::{read_team, team_of},
-        replace::{create, replace},
+        replace::{NEW, create, edit, replace},
         scaffold::furnish,
         team::{Team, is_team_name},
     },
@@ -29,8 +29,6 @@ use crate::{
 
 /// Lies in a folder whose team is not durable yet.
 const UNFINISHED: &str = ".unfinished";
-/// What the names of folders begin with that are not whole yet.
-const NEW: &str = ".new-";
 /// What a team is told from the start.
 const CONTEXT: &str = "team-rules/team-context.md";
 /// Where a team keeps what makes it more than a name.
@@ -273,7 +271,7 @@ impl Folders for TeamFolders {
         team: TeamName,
         description: String,
     ) -> BoxFuture<'static, Result<(), FolderError>> {
-        self.off(Err(lost()), move |folders| folders.describe_now(&team, &description))
+        self.off(Err(lost()), move |folders| edit(|| folders.describe_now(&team, &description)))
     }
 
     fn is_furnished(&self, team: TeamName) -> BoxFuture<'static, bool> {

@@ -73,7 +73,7 @@ pub(super) struct Host<T: Tool> {
 
 impl<T: Tool> Host<T> {
     pub(super) fn new(tool: T) -> Self {
-        Self { tool, arguments: Reader::default() }
+        Self { tool, arguments: Reader::shared() }
     }
 }
 

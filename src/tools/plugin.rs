@@ -1,7 +1,8 @@
 //! `<namespace>.<tool>`: a tool of an installed plugin, on the path of all tools.
 //!
 //! The plugin is a stranger's program in a sandbox: its manifest, which an operator agreed to, says what a crash during a
-//! call means, and its answers make a turn untrusted unless an operator trusts them.
+//! call means, and its answers make a turn untrusted unless an operator trusts them. Those of a builtin that hears of
+//! nobody are our own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -108,7 +109,8 @@ impl PluginTool {
         };
         let namespace = package.manifest.tools.as_ref().map_or("", |tools| &tools.namespace);
         let key = format!("{namespace}.{}", definition.name);
-        let is_trusted = plugin.row().trusted_output.iter().any(|pattern| fits(pattern, &key));
+        let is_trusted = package.manifest.speaks_for_us()
+            || plugin.row().trusted_output.iter().any(|pattern| fits(pattern, &key));
         let from_outside = matches!(called, Ok(_) | Err(RequestError::Refused { .. }));
         if from_outside && !is_trusted {
             cx.believe(Label::Untrusted);

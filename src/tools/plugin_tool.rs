@@ -11,7 +11,6 @@ use hivewright_actors::{
     blocking,
     clock::{Clock, Timestamp},
     ids::{Ids, TeamKey, TeamName},
-    notice::{Notice, NoticeKind},
     org::belongings::Belongings,
     storage::{Storage, StorageError},
     store::{
@@ -25,9 +24,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod files;
+pub mod loading;
 pub mod manage;
 pub mod run;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use files::Sources;
@@ -41,6 +43,13 @@ use crate::{
     settings::home::Home,
     system::sha256,
 };
+
+/// Tools that a team may have, and those that it removed and that are remembered.
+const MOST_TOOLS: usize = 100;
+/// Versions of a tool whose sources are kept.
+const MOST_VERSIONS: u32 = 10;
+/// Changes of a tool that are remembered.
+const MOST_CHANGES: usize = 50;
 
 /// A tool as it is stored, by its team and its name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +78,7 @@ pub struct PluginTool {
     pub verification: Option<Verification>,
     #[serde(default)]
     pub verified_at: Timestamp,
-    /// What became of it, in order.
+    /// What became of it lately, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
@@ -119,25 +128,12 @@ pub enum ToolStateError {
     Unknown(String),
     #[error("`{tool}` is {status}; {way}")]
     Conflict { tool: String, status: Status, way: &'static str },
+    #[error("a team has at most {MOST_TOOLS} tools; deprecate and remove one first")]
+    TooMany,
     #[error("the sources of the team's tools cannot be used: {0}")]
     Files(#[from] io::Error),
     #[error("the tool cannot be stored: {0}")]
     Store(String),
-}
-
-/// A tool that a turn can call: it is what was verified.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loaded {
-    pub tool: Arc<PluginTool>,
-    pub source: Arc<str>,
-}
-
-/// The tools of a turn, and why others that it needs are missing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LoadedTools {
-    pub tools: Vec<Loaded>,
-    /// Names with reasons.
-    pub missing: Vec<(String, String)>,
 }
 
 /// The tools of all teams. Cheap to clone.
@@ -249,7 +245,41 @@ impl PluginTools {
         row.status = to;
         let (at, by, version) = (self.0.clock.now(), by.to_owned(), row.version);
         row.changes.push(Change { at, by, to, version });
+        let forgotten = row.changes.len().saturating_sub(MOST_CHANGES);
+        row.changes.drain(..forgotten);
         row
+    }
+
+    /// Refuses a tool that would be one too many for its team.
+    fn has_room(&self, team: &TeamName, tool: &str) -> Result<(), ToolStateError> {
+        let rows = self.rows();
+        let others = rows.get(team).into_iter().flat_map(|(_, tools)| tools.values());
+        let others = others.filter(|row| row.status != Status::Removed && row.tool != tool);
+        if others.count() < MOST_TOOLS { Ok(()) } else { Err(ToolStateError::TooMany) }
+    }
+
+    /// Forgets the tools of a team that were removed before the last ones.
+    async fn forget_removed(&self, team: &TeamKey) -> Result<(), ToolStateError> {
+        let mut removed: Vec<_> = {
+            let rows = self.rows();
+            let tools = rows.get(&team.name).into_iter().flat_map(|(_, tools)| tools.values());
+            let tools = tools.filter(|row| row.status == Status::Removed);
+            tools.map(|row| (row.changes.last().map(|last| last.at), row.tool.clone())).collect()
+        };
+        removed.sort();
+        removed.truncate(removed.len().saturating_sub(MOST_TOOLS));
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let writes = removed.iter().fold(Writes::new(), |writes, (_, tool)| {
+            writes.delete::<PluginTool>(&format!("{team}/{tool}"))
+        });
+        let stored = self.0.store.commit(writes).await;
+        stored.map_err(|error| ToolStateError::Store(error.to_string()))?;
+        if let Some((_, tools)) = self.rows().get_mut(&team.name) {
+            tools.retain(|name, _| removed.iter().all(|(_, gone)| gone != name));
+        }
+        Ok(())
     }
 
     /// Puts a verified source into use: first the kept version, then the row, then the file that calls find.
@@ -263,6 +293,7 @@ impl PluginTools {
         by: &str,
     ) -> Result<Arc<PluginTool>, ToolStateError> {
         let _one = self.0.changing.lock().await;
+        self.has_room(&team.name, tool)?;
         let before = self.find(&team.name, tool);
         let version = before.as_ref().map_or(0, |row| row.version) + 1;
         verification.ok = true;
@@ -287,7 +318,12 @@ impl PluginTools {
         let row = self.put(team, row).await?;
         let (this, name, text) = (self.clone(), team.name.clone(), source.to_owned());
         let placed = tool.to_owned();
-        on_files(move || Sources::open(&this.workspace(&name)?)?.place(&placed, &text)).await?;
+        on_files(move || {
+            let sources = Sources::open(&this.workspace(&name)?)?;
+            sources.place(&placed, &text)?;
+            sources.forget(&placed, version.saturating_sub(MOST_VERSIONS))
+        })
+        .await?;
         self.put(team, PluginTool { placed: true, ..(*row).clone() }).await
     }
 
@@ -327,6 +363,7 @@ impl PluginTools {
         let removed =
             PluginTool { source: None, placed: false, ..self.changed(&row, Status::Removed, by) };
         let row = self.put(&key, removed).await?;
+        self.forget_removed(&key).await?;
         // What a kill leaves of it nobody loads.
         on_files(move || Sources::open(&this.workspace(&name)?)?.remove(&gone, newest)).await?;
         Ok(row)
@@ -343,89 +380,6 @@ impl PluginTools {
             rows.get(team).and_then(|(key, tools)| Some((key.clone(), tools.get(tool)?.clone())));
         let found = found.filter(|(_, row)| row.status != Status::Removed);
         found.ok_or_else(|| ToolStateError::Unknown(tool.to_owned()))
-    }
-
-    /// The tools of a team by these names, as far as each is what was verified. Blocks.
-    pub fn load<'a>(
-        &self,
-        team: &TeamName,
-        workspace: &Workspace,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> LoadedTools {
-        let mut loaded = LoadedTools::default();
-        let mut sources = None;
-        for name in names {
-            let reason = match self.find(team, name) {
-                None => "there is no such tool".to_owned(),
-                Some(row) if row.status != Status::Active => match row.reason.as_str() {
-                    "" => format!("it is {}", row.status),
-                    reason => format!("it is {}: {reason}", row.status),
-                },
-                Some(tool) => {
-                    let sources = sources.get_or_insert_with(|| Sources::open(workspace));
-                    match verified(sources, &tool) {
-                        Ok(source) => {
-                            loaded.tools.push(Loaded { tool, source });
-                            continue;
-                        }
-                        Err(reason) => self.withhold(team, &tool, reason),
-                    }
-                }
-            };
-            loaded.missing.push((name.to_owned(), reason));
-        }
-        loaded
-    }
-
-    /// Takes a tool out of use whose source is not what was verified, and tells the operator.
-    fn withhold(&self, team: &TeamName, row: &PluginTool, reason: String) -> String {
-        let Ok((key, _)) = self.known(team, &row.tool) else { return reason };
-        let row = PluginTool {
-            reason: reason.clone(),
-            ..self.changed(row, Status::FailedVerification, "hivewright")
-        };
-        let text = format!(
-            "The tool `{team}.{}` is withheld: {reason}. Register it anew, or remove it.",
-            row.tool
-        );
-        tracing::warn!(%team, tool = row.tool, reason, "a tool of a team is withheld");
-        let notice = Notice {
-            id: self.0.ids.notice(),
-            kind: NoticeKind::PluginFailed,
-            team: Some(team.clone()),
-            text,
-            refs: Vec::new(),
-            at: self.0.clock.now(),
-            read: false,
-        };
-        let writes = Writes::new().put_at(&format!("{key}/{}", row.tool), &row).put(&notice);
-        // If it cannot be written, the next look finds the same.
-        drop(self.0.store.commit(writes));
-        self.know(&key, row);
-        reason
-    }
-}
-
-/// The source of a tool, if it is what was verified; else why not. Blocks.
-fn verified(sources: &io::Result<Sources>, tool: &PluginTool) -> Result<Arc<str>, String> {
-    let path = files::path(&tool.tool);
-    let unreadable = |error: &dyn std::fmt::Display| format!("`{path}` cannot be read: {error}");
-    let sources = sources.as_ref().map_err(|error| unreadable(error))?;
-    let is_verified = |source: &String| sha256(source.as_bytes()) == tool.sha256;
-    let found = sources.read(&tool.tool);
-    if !tool.placed && !found.as_ref().is_ok_and(is_verified) {
-        // A kill came between the row and the file: the version that was kept is put in its place.
-        let kept = sources.read_version(&tool.tool, tool.version);
-        let kept = kept.map_err(|error| unreadable(&error))?;
-        if is_verified(&kept) {
-            sources.place(&tool.tool, &kept).map_err(|error| unreadable(&error))?;
-            return Ok(kept.into());
-        }
-    }
-    match found {
-        Ok(source) if is_verified(&source) => Ok(source.into()),
-        Ok(_) => Err(format!("`{path}` is not what was verified")),
-        Err(error) => Err(unreadable(&error)),
     }
 }
 

@@ -4,6 +4,7 @@
 //! lines was cut off by a crash, and is written again.
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write},
     ops::ControlFlow,
@@ -16,12 +17,16 @@ use hivewright_actors::{
     clock::Timestamp,
     history::{Fact, HistoryEvent},
     ids::TurnId,
-    journal::sessions,
+    journal::{records::Piece, sessions},
     storage::{Order, Storage, StorageError},
+    store::reads::Range,
     task::records::LaneKey,
 };
 
-use super::lines::{self, Line, Writer};
+use super::{
+    lines::{self, Line, Writer},
+    recovery::lane_of,
+};
 use crate::logging::Secrets;
 
 /// The last turn of a file is looked for in so many bytes first, then in ever more.
@@ -126,6 +131,11 @@ impl Folder {
         storage: &dyn Storage,
         lane: &LaneKey,
     ) -> Result<Position, TranscriptError> {
+        // That takes no room on a full disk.
+        if !has_journal(storage, lane)? {
+            remove(&self.path, lane)?;
+            return Ok(Position::default());
+        }
         let path = self.path_of(lane);
         let new = beside(&path);
         let position = self.write(storage, lane, Position::default(), create(&new)?)?;
@@ -133,11 +143,33 @@ impl Folder {
             fs::rename(&new, &path)?;
             return Ok(position);
         }
-        fs::remove_file(&new)?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(position),
+        remove(&self.path, lane)?;
+        Ok(position)
+    }
+
+    /// Sessions that have a file and no journal, among all but those that are known to have one. A file that does not say
+    /// whose it is stays.
+    pub fn orphans(
+        &self,
+        storage: &dyn Storage,
+        known: &[LaneKey],
+    ) -> Result<Vec<LaneKey>, TranscriptError> {
+        let known: HashSet<String> = known.iter().map(lines::file_name).collect();
+        let mut orphans = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if known.contains(&name) || !name.ends_with(".jsonl") {
+                continue;
+            }
+            let text = fs::read(entry.path())?;
+            if let Some(lane) = lane_of(&String::from_utf8_lossy(&text))
+                && !has_journal(storage, &lane)?
+            {
+                orphans.push(lane);
+            }
         }
+        Ok(orphans)
     }
 
     fn path_of(&self, lane: &LaneKey) -> PathBuf {
@@ -172,6 +204,22 @@ impl Folder {
         out.flush()?;
         Ok(position)
     }
+}
+
+/// Removes the file of a session from a folder, if it has one. Blocks.
+pub fn remove(folder: &Path, lane: &LaneKey) -> io::Result<()> {
+    let path = folder.join(lines::file_name(lane));
+    for path in [&path, &beside(&path)] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn has_journal(storage: &dyn Storage, lane: &LaneKey) -> Result<bool, StorageError> {
+    Ok(!Range::<Piece<'_>>::under(&(lane,)).keys(storage)?.is_empty())
 }
 
 /// The same of a folder whose store was changed without it.

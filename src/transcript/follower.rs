@@ -60,22 +60,29 @@ impl Follower {
         Self { folder, state: Mutex::new(State { caught_up, ..State::default() }) }
     }
 
-    /// Writes what the files lack, if they may lack something: after a crash on a full disk, a restore, an upgrade.
+    /// Writes what the files lack, and removes those of sessions that are no more, if that may be: after a crash on a full
+    /// disk, a restore, an upgrade.
     pub fn catch_up(&self, storage: &dyn Storage) {
         if self.state().caught_up {
             return;
         }
-        let news = News { ends: true, ..News::default() };
         let mut lanes = Vec::new();
         let listed = sessions::sessions(storage, None, &mut |session| {
             lanes.push(LaneKey::new(&session.lane, session.generation));
             ControlFlow::Continue(())
         });
-        if let Err(error) = listed {
-            tracing::warn!(%error, "transcripts are not compared with the store");
-            return;
-        }
-        for lane in lanes {
+        let listed = listed.map_err(TranscriptError::from);
+        let orphans = match listed.and_then(|()| self.folder.orphans(storage, &lanes)) {
+            Ok(orphans) => orphans,
+            Err(error) => {
+                tracing::warn!(%error, "transcripts are not compared with the store");
+                return;
+            }
+        };
+        let gone = News { removed: true, ..News::default() };
+        let ends = News { ends: true, ..News::default() };
+        let gone = orphans.into_iter().map(|lane| (lane, gone));
+        for (lane, news) in lanes.into_iter().map(|lane| (lane, ends)).chain(gone) {
             // Taken anew for each: turns that end meanwhile are not kept waiting.
             let mut state = self.state();
             self.write(storage, &mut state, &lane, news);

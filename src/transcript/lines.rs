@@ -59,6 +59,9 @@ pub struct TurnLine {
     pub id: TurnId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// The tasks of messages that joined it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<TaskId>,
     /// None if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
@@ -107,6 +110,7 @@ impl Writer {
             Fact::TurnEnd { outcome, code, message, .. } => Some(TurnLine {
                 id: turn.clone(),
                 task: self.merge.task_of(turn).cloned(),
+                joined: self.merge.joined(turn),
                 label: self.merge.label_of(turn),
                 outcome: *outcome,
                 code: *code,

@@ -23,6 +23,8 @@ pub struct Merge {
 #[derive(Debug, Default)]
 struct Turn {
     task: Option<TaskId>,
+    /// The tasks of messages that joined it.
+    joined: Vec<TaskId>,
     /// How far what it has read may be believed.
     label: Label,
     provider: Option<String>,
@@ -45,8 +47,10 @@ impl Merge {
         turn.label = turn.label.max(label);
         match fact {
             Fact::TurnStart { task_ids, provider, model, idle, .. } => {
-                let task_id = task_ids.into_iter().next();
+                let mut task_ids = task_ids.into_iter();
+                let task_id = task_ids.next();
                 turn.task = task_id.clone();
+                task_ids.for_each(|joined| turn.join(&joined));
                 turn.provider = some(provider);
                 turn.model = some(model);
                 // What was cut off is not gone on with in the same message.
@@ -57,6 +61,9 @@ impl Merge {
                 }
             }
             Fact::User { text, from, origin, task_id, files, .. } => {
+                if origin == Origin::Steer {
+                    turn.join(&task_id);
+                }
                 let role = match origin {
                     Origin::System => Role::System,
                     Origin::Person | Origin::Task | Origin::Steer => Role::User,
@@ -136,6 +143,11 @@ impl Merge {
         self.turns.get(turn)?.task.as_ref()
     }
 
+    /// The tasks of messages that joined a turn, until its end.
+    pub fn joined(&self, turn: &TurnId) -> Vec<TaskId> {
+        self.turns.get(turn).map(|turn| turn.joined.clone()).unwrap_or_default()
+    }
+
     /// How far what such a turn has read may be believed, until its end; none if its beginning is not known.
     pub fn label_of(&self, turn: &TurnId) -> Option<Label> {
         let turn = self.turns.get(turn)?;
@@ -187,6 +199,12 @@ impl Merge {
 }
 
 impl Turn {
+    fn join(&mut self, task: &TaskId) {
+        if !self.joined.contains(task) {
+            self.joined.push(task.clone());
+        }
+    }
+
     fn blank(&self, seq: u64, id: &TurnId, timestamp: Timestamp) -> Message {
         Message {
             first: seq,

@@ -152,14 +152,14 @@ impl Journal<'_> {
         }
         let began = turn.facts.first().map(|(at, _)| *at).unwrap_or_default();
         let last = turn.facts.last().map(|(at, _)| *at).unwrap_or_default();
-        let (at, TurnLine { id, task, label, outcome, code, message }) =
-            told.unwrap_or_else(|| {
+        let (at, TurnLine { id, task, joined, label, outcome, code, message }) = told
+            .unwrap_or_else(|| {
                 let id = format!("{IMPORT}-{}", self.turns.len() + 1).into();
-                let (outcome, code, message) = (Ending::Done, None, None);
-                (last, TurnLine { id, task: None, label: None, outcome, code, message })
+                let (outcome, code, message, joined) = (Ending::Done, None, None, Vec::new());
+                (last, TurnLine { id, task: None, joined, label: None, outcome, code, message })
             });
         if let Some(task) = &task {
-            turn.name_task(task);
+            turn.name_tasks(task, &joined);
         }
         if label.unwrap_or(self.unlabelled) == Label::Untrusted {
             turn.distrust();
@@ -222,10 +222,13 @@ impl Facts {
         self.facts.push((at, start));
     }
 
-    fn name_task(&mut self, task: &TaskId) {
+    /// Lines don't say which message is of which task: all are of the first.
+    fn name_tasks(&mut self, task: &TaskId, joined: &[TaskId]) {
         for (_, fact) in &mut self.facts {
             match fact {
-                Fact::TurnStart { task_ids, .. } => *task_ids = vec![task.clone()],
+                Fact::TurnStart { task_ids, .. } => {
+                    task_ids.clone_from(&[std::slice::from_ref(task), joined].concat());
+                }
                 Fact::User { task_id, .. } => *task_id = task.clone(),
                 _ => {}
             }

@@ -15,7 +15,7 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::records::Writes,
     task::{
-        Cause, Lane, Outcome, Task, ending,
+        Cause, Ending, Lane, Outcome, Task, ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -75,7 +75,7 @@ pub fn recover(
 }
 
 /// The session that a file is of.
-fn lane_of(text: &str) -> Option<LaneKey> {
+pub(super) fn lane_of(text: &str) -> Option<LaneKey> {
     let line = text.lines().find_map(|line| serde_json::from_str(line).ok())?;
     let (Line::History(MessageLine { session_id, .. }) | Line::Meta(FactLine { session_id, .. })) =
         line;
@@ -151,19 +151,23 @@ fn recover_session(
         if *timestamp + CLOCK_SLACK < since || before.is_some_and(|(_, ended)| ended) {
             continue;
         }
-        let task = task_of(storage, &turn)?;
+        let (task, joined) = tasks_of(storage, &turn)?;
         let place = match &task {
             Some(task) => Place::of(task),
             None => known.last.clone().unwrap_or_default(),
         };
-        if let Some(task) = task.filter(|task| task.outcome.is_none()) {
+        for task in task.into_iter().chain(joined).filter(|task| task.outcome.is_none()) {
             end(storage, task, &turn)?;
             recovered.tasks += 1;
         }
-        // Of a turn that had begun before the backup the store has the first part.
+        // Of a turn that had begun before the backup the store has the first part, without those that joined since.
         turn.retain(|event| {
-            let is_end = matches!(event.fact, Fact::TurnEnd { .. });
-            is_end || before.is_none_or(|(last, _)| event.timestamp > last)
+            let is_kept = match &event.fact {
+                Fact::TurnEnd { .. } => true,
+                Fact::TurnStart { task_ids, .. } => task_ids.len() > 1,
+                _ => false,
+            };
+            is_kept || before.is_none_or(|(last, _)| event.timestamp > last)
         });
         for event in &mut turn {
             known.last_seq += 1;
@@ -183,13 +187,25 @@ fn recover_session(
     Ok(())
 }
 
-/// The task of a turn, if the store knows it.
-fn task_of(storage: &dyn Storage, turn: &[HistoryEvent]) -> Result<Option<Task>, StorageError> {
-    let id = turn.iter().find_map(|event| match &event.fact {
-        Fact::TurnStart { task_ids, .. } => task_ids.first(),
+/// The task of a turn, if the store knows it, and those of messages that joined it, if it answered them: without an answer,
+/// they have turns of their own.
+fn tasks_of(
+    storage: &dyn Storage,
+    turn: &[HistoryEvent],
+) -> Result<(Option<Task>, Vec<Task>), StorageError> {
+    let ids = turn.iter().find_map(|event| match &event.fact {
+        Fact::TurnStart { task_ids, .. } => Some(task_ids.as_slice()),
         _ => None,
     });
-    id.map_or(Ok(None), |id| tasks::find(storage, id))
+    let Some((first, joined)) = ids.and_then(<[TaskId]>::split_first) else {
+        return Ok((None, Vec::new()));
+    };
+    let is_answered = turn.last().is_some_and(
+        |event| matches!(&event.fact, Fact::TurnEnd { outcome, .. } if *outcome == Ending::Done),
+    );
+    let joined = joined.iter().filter(|_| is_answered);
+    let joined = joined.filter_map(|id| tasks::find(storage, id).transpose());
+    Ok((tasks::find(storage, first)?, joined.collect::<Result<_, _>>()?))
 }
 
 fn end(storage: &dyn Storage, mut task: Task, turn: &[HistoryEvent]) -> Result<(), StorageError> {

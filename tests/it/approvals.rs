@@ -249,7 +249,7 @@ async fn rules_of_settings_and_command_line_count_at_once() {
     assert_eq!(explained.stdout.trim(), "deny: rule closed");
     assert!(asks.stdout.starts_with("require_approval: rule ask-write"), "{asks:?}");
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    assert!(wrong.stderr.contains("expected one of `allow`"), "{wrong:?}");
+    assert!(wrong.stderr.contains("[possible values: allow, deny"), "{wrong:?}");
     assert_eq!(settled.code, Some(6), "{settled:?}");
     assert_eq!(removed.code, Some(0), "{removed:?}");
     assert!(open["content"].as_str().unwrap().contains("does not exist"), "{open}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY},
-    service::Service,
+    service::{Done, Service},
 };
 
 /// OP-82, OP-85, OP-86: all faults of all files, with their places, and nothing is started.
@@ -59,11 +59,42 @@ async fn config_edit_puts_in_place_what_is_right() {
     let text =
         |home: &Service| std::fs::read_to_string(home.path("data/config/config.yaml")).unwrap();
     assert_eq!((right_done.code, text(&right).as_str()), (Some(0), "server: {port: 10}\n"));
-    assert_eq!((wrong_done.code, text(&wrong).as_str()), (Some(9), "server: {port: 9}\n"));
+    assert_eq!((wrong_done.code, text(&wrong).as_str()), (Some(3), "server: {port: 9}\n"));
     assert!(wrong_done.stderr.contains("server.prot"), "{wrong_done:?}");
     assert!(wrong.path("data/config/config.draft.yaml").exists());
     assert!(!right.path("data/config/config.draft.yaml").exists());
     assert!(same_done.stdout.contains("\"changed\":false"), "{same_done:?}");
+}
+
+/// OP-82: what was left undone undoes nothing: neither what was broken off, nor what is older than the file.
+#[actix::test]
+async fn a_draft_that_was_left_undoes_nothing() {
+    let file = "data/config/config.yaml";
+    let home = Service::prepare().with_variable("VISUAL", "sed -i s/9/wrong/");
+    let home = home.with_file(file, "server: {port: 9}\n");
+    let left_off = Service::prepare().with_variable("VISUAL", "false");
+    let left_off = left_off.with_file(file, "server: {port: 9}\n");
+
+    left_off.run(&["config", "edit"], "").await;
+    let left = home.run(&["config", "edit"], "").await;
+    let again = home.run(&["config", "edit"], "").await;
+    std::fs::write(home.path(file), "server: {port: 11}\n").unwrap();
+    let stale = home.run(&["config", "edit"], "").await;
+    let elsewhere =
+        home.run(&["config", "set", "server.port", "9", "--url", "http://a.example"], "").await;
+
+    assert!(!left_off.path("data/config/config.draft.yaml").exists());
+    assert_eq!(left.code, Some(3), "{left:?}");
+    assert!(again.stderr.contains("going on with"), "{again:?}");
+    assert!(
+        stale.code != Some(0) && stale.stderr.contains("was changed after the draft"),
+        "{stale:?}"
+    );
+    assert!(
+        elsewhere.code == Some(2) && elsewhere.stderr.contains("on its own machine"),
+        "{elsewhere:?}"
+    );
+    assert_eq!(std::fs::read_to_string(home.path(file)).unwrap(), "server: {port: 11}\n");
 }
 
 /// OP-82: one setting is changed with the same check, and counts for a service that runs.
@@ -86,8 +117,17 @@ async fn config_set_changes_one_setting_and_a_running_service_takes_it_over() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stderr.contains("approvals.ttl: (not set) → 2h"), "{done:?}");
     assert_eq!(text(), format!("{file}approvals:\n  ttl: 2h\n"));
-    assert_eq!((wrong.code, unknown.code), (Some(9), Some(9)), "{wrong:?} {unknown:?}");
-    assert!(unknown.stderr.contains("did you mean \"ttl\""), "{unknown:?}");
+    assert_eq!((wrong.code, unknown.code), (Some(2), Some(2)), "{wrong:?} {unknown:?}");
+    let said = |ended: &Done| {
+        let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+        document["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let refused = "is refused, and nothing was changed:";
+    let expected =
+        format!("`approvals.ttl: soon` {refused} expected a duration such as 90s, found text");
+    assert_eq!(said(&wrong), expected);
+    let expected = format!("`approvals.tll: 1h` {refused} unknown key (did you mean \"ttl\"?)");
+    assert_eq!(said(&unknown), expected);
     // A file that is not there may mean something: it is not made by the way.
     assert_eq!(absent.code, Some(5), "{absent:?}");
     assert!(absent.stderr.contains("channels.yaml"), "{absent:?}");

@@ -129,6 +129,36 @@ async fn send_ends_as_the_work_does() {
     assert!(waited.stderr.contains("tasks show task-"), "{waited:?}");
 }
 
+/// OP-78: what another team does is shown as that of the main team: its calls, what it gives further, the answer, the result.
+#[actix::test]
+async fn what_another_team_does_is_shown() {
+    let service = with_research().await;
+    let library = json!({"name": "library", "parent": "research", "scope_accepts": ["books"]});
+    service.api("POST", "/api/v1/teams", Some(library)).await;
+    service.until("/api/v1/tasks?team=library", |tasks| tasks[0]["state"] == "done").await;
+    let script = "#wait 2000\n#reply On the shelf.";
+    let give = json!({"team": "library", "task": script, "overlap_policy": "allow"});
+    let words = format!("#call delegate_task {give}\n#reply Given away.");
+
+    let sent = service.run(&["send", &words, "--team", "research"], "").await;
+    let mut chat = Command::start(&service, &["chat", "--team", "research"]);
+    chat.write(&format!("#call delegate_task {give}")).await;
+    let team = chat.complains("· team: research").await;
+    let call = chat.complains("· Using delegate_task").await;
+    let answer = chat.says().await;
+    let result = chat.complains("[library]").await;
+    let (code, _) = chat.end().await;
+
+    let lines: Vec<&str> = sent.stdout.lines().collect();
+    assert_eq!(lines, ["Given away.", "[library] On the shelf."], "{sent:?}");
+    for words in
+        ["· Using delegate_task", "· Used delegate_task (ok", " of `library` is running: #wait"]
+    {
+        assert!(sent.stderr.contains(words), "{words}: {sent:?}");
+    }
+    assert_eq!((sent.code, code), (Some(0), Some(0)), "{team} {call} {answer} {result}");
+}
+
 /// OP-78: the service may be away meanwhile.
 #[actix::test]
 async fn send_waits_for_delegated_work_over_a_crash() {

@@ -65,7 +65,8 @@ async fn a_model_is_chosen_tried_and_written() {
     assert_eq!(files_with(&forms(KEY), home.home()), [""; 0]);
 }
 
-/// OP-75: a service that runs already keeps the key, and uses it from the next message on.
+/// OP-75: a service that runs already keeps the key, and uses it from the next message on. A key that is refused can be
+/// typed again.
 #[actix::test]
 async fn a_model_is_chosen_while_the_demo_answers() {
     let model = FakeModel::start();
@@ -76,6 +77,11 @@ async fn a_model_is_chosen_while_the_demo_answers() {
     terminal.press("openai\r");
     terminal.shows("Address of the API");
     terminal.press(&format!("{}/v1\r", model.url()));
+    terminal.shows("Key, which is not shown");
+    terminal.press("mistyped-key\r");
+    terminal.shows("did not answer: the provider does not take the key (401)");
+    terminal.shows("Type a model to try, `key` for another key");
+    terminal.press("key\r");
     terminal.shows("Key, which is not shown");
     terminal.press(&format!("{KEY}\r"));
     terminal.shows("answered: ready");

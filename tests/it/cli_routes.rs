@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 44] = [
+const LEFT: [(&str, Why); 45] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -55,6 +55,7 @@ const LEFT: [(&str, Why); 44] = [
     ("GET /api/v1/tasks/stats", Why::Status),
     ("GET /api/v1/me/channels/{id}/messages", Why::Chat),
     ("GET /api/v1/me/topics/{id}/messages", Why::Chat),
+    ("GET /api/v1/messages/{id}", Why::Chat),
     ("GET /api/v1/topics/{id}/live", Why::Chat),
     ("POST /api/v1/sessions/{id}/reset", Why::Chat),
     ("POST /api/v1/approvals/batch", Why::Loop),
@@ -214,10 +215,10 @@ questions answer qst-1 --text yes
 policy list
 policy add deny tool:bash --id no-shell
 policy explain main bash
-policy rm no-shell
+policy remove no-shell
 plugin install tests/it/plugin_packages/greeter
 plugin list
-plugin info greeter
+plugin show greeter
 plugin approve greeter
 plugin enable greeter --team main
 plugin config greeter --team main
@@ -227,7 +228,7 @@ plugin setup echo-channel --team main
 plugin doctor
 plugin uninstall greeter
 channel list
-channel info echo-channel
+channel show echo-channel
 channel setup echo-channel --team main --set secret=a-secret-of-the-channel-to-try
 channel config echo-channel --team main
 channel restart echo-channel --team main

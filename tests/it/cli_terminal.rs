@@ -61,11 +61,24 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     second.shows("four\n");
     second.press(END);
 
+    // Conversations are told apart by what was said in them.
+    let mut third = Terminal::start(&service.command(&["chat", "--resume"]), 120);
+    third.shows("MESSAGES  NAME");
+    third.shows("  3 ");
+    third.shows("  #reply **fo**ur\n");
+    third.shows("which number? ");
+    third.press("1");
+    third.press(ENTER);
+    third.shows("four\n");
+    third.shows("> ");
+    third.press(END);
+
     // What was a moment ago is told so, at a terminal.
     let mut list = Terminal::start(&service.command(&["topics", "list"]), 200);
     list.shows(" min ago");
 
     assert_eq!((left, second.end(), is_mended), (Some(0), Some(0), true));
+    assert_eq!(third.end(), Some(0));
     assert_eq!(mode & 0o777, 0o600);
     let (_, topics) = service.api("GET", "/api/v1/topics", None).await;
     assert_eq!(topics["data"].as_array().unwrap().len(), 1, "{topics}");
@@ -96,6 +109,14 @@ async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
     terminal.press(ENTER);
     terminal.shows("Used write (ok");
     assert!(service.path("run/teams/main/x").exists());
+    // What was decided waits no more, so that the next needs no name either.
+    terminal.press("#call write {\"file_path\": \"z\", \"content\": \"y\"}");
+    terminal.press(ENTER);
+    terminal.shows("y approves it once");
+    terminal.press("n not today");
+    terminal.shows("(denies ");
+    terminal.press(ENTER);
+    terminal.shows("Used write (failed");
     terminal.resize(40);
     terminal.press(&format!("#reply {}", "words and ".repeat(8)));
     terminal.press(ENTER);
@@ -147,7 +168,8 @@ async fn a_person_steers_another_team() {
 
     terminal.press("#call bash {\"command\": \"while [ ! -e go ]; do sleep 0.05; done\"}");
     terminal.press(ENTER);
-    running(1).await;
+    terminal.shows("· team: research");
+    terminal.shows("Using bash");
     terminal.press("/steer #reply **soo**ner");
     terminal.press(ENTER);
     running(2).await;

@@ -5,7 +5,6 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,12 +15,13 @@ use std::{
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Value, json};
 
-use crate::service::{Client, Service, WORKS_ITSELF};
+use crate::{
+    namespaces,
+    service::{Client, Service, WORKS_ITSELF},
+};
 
 /// Who talks to the service meanwhile.
 const CLIENTS: usize = 4;
-/// Set for the run of a test that may mount.
-const INSIDE: &str = "HIVEWRIGHT_TEST_MAY_MOUNT";
 
 const CONFIG: &str = "limits: {free_space: 64MiB, workspace: 24MiB}\n";
 const CHANNELS: &str = "ws: {enabled: true}\n\
@@ -79,18 +79,8 @@ async fn small_disk(test: &str) -> Option<SmallDisk> {
         }
         Err(errno) => errno,
     };
-    assert!(std::env::var_os(INSIDE).is_none(), "cannot mount: {errno}");
-    let unshare = ["--user", "--map-root-user", "--mount"];
-    let allowed = Command::new("unshare").args(unshare).arg("true").status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED {test}: neither mounting ({errno}) nor namespaces are allowed here");
-        return None;
-    }
-    let program = std::env::current_exe().unwrap();
-    let mut again = tokio::process::Command::new("unshare");
-    again.args(unshare).arg(program).env(INSIDE, "1");
-    again.args([test, "--exact", "--nocapture"]);
-    assert!(again.status().await.unwrap().success());
+    assert!(!namespaces::is_inside(), "cannot mount: {errno}");
+    namespaces::run_again(test, &["--mount"], "true").await;
     None
 }
 

@@ -109,6 +109,8 @@ struct State {
     files: HashMap<String, Vec<u8>>,
     /// What this route answers.
     statuses: HashMap<String, u16>,
+    /// Parts of routes whose answers break off.
+    breaking: Vec<String>,
     gateway: Gateway,
 }
 
@@ -205,6 +207,11 @@ impl FakeDiscord {
             Some(status) => drop(statuses.insert(route.to_owned(), status)),
             None => drop(statuses.remove(route)),
         }
+    }
+
+    /// From now on it dies in the middle of its answer wherever a route contains one of these.
+    pub(crate) fn break_off(&self, routes: &[&str]) {
+        self.state().breaking = routes.iter().map(|&route| route.to_owned()).collect();
     }
 
     pub(crate) fn all_posts(&self) -> Vec<Posted> {
@@ -389,6 +396,9 @@ async fn answer(
     if let Some(status) = state.statuses.get(&route).copied() {
         return trouble(status, "an outage");
     }
+    if state.breaking.iter().any(|part| route.contains(part)) {
+        return broken();
+    }
     if let Some(bytes) = state.files.get(&path) {
         return HttpResponse::Ok().content_type("application/x-anything").body(bytes.clone());
     }
@@ -505,10 +515,7 @@ fn post(state: &mut State, channel: u64, body: Value, file: Option<Upload>) -> H
         id
     });
     if fault == Some(Fault::LoseAnswer) {
-        let broken = stream::once(async {
-            Err::<web::Bytes, actix_web::Error>(PayloadError::Incomplete(None).into())
-        });
-        return HttpResponse::Ok().streaming(broken);
+        return broken();
     }
     let content = body["content"].as_str().unwrap_or_default();
     let mut posted = HttpResponse::Ok();
@@ -517,6 +524,12 @@ fn post(state: &mut State, channel: u64, body: Value, file: Option<Upload>) -> H
         posted.insert_header(("x-ratelimit-reset-after", seconds.to_string()));
     }
     posted.json(message(id, channel, &user(BOT, "hive"), content))
+}
+
+/// An answer that begins and does not end.
+fn broken() -> HttpResponse {
+    let pieces = [Ok(web::Bytes::from_static(b"[")), Err(PayloadError::Incomplete(None))];
+    HttpResponse::Ok().streaming(stream::iter(pieces))
 }
 
 fn trouble(status: u16, words: &str) -> HttpResponse {

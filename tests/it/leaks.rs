@@ -1,4 +1,4 @@
-//! Leaks: calls of every kind that are given up at any moment leave no process, no socket and no folder behind.
+//! Leaks: calls of every kind that are given up at any moment leave no process, socket, browser or folder behind.
 
 use std::{
     collections::BTreeSet,
@@ -19,6 +19,7 @@ use crate::{
 
 /// Calls in all; `HIVEWRIGHT_ROUNDS` makes it more.
 const CALLS: usize = 300;
+const KINDS: usize = 7;
 /// Conversations that make them at the same time.
 const CONVERSATIONS: usize = 6;
 const CHANNELS: &str = "
@@ -26,14 +27,36 @@ ws: {enabled: true}
 limits: {rate: {ws: {per_minute: 0, burst: 1}}}
 topics: {model: never}
 ";
+/// A browser stays until nobody has used it for a while, or this.
+const CLOSES: &str = "#call browser_close {}\n#reply {result}";
 const CONFIG: &str =
     "store: {durability: process}\npolicy: [{id: mcp, effect: allow, resource: \"mcp:*\"}]\n";
 
-/// The sockets that a process holds.
-fn sockets(pid: u32) -> usize {
+/// The sockets that a process holds, by their inodes.
+fn sockets(pid: u32) -> Vec<String> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
     let leads = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-    leads.filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+    let inode = |to: PathBuf| {
+        let inode = to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        Some(inode.to_owned())
+    };
+    leads.filter_map(inode).collect()
+}
+
+/// The TCP sockets of a process that are not at its own port: connections that it has made, and other ports.
+fn others(pid: u32, own: u16) -> Vec<String> {
+    let held = sockets(pid);
+    let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{pid}/net/{table}"));
+    let tables = tables.iter().filter_map(|table| fs::read_to_string(table).ok());
+    let lines =
+        tables.flat_map(|table| table.lines().skip(1).map(str::to_owned).collect::<Vec<_>>());
+    lines
+        .filter(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let port = fields[1].rsplit(':').next().unwrap();
+            held.iter().any(|inode| inode == fields[9]) && u16::from_str_radix(port, 16) != Ok(own)
+        })
+        .collect()
 }
 
 /// The processes below one.
@@ -66,17 +89,21 @@ fn folders(home: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// What a call of a number is.
-fn called(number: usize, web: &WebServer, seconds: &str) -> (String, Value) {
-    let (tool, args) = match number % 6 {
-        0 => ("web_fetch", json!({"url": web.url("/wait"), "timeout_ms": 40})),
-        1 => ("mcp__fake__slow", json!({"ms": number % 40})),
-        2 => ("mcp__far__echo", json!({"number": number})),
-        3 => ("mcp__far__wait", json!({})),
-        4 => ("send_file", json!({"file_path": "plums.txt"})),
-        _ => ("bash", json!({"command": format!("sleep {seconds} & sleep 0.02; echo done")})),
-    };
-    (tool.to_owned(), args)
+/// What a call of a number is, and whether it ends by itself.
+fn called(number: usize, web: &WebServer, seconds: &str) -> (&'static str, Value, bool) {
+    let page = if number.is_multiple_of(2) { "/" } else { "/wait" };
+    match number % KINDS {
+        0 => ("web_fetch", json!({"url": web.url("/wait"), "timeout_ms": 40}), true),
+        1 => ("mcp__fake__slow", json!({"ms": number % 40}), true),
+        2 => ("mcp__far__echo", json!({"number": number}), true),
+        3 => ("mcp__far__wait", json!({}), false),
+        4 => ("send_file", json!({"file_path": "plums.txt"}), true),
+        5 => ("browser_navigate", json!({"url": web.url(page)}), page == "/"),
+        _ => {
+            let command = format!("sleep {seconds} & sleep 0.02; echo done");
+            ("bash", json!({"command": command}), true)
+        }
+    }
 }
 
 /// Makes every so many-th call in a conversation of its own. Returns that with how many had no time to end.
@@ -90,11 +117,10 @@ async fn converse(
     let topic = client.open_topic("#reply Here.").await;
     let mut stopped = 0;
     for number in (first..calls).step_by(CONVERSATIONS) {
-        let (tool, args) = called(number, web, seconds);
+        let (tool, args, ends) = called(number, web, seconds);
         let id = format!("m-{number}");
         client.say_in(&topic, &id, &format!("#call {tool} {args}\n#reply ended")).await;
-        // One that never answers is always given up.
-        if number % 6 == 3 || number % 3 == 0 {
+        if !ends || number.is_multiple_of(3) {
             tokio::time::sleep(Duration::from_millis((number * 37 % 60) as u64)).await;
             client.send(json!({"type": "cancel", "topic_id": topic})).await;
         }
@@ -102,6 +128,24 @@ async fn converse(
         stopped += usize::from(end["content"] != "ended");
     }
     (client, stopped)
+}
+
+/// A home whose main team may use all tools, with two MCP servers.
+fn prepare(web: &WebServer) -> Service {
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", CONFIG)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .with_file("mcp/fake-server.js", mcp::FAKE)
+        .with_file("run/teams/main/plums.txt", "plums");
+    let team = format!(
+        "max_steps: 300\nallowed_tools: [\"*\"]\negress: {{allow_private: [\"{}\"]}}\nmcp_servers:\n{} far: \
+         {{url: \"{}\"}}\n",
+        web.address,
+        mcp::fake(&service, ", idle_timeout: 1h"),
+        web.url("/mcp"),
+    );
+    service.write("run/teams/main/config.yaml", &team);
+    service
 }
 
 /// SC-18, TO-16: calls of every kind with cancels at any moment.
@@ -119,34 +163,25 @@ async fn mixed_calls_with_random_cancels_leave_nothing() {
         }
     })
     .await;
-    let service = Service::prepare()
-        .with_file("data/config/config.yaml", CONFIG)
-        .with_file("data/config/channels.yaml", CHANNELS)
-        .with_file("mcp/fake-server.js", mcp::FAKE)
-        .with_file("run/teams/main/plums.txt", "plums");
-    let team = format!(
-        "max_steps: 300\nallowed_tools: [\"*\"]\negress: {{allow_private: [\"{}\"]}}\nmcp_servers:\n{} far: \
-         {{url: \"{}\"}}\n",
-        web.address,
-        mcp::fake(&service, ", idle_timeout: 1h"),
-        web.url("/mcp"),
-    );
-    service.write("run/teams/main/config.yaml", &team);
-    let mut service = service.started().await;
+    let mut service = prepare(&web).started().await;
     // A number that no other process has.
     let seconds = format!("{}", 710_000 + std::process::id());
     let mut clients = Vec::new();
-    for first in 0..CONVERSATIONS {
-        let mut client = service.connect().await;
-        let (tool, args) = called(if first == 3 { 2 } else { first }, &web, &seconds);
-        let warm = client.ask(&format!("#call {tool} {args}\n#reply ended")).await;
-        assert_eq!(warm["content"], "ended", "{tool}: {warm}");
-        clients.push(client);
+    for _ in 0..CONVERSATIONS {
+        clients.push(service.connect().await);
     }
+    for number in (0..2 * KINDS).filter(|number| called(*number, &web, &seconds).2) {
+        let (tool, args, _) = called(number, &web, &seconds);
+        let warm = clients[number % CONVERSATIONS]
+            .ask(&format!("#call {tool} {args}\n#reply ended"))
+            .await;
+        assert_eq!(warm["content"], "ended", "{tool}: {warm}");
+    }
+    clients[0].ask(CLOSES).await;
     web.until_open(0).await;
     let pid = service.pid();
     until_there_are(0, &seconds).await;
-    let (held, ran) = (sockets(pid), below(pid));
+    let (held, ran) = (sockets(pid).len(), below(pid));
     let mut made = BTreeSet::new();
     folders(service.home(), &mut made);
     let (began, calls) = (Instant::now(), rounds(CALLS));
@@ -154,14 +189,15 @@ async fn mixed_calls_with_random_cancels_leave_nothing() {
     let each = clients.into_iter().enumerate();
     let each = each.map(|(first, client)| converse(client, first, calls, &web, &seconds));
     // Their connections stay, so that the numbers can be compared.
-    let ended = futures_util::future::join_all(each).await;
+    let mut ended = futures_util::future::join_all(each).await;
     let stopped: usize = ended.iter().map(|(_, stopped)| stopped).sum();
     let took = began.elapsed();
+    ended[0].0.ask(CLOSES).await;
 
     web.until_open(0).await;
     until_there_are(0, &seconds).await;
     until("no process more", async || below(pid) <= ran).await;
-    until("no socket more", async || sockets(pid) <= held).await;
+    until("no socket more", async || sockets(pid).len() <= held).await;
     let mut left = BTreeSet::new();
     until("no folder more", async || {
         left.clear();
@@ -172,10 +208,10 @@ async fn mixed_calls_with_random_cancels_leave_nothing() {
     println!(
         "{calls} calls, {stopped} stopped, {took:.1?}: {} processes, {} sockets (before: {ran}, {held}), no folders",
         below(pid),
-        sockets(pid),
+        sockets(pid).len(),
     );
     assert!(stopped > calls / 10, "{stopped}");
-    assert_eq!(fs::read_dir(service.path("data/files/incoming")).map_or(0, Iterator::count), 0);
+    assert_eq!(fs::read_dir(service.path("run/files/incoming")).unwrap().count(), 0);
     let home = service.home().display().to_string();
     service.signal("TERM");
     assert_eq!(service.ended().await, Some(0), "{}", service.log());
@@ -204,7 +240,7 @@ async fn nothing_is_started_for_what_nobody_uses() {
     let mut client = service.connect().await;
 
     let answer = client.ask("#call read {\"file_path\":\"config.yaml\"}\n#reply read").await;
-    let held = sockets(pid);
+    let held = sockets(pid).len();
     // A page that may not be opened starts no browser either.
     let browsed =
         client.ask("#call browser_navigate {\"url\":\"http://127.0.0.1:9/\"}\n#reply no").await;
@@ -214,5 +250,7 @@ async fn nothing_is_started_for_what_nobody_uses() {
     for name in ["browsers", "mcp", "scripts"] {
         assert!(!names.iter().any(|thread| thread == name), "{name}: {names:?}");
     }
-    assert_eq!((below(pid), sockets(pid)), (0, held));
+    assert_eq!((below(pid), sockets(pid).len()), (0, held));
+    let port = service.url().trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+    assert_eq!(others(pid, port), Vec::<String>::new());
 }

@@ -118,6 +118,10 @@ impl Remote {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
+        Self::start_at(installed, port).await
+    }
+
+    async fn start_at(installed: &Path, port: u16) -> Self {
         let child = Command::new(installed.join("node_modules/.bin/mcp-server-everything"))
             .arg("streamableHttp")
             .env("PORT", port.to_string())
@@ -266,6 +270,32 @@ async fn a_server_that_fails_during_a_call_is_there_again_for_the_next() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
     let peak: u64 = peak.trim_end_matches(" kB").trim().parse().unwrap();
     assert!(peak < 400 << 10, "{peak} kB");
+}
+
+/// TO-139, OP-122: of a connection that takes its time to end, and a later one that could not be made, the later one is told of.
+#[actix::test]
+async fn the_end_of_an_old_connection_does_not_hide_why_the_next_one_failed() {
+    if node().is_none() {
+        return;
+    }
+    let service = with_fake("").await;
+    let mut client = service.connect().await;
+    call(&mut client, "mcp__fake__echo", json!({})).await;
+    service.write("mcp/fake-server.js", "console.error('broken by now'); process.exit(7);");
+
+    // Neither the end of its input nor the signal ends it.
+    let ended = call(&mut client, "mcp__fake__cling", json!({})).await;
+    let then = call(&mut client, "mcp__fake__echo", json!({})).await;
+    let failed = row(&service, "fake").await;
+    service.until_logged("more than 4MiB").await;
+    until_there_are(0, &script(&service)).await;
+    let later = row(&service, "fake").await;
+
+    assert!(ended.contains("ended during the call"), "{ended}");
+    assert!(then.contains("cannot be used now; it is tried again in "), "{then}");
+    let why = failed["last_error"].as_str().unwrap();
+    assert!(why.ends_with("its last words: broken by now"), "{failed}");
+    assert_eq!((&failed["state"], &later), (&json!("failing"), &failed));
 }
 
 /// SC-20: requests of a server are declined; answers that nobody waits for, and what is no message, change nothing.

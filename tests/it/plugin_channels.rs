@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -170,8 +171,15 @@ async fn the_shipped_channel_is_set_up_and_loses_and_repeats_nothing() {
         call(&service, path, Some((header, &good)), &body).await,
         echo(&service, "e2", "#reply two").await,
     ];
-    assert_eq!(echo(&service, "e3", "#reply three").await.0, 200);
+    // Of the same call many times at once one is answered; the others are asked to come later, or came later.
+    let at_once = join_all((0..8).map(|_| echo(&service, "e3", "#reply three"))).await;
     until_sent(&service, &[("e1", "one"), ("e2", "two"), ("e3", "three")]).await;
+    let is_repeat = |(status, answer): &(u16, String)| match status {
+        503 => answer.contains("call_in_progress"),
+        _ => answer == r#"{"duplicate":true}"#,
+    };
+    let answered: Vec<_> = at_once.iter().filter(|answer| !is_repeat(answer)).collect();
+    assert_eq!(answered, [&(200, String::new())], "{at_once:?}");
     assert_eq!(after[0], (200, r#"{"duplicate":true}"#.to_owned()));
     assert_eq!(after[1].0, 200, "{after:?}");
     let tasks = service.until("/api/v1/tasks?limit=50", |tasks| tasks.is_array()).await;

@@ -1,4 +1,4 @@
-//! Conformance run of plugins: one plugin, written in JavaScript, Python and Rust, goes through the same life.
+//! Conformance run of plugins: one plugin, written in JavaScript, Python, Rust and as a builtin, goes through the same life.
 
 use std::{fs, path::Path, process::Command};
 
@@ -27,6 +27,9 @@ trust: {channels: {ws: {policy: allow}, plugin.probe: {sender_allowlist: [ann]}}
 pub(crate) const TEAM: &str = "max_steps: 300\nallowed_tools: [\"@files\", \"@plugins\"]\n";
 const ROW: &str = "/api/v1/teams/main/plugins";
 const SECRET: &str = "canary-conformance-5d20c8e19b7a";
+const BUILTIN: &str = "kind = \"builtin\"";
+/// Words at which the builtin panics.
+const PANIC: &str = "panic";
 
 /// Builds a package of Rust with what is there already: nothing is downloaded.
 pub(crate) fn cargo(folder: &Path, words: &[&str]) {
@@ -131,10 +134,21 @@ fn kill(meant: &[u32]) {
     }
 }
 
+/// Whether it is no process: what would kill one is a panic then.
+fn is_builtin(service: &Service) -> bool {
+    fs::read_to_string(service.path("work/probe/plugin.toml")).unwrap().contains(BUILTIN)
+}
+
 /// Kills the child. Returns all that ran: for a moment, what started it has nothing below itself either.
-fn kill_child(service: &Service) -> Vec<u32> {
+async fn kill_child(service: &Service) -> Vec<u32> {
     let ran = descendants(service.pid()).into_iter().map(|(pid, _)| pid).collect();
-    kill(&child(service));
+    if is_builtin(service) {
+        let body = json!({"event_id": "end", "text": PANIC}).to_string();
+        let (status, answer) = call_webhook(service, "main/probe", None, &body).await;
+        assert_ne!(status, 200, "{answer}");
+    } else {
+        kill(&child(service));
+    }
     ran
 }
 
@@ -226,7 +240,7 @@ async fn carries_messages(service: &Service, client: &mut Client) {
         .await;
     bring(service, "m7", "#reply hold one").await;
     until_held(service, "hold one").await;
-    kill_child(service);
+    kill_child(service).await;
 
     until_sent(service, &["first", "hold one", "n2", "n3", "n4", "n5", "n6"]).await;
     assert_eq!((&taken["accepted"], &taken["duplicate"]), (&json!(true), &json!(false)), "{taken}");
@@ -235,15 +249,20 @@ async fn carries_messages(service: &Service, client: &mut Client) {
 
 /// The wizard: one whose process is killed has come to nothing, the next one ends with settings.
 async fn is_set_up(service: &Service) {
-    let values = |begun: &Value| json!({"session": begun["session"], "values": {"secret": SECRET}});
+    let values = |begun: &Value, secret: &str| json!({"session": begun["session"], "values": {"secret": secret}});
     let before = child(service);
 
     let (_, begun) = setup(service, "probe", "begin", json!({})).await;
-    let own: Vec<u32> = child(service).into_iter().filter(|pid| !before.contains(pid)).collect();
-    kill(&own);
-    let (_, killed) = setup(service, "probe", "submit", values(&begun)).await;
+    let secret = if is_builtin(service) {
+        PANIC
+    } else {
+        let now = child(service).into_iter();
+        kill(&now.filter(|pid| !before.contains(pid)).collect::<Vec<_>>());
+        SECRET
+    };
+    let (_, killed) = setup(service, "probe", "submit", values(&begun, secret)).await;
     let (_, begun) = setup(service, "probe", "begin", json!({})).await;
-    let (_, done) = setup(service, "probe", "submit", values(&begun)).await;
+    let (_, done) = setup(service, "probe", "submit", values(&begun, SECRET)).await;
 
     assert_eq!(killed["state"]["kind"], "error", "{killed}");
     assert_eq!(done["state"]["kind"], "done", "{done}\n{}", service.log());
@@ -261,10 +280,10 @@ async fn survives_its_child(service: &Service, client: &mut Client) {
         .await;
     probe(client, "keep", "over kills").await;
     // Killed between calls it is there again, with what it put aside.
-    let killed = kill_child(service);
+    let killed = kill_child(service).await;
     until("another child", async || {
         let now = child(service);
-        !now.is_empty() && !now.iter().any(|pid| killed.contains(pid))
+        is_builtin(service) || !now.is_empty() && !now.iter().any(|pid| killed.contains(pid))
     })
     .await;
     until_status(service, "running").await;
@@ -273,7 +292,7 @@ async fn survives_its_child(service: &Service, client: &mut Client) {
     // Killed during a call that cannot be repeated: nobody pretends to know what became of it. And that was once too often.
     client.say("act", "#call probe__act {\"words\": \"hold act\"}\n#reply got {result}").await;
     until_held(service, "hold act").await;
-    kill_child(service);
+    kill_child(service).await;
     let died = client.end_of("act").await.to_string();
     assert!(died.contains("whether the call took effect is not known"), "{died}");
     let given_up = until_status(service, "failed").await;
@@ -293,8 +312,9 @@ async fn survives_its_child(service: &Service, client: &mut Client) {
     until_status(service, "running").await;
 }
 
-/// The service is killed in the middle of a call, a message that goes out, a setup and a hook, all at once. After the
-/// start the turns go on, the message is sent once, and the setup is to be begun again.
+/// The service is killed in the middle of a call, a message that goes out, a setup, a swap and a hook, all at once: the child
+/// that has the call and the message is to end, and another has taken its place. After the start the turns go on, the
+/// message is sent once, the setup is to be begun again, and the new settings count.
 async fn survives_the_service(service: &mut Service, client: &mut Client) {
     let held = service.path("run/teams/main/held.txt");
     let write = json!({"file_path": "held.txt", "content": "hold three"});
@@ -304,6 +324,9 @@ async fn survives_the_service(service: &mut Service, client: &mut Client) {
     bring(service, "m8", "#reply hold two").await;
     until_held(service, "hold two").await;
     let (_, begun) = setup(service, "probe", "begin", json!({})).await;
+    set(service, "swapped", "pass").await;
+    until("the swap", async || probe(&mut other, "echo", "x").await.ends_with("with swapped"))
+        .await;
     other.say("write", &format!("#call write {write}\n#reply got {{result}}")).await;
     until_held(service, "hold three").await;
 
@@ -340,6 +363,8 @@ async fn conforms(mut service: Service) {
     let mut client = service.connect().await;
     let kept = probe(&mut client, "kept", "").await;
     assert!(kept.ends_with("kept: over kills"), "{kept}");
+    let swapped = probe(&mut client, "echo", "x").await;
+    assert!(swapped.ends_with("with swapped"), "{swapped}");
     let off = json!({"enabled": false});
     service.api("PUT", &format!("{ROW}/probe"), Some(off)).await;
     until("nothing of it is left", async || descendants(service.pid()).is_empty()).await;
@@ -372,6 +397,42 @@ async fn a_plugin_in_rust_conforms() {
     tokio::task::spawn_blocking(move || cargo(&folder, &INSTALL)).await.unwrap();
 
     conforms(service).await;
+}
+
+/// PL-02, PL-93: the doubles have the code of it.
+#[actix::test]
+async fn a_builtin_plugin_conforms() {
+    let service = home(BUILTIN);
+
+    conforms(service).await;
+}
+
+/// PL-02, PL-56, PL-64: code of ours that hears of nobody is no stranger, and no process.
+#[actix::test]
+async fn the_shipped_builtin_calculates_in_the_service_itself() {
+    let service = Service::prepare().with_file("run/teams/main/config.yaml", TEAM).started().await;
+    let enabled = service.run(&["plugin", "enable", "dates", "--team", "main"], "").await;
+    let info = service.run(&["plugin", "info", "dates"], "").await;
+    let listed = service.run(&["plugin", "list"], "").await;
+    let mut client = service.connect().await;
+
+    let args = json!({"date": "2024-01-31", "span": "1 month"});
+    let added = call(&mut client, "dates__add", args).await;
+    let args = json!({"time": "2026-11-17T20:30", "from": "Europe/Berlin", "to": "Asia/Tokio"});
+    let refused = call(&mut client, "dates__convert", args).await;
+
+    assert_eq!(enabled.code, Some(0), "{enabled:?}");
+    assert_eq!(added, "got 2024-02-29, a Thursday", "{}", service.log());
+    assert!(refused.contains("`to`: unknown time zone; did you mean Asia/Tokyo"), "{refused}");
+    let row = service.until("/api/v1/plugins/dates", |row| row["kind"] == "builtin").await;
+    assert_eq!(
+        row["asks"].as_array().unwrap().last().unwrap(),
+        "a part of the service, 60 s a call"
+    );
+    assert!(info.stdout.contains("kind      builtin"), "{info:?}");
+    let line = listed.stdout.lines().find(|line| line.starts_with("dates")).unwrap();
+    assert!(line.contains(" shipped ") && line.contains(" builtin "), "{line}");
+    assert!(descendants(service.pid()).is_empty());
 }
 
 /// What the manifest of the template says, but quicker.

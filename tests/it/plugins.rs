@@ -15,7 +15,7 @@ use crate::{
     cli_follow::Following,
     documents::shown_files,
     kill_switch::until_there_are,
-    service::{Client, Service, until},
+    service::{Client, Service, http, until},
 };
 
 const CHANNELS: &str = "
@@ -266,6 +266,59 @@ async fn a_plugin_brings_tools_and_its_secret_stays_with_it() {
     is_nowhere(SECRET, &mut service, events).await;
 }
 
+/// OP-11, PL-24, PL-27, PL-58: whoever may not change a plugin leaves nothing behind, not even a secret; changes that are
+/// made at once all count; and what was answered is safe.
+#[actix::test]
+async fn settings_are_changed_by_whoever_may_and_none_is_lost() {
+    let mut service = home().started().await;
+    let path = |key: &str| format!("/api/v1/teams/main/plugins/{key}");
+    set(&service, "probe", json!({"enabled": true})).await;
+    let file = service.path("run/teams/main/config.yaml");
+    let before = fs::read_to_string(&file).unwrap();
+    let secret = json!({"config": {"tools": {"token": SECRET}}});
+
+    for (name, scopes, teams) in [
+        ("of-main", vec!["read", "operate", "secrets"], Some(vec!["main"])),
+        ("without-secrets", vec!["read", "operate"], None),
+    ] {
+        let mut wish = json!({"name": name, "scopes": scopes});
+        if let Some(teams) = teams {
+            wish["teams"] = json!(teams);
+        }
+        let (_, made) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
+        let put = http().put(format!("{}{}", service.url(), path("probe"))).json(&secret);
+        let token = made["data"]["token"].as_str().expect("a token");
+        let refused = put.bearer_auth(token).send().await.unwrap();
+        assert_eq!(refused.status().as_u16(), 403, "{name}");
+        let (_, vault) = service.api("GET", "/api/v1/vault", None).await;
+        assert_eq!(vault["data"], json!([]), "{name}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), before, "{name}");
+    }
+
+    for round in 0..8 {
+        let (word, mode) = (format!("word {round}"), format!("mode {round}"));
+        let enabled = round % 2 == 1;
+        let (settings, switch, other) = tokio::join!(
+            set(&service, "probe", json!({"config": {"tools": {"word": word}}})),
+            set(&service, "probe", json!({"enabled": enabled})),
+            set(&service, "watch", json!({"config": {"hooks": {"mode": mode}}})),
+        );
+        let (probe, watch) = (row(&service, "probe").await, row(&service, "watch").await);
+        let now = json!([
+            probe["enabled"],
+            probe["config"]["tools"]["word"],
+            watch["config"]["hooks"]["mode"]
+        ]);
+        assert_eq!(now, json!([enabled, word, mode]), "{settings} {switch} {other}");
+    }
+
+    let trusted = json!(["probe.echo"]);
+    set(&service, "probe", json!({"trusted_output": trusted})).await;
+    service.kill();
+    service.launch().await;
+    assert_eq!(row(&service, "probe").await["trusted_output"], trusted);
+}
+
 /// PL-16, PL-24, PL-29, PL-33, PL-99: one that refuses to start, or its settings, says why, and runs once it is put right; one that ends
 /// in a call leaves the outcome open.
 #[actix::test]
@@ -309,6 +362,40 @@ async fn a_plugin_that_does_not_stay_says_why() {
     assert!(goes_on.ends_with("with cured"), "{goes_on}");
     assert!(is_refused(&given_up), "{given_up}");
     assert!(died.contains("whether the call took effect is not known"), "{died}");
+}
+
+/// PL-28, PL-33, PL-99: of a plugin that must be alone there are never two processes; of any other the new one is there
+/// first. No call is lost by either.
+#[actix::test]
+async fn an_exclusive_plugin_is_replaced_once_it_has_ended() {
+    for exclusive in [false, true] {
+        let service = home();
+        if exclusive {
+            let alone = PROBE.replace("\"provides\": [", "\"exclusive\": True, \"provides\": [");
+            assert_ne!(alone, PROBE);
+            service.write("work/probe/plugin.py", &alone);
+        }
+        let service = service.started().await;
+        let mut client = service.connect().await;
+        let words = |word: &str| json!({"enabled": true, "config": {"tools": {"word": word}}});
+        set(&service, "probe", words("old")).await;
+        let before = probe(&mut client, "echo", "first").await;
+        assert!(before.ends_with("with old"), "{before}\n{}", service.log());
+
+        let slow = "#call probe__echo {\"words\": \"slow\", \"ms\": 1000}\n#reply got {result}";
+        client.say("slow", slow).await;
+        client.until(|frame| frame.to_string().contains("probe__echo")).await;
+        set(&service, "probe", words("new")).await;
+        let slow = client.end_of("slow").await.to_string();
+        until("the new settings", async || {
+            probe(&mut client, "echo", "x").await.ends_with("with new")
+        })
+        .await;
+
+        let overlapped = service.path("run/plugins/main/probe/overlap").exists();
+        assert!(slow.contains("echo slow of "), "{exclusive}: {slow}\n{}", service.log());
+        assert_eq!(overlapped, !exclusive, "{}", service.log());
+    }
 }
 
 /// PL-37 to PL-43, PL-94: what a hook says counts before anything else; one that cannot say it lets nothing through, and

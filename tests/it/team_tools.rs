@@ -224,7 +224,14 @@ async fn a_tool_with_a_secret_is_agreed_to_and_never_sees_it() {
          const echo = await answer.text();
          let elsewhere = '';
          try {{ await fetch('http://127.0.0.2/') }} catch (error) {{ elsewhere = error.message }}
-         return {{ length: echo.length > 0, echo, elsewhere }}",
+         // Headers that are no map, and what is said of them in a form that nobody scrubs.
+         const fromEntries = Object.fromEntries;
+         Object.fromEntries = () => '${{vault:TOKEN}}';
+         let misshapen = '';
+         try {{ await fetch('{}') }} catch (error) {{ misshapen = [...error.message].reverse().join('') }}
+         Object.fromEntries = fromEntries;
+         return {{ length: echo.length > 0, echo, elsewhere, misshapen }}",
+        server.url("/ask"),
         server.url("/ask")
     );
     let source = tool(&format!("export const hosts = ['{host}'];"), &body);
@@ -257,6 +264,8 @@ async fn a_tool_with_a_secret_is_agreed_to_and_never_sees_it() {
     assert_eq!(seen["length"], true);
     assert!(seen["elsewhere"].as_str().unwrap().contains("not among the tool's `hosts`"), "{seen}");
     assert!(!called[1].contains(SECRET), "{}", called[1]);
+    let misshapen: String = seen["misshapen"].as_str().unwrap().chars().rev().collect();
+    assert!(misshapen.contains("invalid type: string \"${vault:TOKEN}\""), "{misshapen}");
     let requests = server.requests();
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].matches(SECRET).count(), 2, "{}", requests[0]);

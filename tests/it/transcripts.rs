@@ -209,3 +209,34 @@ async fn turns_after_the_backup_come_back_from_the_transcripts() {
         assert_eq!(asked.matches(words).count(), 1, "{words}: {asked}");
     }
 }
+
+/// SC-112: nor is a message done again that joined a turn which ended after the backup.
+#[actix::test]
+async fn a_message_that_joined_a_turn_after_the_backup_is_not_done_again() {
+    let mut service = Service::start_working().await;
+    let mut client = service.connect().await;
+    let wait = json!({"command": "while [ ! -e go ]; do sleep 0.05; done"});
+    client.say("m1", &format!("#call bash {wait}")).await;
+    let call = client.until(|frame| frame["kind"] == "tool_call").await;
+    client.say_in(call["topic_id"].as_str().expect("a topic"), "m2", "/steer #reply both").await;
+    let two = |list: &Value| list.as_array().is_some_and(|list| list.len() == 2);
+    service.until("/api/v1/tasks?state=running", two).await;
+    let made = service.run(&["backup"], "").await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    service.write("run/teams/main/go", "");
+    service.until("/api/v1/tasks?state=done", two).await;
+    let before = until_complete(&service).await;
+    service.kill();
+
+    let restored = service.run(&["restore", "--newest", "--json"], "").await;
+    service.launch().await;
+
+    let restored: Value = serde_json::from_str(&restored.stdout).expect("JSON");
+    let recovered = json!({"turns": 1, "tasks": 2, "unread": []});
+    assert_eq!(restored["data"]["recovered"], recovered, "{restored}");
+    assert_eq!(export(&service).await, before);
+    let (_, tasks) = service.api("GET", "/api/v1/tasks?state=done", None).await;
+    let results = tasks["data"].as_array().expect("rows").iter();
+    let results: Vec<&Value> = results.map(|row| &row["outcome"]["result"]).collect();
+    assert_eq!(results, ["both", "both"], "{tasks}");
+}

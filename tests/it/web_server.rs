@@ -38,7 +38,14 @@ impl WebServer {
     pub(crate) async fn start(
         answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", answer).await
+    }
+
+    pub(crate) async fn start_at(
+        at: &str,
+        answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (count, open) = watch::channel(0);

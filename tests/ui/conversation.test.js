@@ -627,3 +627,19 @@ test("a turn that is set aside says so until it goes on, also from the store", (
   conversation.fill("t-1", { rows: [{ ...row, state: "waiting" }], next: null });
   assert.equal(conversation.find({ message_id: "m-2" })?.turn.parked, true);
 });
+
+test("a message to a team moves nothing that stands on the blank page", () => {
+  const conversation = begun();
+  const moves = [];
+  conversation.onMoved = (_turn, from, to) => moves.push([from, to]);
+  const toTeam = conversation.compose("look", "@ops");
+  const fresh = conversation.compose("begin", "");
+
+  conversation.adopt(toTeam, { message_id: "m-1", task_id: "task-1" });
+  conversation.adopt(fresh, { message_id: "m-2", task_id: "task-2", topic_id: "t-2" });
+
+  assert.deepEqual(moves, [
+    ["@ops", "@ops"],
+    ["", "t-2"],
+  ]);
+});

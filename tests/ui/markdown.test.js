@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { all } from "./document.js";
 import { clean, make } from "../../src/http/ui/core/dom.js";
+import { parsed } from "../../src/http/ui/parts/finished.js";
 import { show } from "../../src/http/ui/parts/markdown.js";
 
 function rendered(text) {
@@ -189,4 +190,24 @@ test("hostile text comes to an end", { timeout: 300_000 }, () => {
   ]) {
     assert.ok(rendered(text).childNodes.length > 0);
   }
+});
+
+test("a finished text is drawn by the service also when that was away as it ended", async (t) => {
+  const away = [new TypeError("refused"), { ok: false, status: 503, json: async () => ({}) }];
+  const blocks = [{ kind: "rule" }];
+  t.mock.method(globalThis, "fetch", async () => {
+    const answer = away.shift();
+    if (answer instanceof Error) throw answer;
+    return answer ?? { ok: true, status: 200, json: async () => ({ data: [{ blocks }] }) };
+  });
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+
+  let drawn;
+  parsed("---", (tree) => (drawn = tree));
+  for (let pause = 0; pause < 8 && !drawn; pause += 1) {
+    t.mock.timers.tick(1_000);
+    for (let step = 0; step < 20; step += 1) await null;
+  }
+
+  assert.deepEqual(drawn, blocks);
 });

@@ -7,6 +7,7 @@ import { read, write } from "../../src/http/ui/core/place.js";
 import { several, size } from "../../src/http/ui/core/format.js";
 import { ceiling } from "../../src/http/ui/parts/chart.js";
 import { lines } from "../../src/http/ui/parts/diff.js";
+import { brief } from "../../src/http/ui/views/chat/cards.js";
 import { layout, flat, size as teams } from "../../src/http/ui/views/org/layout.js";
 
 test("a place is read as it was written", () => {
@@ -58,4 +59,11 @@ test("figures in words", () => {
   assert.equal(several(1, "team"), "1 team");
   assert.equal(several(2, "team"), "2 teams");
   assert.equal(size(2048), "2 KiB");
+});
+
+test("a call says what it is about, also where its arguments were cut", () => {
+  assert.equal(brief('{"content":"x","file_path":"a.md"}'), "a.md");
+  assert.equal(brief('{"limit":3}'), "3");
+  assert.equal(brief('{"overlap_policy":"allow","task":"Find out\\nwho \\"it\\" was and th'), "Find out");
+  assert.equal(brief("words"), "words");
 });

@@ -23,6 +23,7 @@ test("what people say becomes a pattern and is read back from it", () => {
 test("a pattern that says more than that stays one", () => {
   for (const cron of ["*/5 * * * *", "0 9-17 * * *", "0 9 1 1 *", "0 9 * * MON", "0 9 1 * 1", ""])
     assert.equal(saidOf({ cron }), null, cron);
+  for (const at of ["2030-12-24T18:00:00Z", "2030-12-24T18:00:00+09:00"]) assert.equal(saidOf({ at }), null, at);
   assert.equal(scheduleOf({ repeats: "", time: "", weekday: "1", day: "", date: "" }), null);
   assert.equal(scheduleOf({ repeats: "once", time: "09:00", weekday: "1", day: "", date: "" }), null);
 });

@@ -35,3 +35,22 @@ test("a server's tools are allowed where it is named", () => {
       '    read_dirs: ["/opt"]\n    env: {"API_KEY":"${vault:k}"}\n',
   );
 });
+
+test("each further server's tools are allowed too, however the list is written", () => {
+  const far = { name: "far", form: "address", url: "https://a.example/mcp" };
+  const allowed = (text) => withServer(text, far, "").split("\n\n")[0].split("mcp_servers")[0];
+
+  assert.equal(allowed('allowed_tools: ["mcp.near.*"]\n'), 'allowed_tools: ["mcp.near.*", "mcp.far.*"]');
+  assert.equal(allowed("allowed_tools: ['mcp.*']\n"), "allowed_tools: ['mcp.*']");
+  assert.equal(
+    allowed("allowed_tools:\n  - read\n  - mcp.near.* # its own\nmaxSteps: 3\n"),
+    'allowed_tools:\n  - read\n  - mcp.near.* # its own\n  - "mcp.far.*"\nmaxSteps: 3',
+  );
+  assert.equal(allowed("allowed_tools:\n- mcp.far.* # its own\n"), "allowed_tools:\n- mcp.far.* # its own");
+});
+
+test("an entry is indented as those beside it", () => {
+  const text = "a:\n    # one\n    c:\n        d: 2\n";
+
+  assert.equal(withEntry(text, "a", "b", "\n    e: 1"), "a:\n    b:\n        e: 1\n    # one\n    c:\n        d: 2\n");
+});

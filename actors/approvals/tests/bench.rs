@@ -41,7 +41,7 @@ use crate::{
         Store, StoreHandle,
         reads::{Range, get, scan},
     },
-    task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
+    task::{Label, Lane, Parked, Source, Task, Tasks, TopicRef, WaitReason},
     tool::{Asking, Caller},
 };
 
@@ -172,6 +172,7 @@ impl Bench {
 
     pub(super) fn start_on(&self, storage: Arc<MemoryStorage>) -> Process {
         let tasks = scan::<Task>(&*storage, Range::all()).unwrap();
+        let tasks: Tasks = tasks.into_iter().map(Box::new).collect();
         let recovered = Recovered::read(&*storage, &tasks).unwrap();
         let store = Store::start(
             &Arbiter::current(),

@@ -217,7 +217,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
 async fn a_store_without_approvals_recovers_nothing() {
     let storage = Disk::default().mount(None);
 
-    let recovered = Recovered::read(&*storage as &dyn Storage, &[task()]).unwrap();
+    let recovered = Recovered::read(&*storage as &dyn Storage, &[task().into()]).unwrap();
 
     assert_eq!((recovered.approvals.len(), recovered.decided.len()), (0, 0));
 }

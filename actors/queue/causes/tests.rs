@@ -143,7 +143,7 @@ fn a_cause_lasts_as_long_as_its_tasks() {
     let mut later = Causes::default();
     let over = later.recover(
         vec![("task-0".into(), counts.clone()), ("gone".into(), counts)],
-        std::slice::from_ref(&task),
+        &[task.clone().into()],
     );
 
     assert_eq!(over, vec![TaskId::from("gone")]);

@@ -2,10 +2,26 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use crate::doubles::{
-    client::Client,
-    engine::{Play, seconds},
-    world::World,
+use actix::Handler;
+
+use crate::{
+    blocking,
+    channel_type::ChannelType,
+    doubles::{
+        client::Client,
+        disk::MemoryStorage,
+        engine::{Play, seconds},
+        world::{World, owner},
+    },
+    ids::TopicId,
+    router::{
+        Router,
+        deleting::DeleteTopic,
+        gate::Sender,
+        managing::{ChangeTopic, NotChanged, TopicPatch},
+        saying::{Say, Wanted},
+    },
+    spine::Spine,
 };
 
 /// A model that takes the invoice for a new topic. For all else it takes some seconds and names the
@@ -181,4 +197,77 @@ async fn what_was_said_in_a_topic_counts_also_after_a_restart() {
     next.say("m5", "manure for roses");
 
     assert_eq!(next.topic_of("m5").await, garden);
+}
+
+fn say(id: &str, topic: Wanted) -> Say {
+    Say {
+        channel: "api:bob".into(),
+        may_open: true,
+        owner: owner("bob"),
+        sender: Sender::of(&"bob".into(), ChannelType::Api),
+        content: "water the garden".to_owned(),
+        team: None,
+        topic: Some(topic),
+        id: id.into(),
+        notify: None,
+        files: Vec::new(),
+    }
+}
+
+/// A topic of a channel without connections, after its first answer.
+async fn answered_topic(spine: &Spine, name: &str) -> TopicId {
+    let said = spine.router.send(say(name, Wanted::Name(name.to_owned()))).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    said.unwrap().unwrap().topic.unwrap()
+}
+
+/// Deletes a topic while a message to the router has read its channel, and does not know it yet.
+async fn delete_during<M>(
+    spine: &Spine,
+    storage: &MemoryStorage,
+    topic: &TopicId,
+    message: M,
+) -> M::Result
+where
+    M: actix::Message<Result: Send> + Send + 'static,
+    Router: Handler<M>,
+{
+    let barrier = storage.hold_scan(b"topic\0");
+    let answer = actix::spawn(spine.router.send(message));
+    let has_read = barrier.clone();
+    blocking::run(move || has_read.wait().is_leader()).await.unwrap();
+    let delete = DeleteTopic {
+        channel: "api:bob".into(),
+        topic: topic.clone(),
+        by: "bob".into(),
+        from: "test".to_owned(),
+    };
+    spine.router.send::<DeleteTopic>(delete).await.unwrap().unwrap();
+    barrier.wait();
+    answer.await.unwrap().unwrap()
+}
+
+/// CH-91: what was read of a channel before one of its topics was deleted does not bring the topic back.
+#[actix::test]
+async fn a_deleted_topic_stays_deleted_for_those_who_read_before() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let (said, titled) =
+        (answered_topic(&spine, "garden").await, answered_topic(&spine, "invoice").await);
+
+    let late = say("late", Wanted::Id(said.to_string()));
+    let late = delete_during(&spine, &storage, &said, late).await;
+    let title = ChangeTopic {
+        channel: "api:bob".into(),
+        topic: titled.clone(),
+        change: TopicPatch { name: Some("Bees".to_owned()), ..TopicPatch::default() },
+    };
+    let title = delete_during(&spine, &storage, &titled, title).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    assert_eq!(late.unwrap_err().code, "unknown_topic");
+    assert_eq!(title, Err(NotChanged::Unknown));
+    assert_eq!(world.disk.keys("topic/"), Vec::<String>::new());
+    assert_eq!(world.disk.keys("done/").len(), 2);
 }

@@ -50,7 +50,7 @@ impl Session {
             }
         }
         let named = self.pages.borrow().named;
-        let taken = Snapshot::of(&tree, &frames, named);
+        let taken = Snapshot::of(&tree, &frames, named, &self.gate.scrubber());
         self.pages.send_modify(|pages| {
             pages.named = taken.named;
             if let Some(now) = pages.current_mut().filter(|now| now.session == page.session) {

@@ -118,7 +118,7 @@ impl Conversation {
         let words = Words { id, content, topic, files: Vec::new() };
         self.open.push(Said {
             request,
-            exchange: Exchange::new(&words),
+            exchange: Exchange::new(words.id.clone()),
             transcript: Transcript::default(),
             stops: false,
         });

@@ -55,14 +55,13 @@ impl OtherTeam {
     ) {
         thoughts.expect();
         let (accepted, mut accepts) = oneshot::channel();
-        let mut accepted = Some(accepted);
         let seen = |row: &MessageRow| {
-            if let (Some(task), Some(accepted)) = (&row.task_id, accepted.take()) {
+            if let Some(task) = &row.task_id {
                 // Who waits for it is below.
                 drop(accepted.send(task.to_string()));
             }
         };
-        let mut answering = Box::pin(ask(&self.team, text, Vec::new(), seen, &self.context));
+        let mut answering = Box::pin(ask(&self.team, text, seen, &self.context));
         let (mut task, mut stops) = (None, false);
         let answer = loop {
             tokio::select! {
@@ -86,14 +85,14 @@ impl OtherTeam {
         };
         match answer {
             Err(failure) => self.editor.failed(request, &failure),
-            Ok((_, MessageReply { status: Ending::Cancelled, .. })) => {
+            Ok(MessageReply { status: Ending::Cancelled, .. }) => {
                 self.editor.ended(request, StopReason::Cancelled);
             }
-            Ok((_, MessageReply { text, status: Ending::Done, .. })) => {
+            Ok(MessageReply { text, status: Ending::Done, .. }) => {
                 self.editor.update(&self.id, words(&text));
                 self.editor.ended(request, StopReason::EndTurn);
             }
-            Ok((_, MessageReply { text, status, code })) => {
+            Ok(MessageReply { text, status, code }) => {
                 self.editor.failed(request, &unanswered(&text, status, code));
             }
         }

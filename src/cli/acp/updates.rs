@@ -131,13 +131,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::{exchange::Exchange, line::Words};
+    use crate::cli::exchange::Exchange;
 
     /// What an editor is told of frames about one message.
     fn told(frames: &[Value]) -> Vec<Value> {
-        let words =
-            Words { id: "m".into(), content: "hello".into(), topic: None, files: Vec::new() };
-        let (mut exchange, mut transcript) = (Exchange::new(&words), Transcript::default());
+        let (mut exchange, mut transcript) = (Exchange::new("m".into()), Transcript::default());
         let mut told = Vec::new();
         for fields in frames {
             let mut frame = json!({"topic_id": "t", "topic_name": "t", "channel_id": "ws:1", "seq": 1, "ts": 0});

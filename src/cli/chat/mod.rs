@@ -8,50 +8,38 @@ use std::{
 
 use clap::Args;
 use hivewright_actors::{
-    approvals::question::AnswerKind,
-    excerpt,
     frame::{Body, Notification, NotificationKind},
     ids::{MAIN, TaskId},
-    task::Ending,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
-use zeroize::Zeroizing;
 
 use super::{
     Context,
-    delegated::found,
     earlier::{self, Earlier, Which},
-    editor::{
-        Editor, Input,
-        known::{OWN, Reply, Waiting},
-    },
+    editor::{Editor, Input, known::OWN},
     errand,
     exchange::Heard,
     failure::{Exit, Failure},
     line::{Incoming, Words},
     link::{Event, Link},
     paper::Paper,
-    screen::Screen,
+    screen::{Screen, complain},
     send::{forgotten, message_id},
     service::{MOST_ROWS, Service},
-    transcript::{Print, Sent, complaint},
+    transcript::{Print, Sent},
 };
 use crate::api::{
     endpoint::{ById, ByName, Empty},
-    messages::MessageReply,
-    questions::{ANSWER_QUESTION, QuestionAnswer, SHOW_QUESTION},
+    messages::MessageRow,
     tasks::{CANCEL_TASK, TaskCancel},
     teams::{LIST_TEAMS, SHOW_TEAM, TeamFilter},
 };
-use errands::Errands;
 
-mod errands;
+mod deciding;
 
-/// So many characters tell what something is about that waits.
-const ABOUT: usize = 60;
 /// So many of the last messages are shown of a conversation that goes on.
 const LAST: usize = 2;
 /// So many conversations are offered to go on with.
@@ -114,11 +102,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         screen,
         typed,
         topic: earlier.as_ref().map(|earlier| earlier.topic.to_string()),
-        topic_shown: None,
+        place_shown: None,
         team,
         open: Vec::new(),
         told: None,
-        errands: Errands::default(),
         held: None,
         ended: false,
         waiting: BTreeSet::new(),
@@ -147,7 +134,7 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
     if those.is_empty() {
         return Err(Failure::not_found("there is no conversation to go on with"));
     }
-    context.screen.write(&earlier::numbered(&those));
+    context.screen.write(&earlier::numbered(&those, context).await?);
     let line = super::prompt::line_of("Go on with which number? ")?;
     let line = line.trim();
     let number = line.parse::<usize>().ok().filter(|number| *number > 0);
@@ -172,8 +159,12 @@ async fn refuse_unknown(team: &str, context: &Context) -> Result<(), Failure> {
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(1);
     thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
+        for line in io::stdin().lock().split(b'\n') {
+            let line = match line {
+                // What is no text stays recognisable, and keeps nothing behind it from being said.
+                Ok(line) => String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned(),
+                Err(error) => return complain(&format!("standard input cannot be read: {error}")),
+            };
             if sender.blocking_send(line).is_err() {
                 return;
             }
@@ -213,16 +204,14 @@ struct Chat<'a> {
     typed: bool,
     /// Where the next message is said. At a terminal a conversation stays in its topic.
     topic: Option<String>,
-    /// The name of the topic that was last shown.
-    topic_shown: Option<String>,
+    /// The topic or team of the last answer, as it was shown.
+    place_shown: Option<String>,
     /// To whom messages go, if not to the main team.
     team: Option<String>,
     /// Messages that have not ended, in the order in which they were sent.
     open: Vec<Sent>,
     /// The task whose answer was printed last.
     told: Option<TaskId>,
-    /// The same to other teams.
-    errands: Errands,
     /// A line that waits until they have.
     held: Option<String>,
     /// All lines were read.
@@ -243,8 +232,9 @@ impl Chat<'_> {
         }
         self.remark("Ctrl-C stops a turn, Ctrl-D leaves; /help lists commands");
         if let Some(earlier) = earlier {
-            self.topic_shown = Some(earlier.name.clone());
-            self.remark(&format!("· topic: {}", earlier.name));
+            let place = in_topic(&earlier.name);
+            self.remark(&place);
+            self.place_shown = Some(place);
             match earlier::last_words(earlier, LAST, self.context).await {
                 Ok(said) => {
                     for (words, answer) in said {
@@ -281,12 +271,6 @@ impl Chat<'_> {
             tokio::select! {
                 input = self.source.next(), if reads => self.take(input).await?,
                 event = self.link.next() => self.happened(event?).await?,
-                Some((team, answer)) = self.errands.next() => {
-                    if let Some(answer) = answer {
-                        self.answered(&team, answer);
-                    }
-                    self.go_on()?;
-                }
                 _ = self.interrupts.recv() => self.interrupted().await?,
                 _ = self.ends.recv() => return Err(left()),
             }
@@ -294,7 +278,7 @@ impl Chat<'_> {
     }
 
     fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.errands.is_empty()
+        self.open.is_empty()
     }
 
     /// Shows the prompt.
@@ -306,6 +290,13 @@ impl Chat<'_> {
                 self.paper.prompt();
             }
             Source::Lines(_) => {}
+        }
+    }
+
+    /// Shows the prompt where no editor does, since nothing runs.
+    fn ask_plainly(&mut self) {
+        if let Source::Lines(_) = self.source {
+            self.ask();
         }
     }
 
@@ -336,17 +327,15 @@ impl Chat<'_> {
     /// for what they decide.
     async fn enter(&mut self, line: String, aim: Option<&str>) -> Result<(), Failure> {
         if line.trim().is_empty() {
-            if let Source::Lines(_) = self.source {
-                self.ask();
-            }
+            self.ask_plainly();
             return Ok(());
         }
-        if self.typed && (self.obeys(&line).await || self.decides(&line, aim)?) {
+        if self.typed && (self.obeys(&line).await || self.decides(&line, aim).await?) {
             return Ok(());
         }
         let decides = !self.waiting.is_empty() && line.starts_with('/');
         if self.typed || self.is_idle() || decides {
-            return self.say(line);
+            return self.say(line).await;
         }
         self.held = Some(line);
         Ok(())
@@ -381,64 +370,11 @@ impl Chat<'_> {
         true
     }
 
-    /// A word that decides what waits. It decides what its hint said, and nothing that came since.
-    fn decides(&mut self, line: &str, aim: Option<&str>) -> Result<bool, Failure> {
-        let Source::Editor(editor) = &mut self.source else { return Ok(false) };
-        if editor.known().tells_secret(line) {
-            self.remark(
-                "· nothing was answered: /answer alone asks for a secret, and shows nothing of it",
-            );
-            return Ok(true);
-        }
-        let found = editor.known().reply(line).map(|(waiting, reply)| (waiting.clone(), reply));
-        let (waiting, reply) = match (found, aim) {
-            (Some((waiting, reply)), Some(aim)) if waiting.id == aim => (waiting, reply),
-            (None, None) => return Ok(false),
-            _ => {
-                self.remark(
-                    "· something else waits by now, so nothing was decided: /approvals lists it",
-                );
-                return Ok(true);
-            }
-        };
-        let id = &waiting.id;
-        let command = match reply {
-            Reply::Approve => format!("/approve {id}"),
-            Reply::Deny(why) => format!("/deny {id} {why}"),
-            Reply::Answer(_) if waiting.is_secret => {
-                editor.ask_secret(format!("{}: ", waiting.about));
-                self.asked = Some(waiting.id);
-                return Ok(true);
-            }
-            Reply::Answer(words) => {
-                let place = words.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-                let option = place.and_then(|place| waiting.options.get(place));
-                format!("/answer {id} {}", option.unwrap_or(&words))
-            }
-        };
-        self.say(command)?;
-        Ok(true)
-    }
-
-    async fn answer_secret(&mut self, secret: Option<Zeroizing<String>>) {
-        let Some(id) = self.asked.take() else { return };
-        let Some(secret) = secret else { return self.remark("· nothing was answered") };
-        let answer = QuestionAnswer { selected: Vec::new(), text: secret.to_string() };
-        let told = async {
-            let service = Service::find(self.context)?;
-            service.call(&ANSWER_QUESTION, &ById { id }, &Empty {}, &answer).await
-        };
-        match told.await {
-            Ok(_) => self.remark("· it is in the vault"),
-            Err(failure) => self.print(Print::Error(failure.to_string())),
-        }
-    }
-
-    fn say(&mut self, content: String) -> Result<(), Failure> {
+    async fn say(&mut self, content: String) -> Result<(), Failure> {
         let word = content.split_whitespace().next().unwrap_or_default();
         let is_command = word.starts_with('/') && word != "/steer";
         if let (Some(team), false) = (self.team.clone(), is_command) {
-            self.errands.give(team, content, self.context);
+            self.say_to(&team, content).await;
             return Ok(());
         }
         let begins_anew = ["/new", "/reset"].contains(&word);
@@ -452,19 +388,22 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn answered(&mut self, team: &str, answer: Result<MessageReply, Failure>) {
-        match answer {
-            Ok(MessageReply { text, status: Ending::Done, .. }) => {
-                self.remark(&format!("· {team}:"));
-                self.print(Print::Text(text));
+    /// Says something to another team than the main one. What comes of it is heard on the link.
+    async fn say_to(&mut self, team: &str, content: String) {
+        let channel = self.link.channel.clone();
+        let said = async {
+            let service = Service::find(self.context)?;
+            errand::say(team, content, Vec::new(), channel.as_ref(), &service).await
+        };
+        match said.await {
+            Ok(MessageRow { reply: Some(reply), .. }) => {
+                self.print(Print::Text(reply.text));
                 self.print(Print::EndLine);
             }
-            Ok(MessageReply { status: Ending::Cancelled, .. }) => self.remark("· stopped"),
-            Ok(MessageReply { text, status, code }) => {
-                self.print(Print::Error(errand::unanswered(&text, status, code).to_string()));
-            }
+            Ok(row) => return self.open.push(Sent::to_team(team, row, self.screen)),
             Err(failure) => self.print(Print::Error(failure.to_string())),
         }
+        self.ask_plainly();
     }
 
     async fn happened(&mut self, event: Event) -> Result<(), Failure> {
@@ -489,21 +428,19 @@ impl Chat<'_> {
             Event::Lost => self.remark("· connection lost; trying again"),
             Event::Back => self.remark("· connected again"),
         }
-        self.go_on()
+        self.go_on().await
     }
 
     /// What is held is said once nothing else runs.
-    fn go_on(&mut self) -> Result<(), Failure> {
+    async fn go_on(&mut self) -> Result<(), Failure> {
         if !self.is_idle() {
             return Ok(());
         }
         self.paper.end_line();
         match self.held.take() {
-            Some(line) => self.say(line),
+            Some(line) => self.say(line).await,
             None => {
-                if let Source::Lines(_) = self.source {
-                    self.ask();
-                }
+                self.ask_plainly();
                 Ok(())
             }
         }
@@ -518,9 +455,7 @@ impl Chat<'_> {
         }
         if self.is_idle() {
             self.remark("Ctrl-C again leaves");
-            if let Source::Lines(_) = self.source {
-                self.ask();
-            }
+            self.ask_plainly();
             return Ok(());
         }
         self.remark("· stopping; Ctrl-C again leaves, and what was accepted goes on");
@@ -528,10 +463,18 @@ impl Chat<'_> {
         for topic in topics.cloned().collect::<BTreeSet<_>>() {
             self.link.cancel(topic);
         }
-        for id in self.errands.tasks() {
+        let of_teams = self.open.iter().filter(|open| open.team.is_some());
+        let tasks = of_teams.filter_map(|open| open.exchange.task());
+        for id in tasks.map(ToString::to_string).collect::<Vec<_>>() {
             let cancel = TaskCancel { reason: None, cascade: false };
-            let service = Service::find(self.context)?;
-            service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await?;
+            let stopped = match Service::find(self.context) {
+                Ok(service) => service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await,
+                Err(failure) => Err(failure),
+            };
+            // It may have ended by now, which is no reason to leave.
+            if let Err(failure) = stopped {
+                self.remark(&format!("· not stopped: {}", failure.message));
+            }
         }
         Ok(())
     }
@@ -543,11 +486,13 @@ impl Chat<'_> {
         let mut about = None;
         for (place, open) in self.open.iter_mut().enumerate() {
             if let Some((heard, printed)) = open.hear(frame) {
-                if let (Heard::Accepted(_), Some(name)) = (&heard, frame.topic_name.as_deref())
-                    && self.topic_shown.as_deref() != Some(name)
+                let team = open.team.as_ref().map(|team| format!("· team: {team}"));
+                let whose = team.or(frame.topic_name.as_deref().map(in_topic));
+                if let (Heard::Accepted(_), Some(whose)) = (&heard, whose)
+                    && self.place_shown.as_ref() != Some(&whose)
                 {
-                    prints.push(Print::Remark(format!("· topic: {name}")));
-                    self.topic_shown = Some(name.to_owned());
+                    prints.push(Print::Remark(whose.clone()));
+                    self.place_shown = Some(whose);
                 }
                 if !is_told {
                     prints.extend(printed);
@@ -573,6 +518,7 @@ impl Chat<'_> {
         }
         if self.open[place].exchange.is_over() {
             self.open.remove(place);
+            self.forget_decided().await;
         }
     }
 
@@ -590,31 +536,6 @@ impl Chat<'_> {
         }
     }
 
-    /// Shows what is about no open message.
-    async fn beside(&mut self, frame: &Incoming) {
-        match &frame.body {
-            Body::Notification(notification) => match &notification.ref_id {
-                Some(id) if matches!(notification.status.as_str(), "pending" | "open") => {
-                    self.waiting.insert(id.clone());
-                    self.paper.urge(&notification.content);
-                    self.offer(id, notification).await;
-                }
-                id => {
-                    if let Some(id) = id {
-                        self.waiting.remove(id);
-                        if let Source::Editor(editor) = &self.source {
-                            editor.known().waiting.retain(|waiting| waiting.id != *id);
-                        }
-                    }
-                    self.tell(notification);
-                }
-            },
-            // What is wrong with messages of other connections is told there.
-            Body::Error(error) if error.message_id.is_none() => self.remark(&complaint(error)),
-            _ => {}
-        }
-    }
-
     /// Shows what a team has to say: at a terminal as it shows answers, to a script beside them.
     fn tell(&mut self, notification: &Notification) {
         let is_decision =
@@ -629,33 +550,6 @@ impl Chat<'_> {
         }
     }
 
-    /// Says how something that waits is decided here.
-    async fn offer(&mut self, id: &str, notification: &Notification) {
-        let Source::Editor(editor) = &self.source else { return };
-        let is_question = notification.kind == NotificationKind::Question;
-        let row = if is_question {
-            found(self.context, &SHOW_QUESTION, &ById { id: id.to_owned() }).await
-        } else {
-            None
-        };
-        let words = row.as_ref().map_or(notification.content.as_str(), |row| &row.question);
-        let about = excerpt::line(words.lines().next().unwrap_or_default(), ABOUT);
-        let is_secret = row.as_ref().is_some_and(|row| row.kind == AnswerKind::Secret);
-        let options = row.map(|row| row.options).unwrap_or_default();
-        let numbers =
-            options.iter().enumerate().map(|(place, option)| format!("{} {option}", place + 1));
-        let numbers = numbers.collect::<Vec<_>>().join(", ");
-        let how = match (is_question, is_secret) {
-            (false, _) => "· y approves it once, n or n <why> denies it".to_owned(),
-            (true, true) => "· /answer asks for it, and shows nothing of it".to_owned(),
-            (true, false) if numbers.is_empty() => "· /answer <words> answers it".to_owned(),
-            (true, false) => format!("· /answer <words or number> answers it: {numbers}"),
-        };
-        let waiting = Waiting { id: id.to_owned(), about, is_question, options, is_secret };
-        editor.known().waiting.push(waiting);
-        self.paper.urge(&how);
-    }
-
     fn remark(&mut self, line: &str) {
         self.print(Print::Remark(line.to_owned()));
     }
@@ -664,6 +558,10 @@ impl Chat<'_> {
         self.failed |= matches!(print, Print::Error(_));
         self.paper.print(print);
     }
+}
+
+fn in_topic(name: &str) -> String {
+    format!("· topic: {name}")
 }
 
 fn left() -> Failure {

@@ -19,6 +19,7 @@ use crate::{
         effective::{Changed, changed, is_declared},
         home::Home,
         load::{self, File, ServiceFile},
+        problem::{Problem, Problems},
         replace::{create, replace, text},
     },
 };
@@ -36,25 +37,75 @@ fn file_of(setting: &str, home: &Home) -> ServiceFile {
     }
 }
 
+/// The folder whose files are changed. Those of a service elsewhere are not here.
+fn own_home(context: &Context) -> Result<Home, Failure> {
+    match &context.url {
+        None => Ok(context.home.clone()),
+        Some(url) => Err(Failure::usage(format!(
+            "the files of {url} are changed on its own machine, or in its page: this is about the files of this one, \
+             so run it without `--url` or `--context`, or after `hivewright context use local`"
+        ))),
+    }
+}
+
 /// Changes a file in the person's editor.
 pub(super) async fn run(file: ServiceFile, context: &Context) -> Result<(), Failure> {
-    let home = context.home.clone();
+    let home = own_home(context)?;
     let changed = blocking(move || edit(file, &home)).await?;
     tell(file, changed.as_deref(), context.screen)
 }
 
 /// Changes one setting.
 pub(super) async fn set(path: String, value: String, context: &Context) -> Result<(), Failure> {
-    let home = context.home.clone();
+    let home = own_home(context)?;
     let file = file_of(&path, &home);
     let changed = blocking(move || {
         let before = present(&file.path(&home))?;
         let after = assign(&before, &path, &value).map_err(|error| {
             Failure::failed(format!("`{path}`: {error}; `hivewright config edit {file}` opens it"))
         })?;
-        put(file, &home, &before, &after, "")
+        match check(file, &home, &after) {
+            Err(problems) if after != before => {
+                let known = check(file, &home, &before).err().unwrap_or_default();
+                Err(refused(&path, &problems, &known, &changed(&before, &after)))
+            }
+            _ => put(file, &home, &before, &after),
+        }
     });
     tell(file, changed.await?.as_deref(), context.screen)
+}
+
+/// Why one setting is not changed: the value is wrong, or the file has faults already.
+fn refused(path: &str, problems: &Problems, known: &Problems, changed: &[Changed]) -> Failure {
+    let is_known = |problem: &Problem| {
+        let same =
+            |other: &Problem| (&other.path, &other.reason) == (&problem.path, &problem.reason);
+        known.0.iter().any(same)
+    };
+    let reason = |problem: &Problem| {
+        let place =
+            if problem.path == path { String::new() } else { format!("{}: ", problem.path) };
+        place + &problem.reason
+    };
+    let new = problems.0.iter().filter(|problem| !is_known(problem));
+    let new: Vec<String> = new.map(reason).collect();
+    if new.is_empty() {
+        return faulty(problems, "");
+    }
+    let setting = changed.iter().find(|changed| changed.path == path);
+    let value = setting.map_or(String::new(), |changed| format!(": {}", shown(&changed.after)));
+    Failure::usage(format!(
+        "`{path}{value}` is refused, and nothing was changed: {}",
+        new.join("; ")
+    ))
+}
+
+/// A text with faults is not put in place.
+fn faulty(problems: &Problems, again: &str) -> Failure {
+    for problem in &problems.0 {
+        complain(&problem.to_string());
+    }
+    Failure::new(Exit::Settings, format!("the settings stay as they were{again}"))
 }
 
 /// Says what was changed; nothing was if the text is the same.
@@ -64,13 +115,8 @@ fn tell(file: ServiceFile, changed: Option<&[Changed]>, screen: Screen) -> Resul
         let data = json!({"file": file, "changed": changed.is_some(), "fields": fields});
         return screen.document(&json!({ "data": data }));
     }
-    let value = |value: &Value| match value {
-        Value::Null => "(not set)".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     for Changed { path, before, after } in changed.unwrap_or_default() {
-        screen.remark(&format!("{path}: {} → {}", value(before), value(after)));
+        screen.remark(&format!("{path}: {} → {}", shown(before), shown(after)));
     }
     screen.remark(if changed.is_some() {
         "saved; a running service takes it over, and its inbox says what needs a restart"
@@ -78,6 +124,14 @@ fn tell(file: ServiceFile, changed: Option<&[Changed]>, screen: Screen) -> Resul
         "nothing was changed"
     });
     Ok(())
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "(not set)".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// The text of a file that is there. Blocks.
@@ -91,31 +145,32 @@ fn present(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Puts another text in place, if nothing is wrong with it. Returns what it says otherwise. `again` tells how to go
-/// on where something is. Blocks.
+fn check(file: ServiceFile, home: &Home, text: &str) -> Result<(), Problems> {
+    load::validate(home, &File::Service(file), text)
+}
+
+/// Puts another text in place. Returns what it says otherwise. Blocks.
 fn put(
     file: ServiceFile,
     home: &Home,
     before: &str,
     after: &str,
-    again: &str,
 ) -> Result<Option<Vec<Changed>>, Failure> {
     if after == before {
         return Ok(None);
     }
     let path = file.path(home);
-    if let Err(problems) = load::validate(home, &File::Service(file), after) {
-        for problem in &problems.0 {
-            complain(&problem.to_string());
-        }
-        let message = format!("the settings stay as they were{again}");
-        return Err(Failure::new(Exit::FoundErrors, message));
-    }
     let folder = path.parent().unwrap_or(Path::new("."));
     replace(&path, folder, after).map_err(|error| {
         Failure::system(format!("`{}` cannot be written", path.display()), error)
     })?;
     Ok(Some(changed(before, after)))
+}
+
+/// Whether the first file was written after the second one.
+fn is_newer(one: &Path, other: &Path) -> bool {
+    let written = |path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    written(one).zip(written(other)).is_some_and(|(one, other)| one > other)
 }
 
 /// What was changed in a file, if it was. Blocks.
@@ -124,18 +179,37 @@ fn edit(file: ServiceFile, home: &Home) -> Result<Option<Vec<Changed>>, Failure>
     let before = present(&path)?;
     let draft = path.with_extension("draft.yaml");
     let shown = draft.display();
-    match create(&draft, before.as_bytes()) {
+    let is_new = match create(&draft, before.as_bytes()) {
+        Ok(()) => true,
         // It was left because something was wrong with it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => {
-            made.map_err(|error| Failure::system(format!("`{shown}` cannot be written"), error))?
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if is_newer(&path, &draft) {
+                return Err(Failure::failed(format!(
+                    "`{}` was changed after the draft `{shown}` was left, which would undo that: take over what is still \
+                     wanted, and delete the draft",
+                    path.display()
+                )));
+            }
+            complain(&format!("going on with `{shown}`, which was left; delete it to begin anew"));
+            false
         }
+        Err(error) => {
+            return Err(Failure::system(format!("`{shown}` cannot be written"), error));
+        }
+    };
+    if let Err(failure) = open_editor(&draft) {
+        if is_new {
+            let _kept = fs::remove_file(&draft);
+        }
+        return Err(failure);
     }
-    open_editor(&draft)?;
     let unreadable = |error| Failure::system(format!("`{shown}` cannot be read"), error);
     let after = text(&draft).map_err(unreadable)?;
     let again = format!("; `hivewright config edit {file}` goes on with `{shown}`");
-    let changed = put(file, home, &before, &after, &again)?;
+    if after != before {
+        check(file, home, &after).map_err(|problems| faulty(&problems, &again))?;
+    }
+    let changed = put(file, home, &before, &after)?;
     // One that stays is offered the next time, and harms nobody.
     let _kept = fs::remove_file(&draft);
     Ok(changed)

@@ -12,12 +12,20 @@ pub(in crate::cli) const OWN: [(&str, &str); 2] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Waiting {
     pub(in crate::cli) id: String,
+    /// The id that people write, which may be shorter.
+    pub(in crate::cli) name: String,
     /// What it is about, in a few words.
     pub(in crate::cli) about: String,
     pub(in crate::cli) is_question: bool,
     /// What can be chosen, of a question.
     pub(in crate::cli) options: Vec<String>,
     pub(in crate::cli) is_secret: bool,
+}
+
+impl Waiting {
+    fn is(&self, name: &str) -> bool {
+        self.name == name || self.id == name
+    }
 }
 
 /// What completion and hints are made from.
@@ -51,7 +59,7 @@ impl Known {
                 Reply::Deny(_) => "denies",
                 Reply::Answer(_) => "answers",
             };
-            (waiting.id.clone(), format!("({does} {}: {})", waiting.id, waiting.about))
+            (waiting.id.clone(), format!("({does} {}: {})", waiting.name, waiting.about))
         });
         self.aim = aimed.as_ref().map(|(id, _)| id.clone());
         aimed.map(|(_, hint)| hint).or_else(|| {
@@ -76,7 +84,7 @@ impl Known {
         };
         let (first, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let mut those = self.waiting.iter().filter(|waiting| waiting.is_question == is_question);
-        let (waiting, words) = match those.clone().find(|waiting| waiting.id == first) {
+        let (waiting, words) = match those.clone().find(|waiting| waiting.is(first)) {
             Some(named) => (named, words.trim()),
             None => match (those.next(), those.next()) {
                 (Some(only), None) => (only, rest),
@@ -94,11 +102,24 @@ impl Known {
         Some((waiting, reply))
     }
 
+    /// The names of those that a line could decide, if it does not say which.
+    pub(in crate::cli) fn unclear(&self, line: &str) -> Option<String> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let is_question = match (word, rest.trim()) {
+            ("y" | "yes", "") | ("n" | "no", _) => false,
+            ("/answer", _) => true,
+            _ => return None,
+        };
+        let those = self.waiting.iter().filter(|waiting| waiting.is_question == is_question);
+        let names: Vec<&str> = those.map(|waiting| waiting.name.as_str()).collect();
+        (names.len() > 1 && self.reply(line).is_none()).then(|| names.join(", "))
+    }
+
     /// Whether a line would tell a secret that is asked for without showing it.
     pub(in crate::cli) fn tells_secret(&self, line: &str) -> bool {
         let Some(rest) = line.strip_prefix("/answer ").map(str::trim) else { return false };
         let (first, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        match self.waiting.iter().find(|waiting| waiting.id == first) {
+        match self.waiting.iter().find(|waiting| waiting.is(first)) {
             Some(named) => named.is_secret && !words.is_empty(),
             None => !rest.is_empty() && self.waiting.iter().any(|waiting| waiting.is_secret),
         }
@@ -106,13 +127,15 @@ impl Known {
 
     /// The words that could stand at the end of a line, and where they begin.
     pub(in crate::cli) fn completions(&self, line: &str) -> (usize, Vec<String>) {
-        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let mut letters = line.char_indices();
+        let space = letters.rfind(|(_, letter)| letter.is_whitespace());
+        let start = space.map_or(0, |(place, letter)| place + letter.len_utf8());
         let (before, word) = line.split_at(start);
         let teams = || self.teams.iter().cloned();
         let ids = |is_question| {
             let those =
                 self.waiting.iter().filter(move |waiting| waiting.is_question == is_question);
-            those.map(|waiting| waiting.id.clone()).collect()
+            those.map(|waiting| waiting.name.clone()).collect()
         };
         let all: Vec<String> = match before.trim_end() {
             "" if word.starts_with('/') => {
@@ -137,7 +160,8 @@ mod tests {
 
     fn waiting(id: &str, is_question: bool) -> Waiting {
         let (about, options) = ("bash".to_owned(), Vec::new());
-        Waiting { id: id.to_owned(), about, is_question, options, is_secret: false }
+        let name = id.to_owned();
+        Waiting { id: format!("{id}-long"), name, about, is_question, options, is_secret: false }
     }
 
     fn known(waiting: impl IntoIterator<Item = Waiting>) -> Known {
@@ -151,7 +175,7 @@ mod tests {
         let mut one = known([waiting("apr-1", false), waiting("qst-1", true)]);
         let two = known([waiting("apr-1", false), waiting("apr-2", false)]);
         let reply = |known: &Known, line: &str| {
-            known.reply(line).map(|(waiting, reply)| (waiting.id.clone(), reply))
+            known.reply(line).map(|(waiting, reply)| (waiting.name.clone(), reply))
         };
         let of = |id: &str, reply| Some((id.to_owned(), reply));
 
@@ -165,7 +189,12 @@ mod tests {
         // More than the word is a message, not a decision.
         assert_eq!(reply(&one, "yes please do"), None);
         assert_eq!(one.typing("y").as_deref(), Some("(approves apr-1: bash)"));
-        assert_eq!(one.aim.as_deref(), Some("apr-1"));
+        assert_eq!(one.aim.as_deref(), Some("apr-1-long"));
+        // Words that could be about either are for neither, and not for a model.
+        assert_eq!(two.unclear("y").as_deref(), Some("apr-1, apr-2"));
+        assert_eq!(two.unclear("n not today").as_deref(), Some("apr-1, apr-2"));
+        assert_eq!((two.unclear("n apr-2"), one.unclear("y")), (None, None));
+        assert_eq!(two.unclear("yes please do"), None);
     }
 
     /// MV-66: a secret stands on no line, and so in no history.
@@ -192,5 +221,6 @@ mod tests {
         assert_eq!(known.completions("ask @re"), (4, vec!["@research ".to_owned()]));
         assert_eq!(known.completions("/deny "), (6, vec!["apr-1 ".to_owned()]));
         assert_eq!(known.completions("hello wor"), (6, vec![]));
+        assert_eq!(known.completions("調べて\u{3000}@re"), (12, vec!["@research ".to_owned()]));
     }
 }

@@ -71,7 +71,7 @@ pub(super) enum Action {
         #[arg(long)]
         full: bool,
         /// How many messages to begin with, 1 to 200
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 10)]
         limit: usize,
     },
 }

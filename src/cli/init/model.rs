@@ -40,24 +40,26 @@ pub(super) async fn choose(context: &Context) -> Result<Chosen, Failure> {
     );
     let provider = ask_provider().await?;
     let mut trial = ModelTrial { provider, api_url: None, api_key: None, model: None };
-    let (mut key, mut source) = (None, None);
+    let mut key = None;
     if provider == Provider::OpenAi {
         trial.api_url = ask("Address of the API [OpenAI's own]: ").await?;
     }
-    if let Some(variable) = provider.key_variable() {
-        let typed = ask_key(variable).await?;
-        let known = context.environment.get(variable);
-        if !typed.is_empty() {
-            (trial.api_key, source) = (Some(typed.to_string()), Some(KeySource::Vault));
-            key = Some(typed);
-        } else if known.is_some() || trial.api_url.is_none() {
-            (trial.api_key, source) = (known, Some(KeySource::Variable(variable)));
-        }
+    let variable = provider.key_variable();
+    if let Some(variable) = variable {
+        trial.api_key = context.environment.get(variable);
+        ask_key(variable, &mut trial, &mut key).await?;
     }
     if provider != Provider::Offline {
-        trial.model = ask_model(&mut trial).await?;
+        ask_model(&mut trial, &mut key).await?;
     }
-    let ModelTrial { provider, api_url, model, .. } = trial;
+    let ModelTrial { provider, api_url, model, api_key } = trial;
+    let source = match (&key, variable) {
+        (Some(_), _) => Some(KeySource::Vault),
+        (None, Some(variable)) if api_key.is_some() || api_url.is_none() => {
+            Some(KeySource::Variable(variable))
+        }
+        _ => None,
+    };
     Ok(Chosen { settings: ModelSettings { provider, api_url, model, key: source }, key })
 }
 
@@ -72,8 +74,12 @@ async fn ask_provider() -> Result<Provider, Failure> {
     }
 }
 
-/// A key that the vault can keep; empty is none.
-async fn ask_key(variable: &str) -> Result<Zeroizing<String>, Failure> {
+/// Asks for a key that the vault can keep. An empty one changes nothing.
+async fn ask_key(
+    variable: &str,
+    trial: &mut ModelTrial,
+    key: &mut Option<Zeroizing<String>>,
+) -> Result<(), Failure> {
     loop {
         let question = format!("Key, which is not shown [the one in {variable}, if it is set]: ");
         let typed = blocking(move || prompt::ask_hidden(&question)).await?;
@@ -85,37 +91,44 @@ async fn ask_key(variable: &str) -> Result<Zeroizing<String>, Failure> {
                 "a key has at least {SHORTEST_SECRET} characters; press Enter if the server needs none"
             ));
         } else {
-            return Ok(typed);
+            if !typed.is_empty() {
+                trial.api_key = Some(typed.to_string());
+                *key = Some(typed);
+            }
+            return Ok(());
         }
     }
 }
 
 /// Has models answer until the person is content with one. None is the usual one.
-async fn ask_model(trial: &mut ModelTrial) -> Result<Option<String>, Failure> {
+async fn ask_model(
+    trial: &mut ModelTrial,
+    key: &mut Option<Zeroizing<String>>,
+) -> Result<(), Failure> {
     loop {
         complain("· asking it …");
-        let problem = match try_out(trial).await {
+        match try_out(trial).await {
             Ok(tried) => {
                 tell(&tried);
-                let name = ask(&format!("Model [{}]: ", tried.model)).await?;
-                match (name, tried.answer) {
-                    (Some(name), _) if name != tried.model => {
-                        trial.model = Some(name);
-                        continue;
+                if tried.answer.is_some() {
+                    match ask(&format!("Model [{}]: ", tried.model)).await? {
+                        Some(name) if name != tried.model => trial.model = Some(name),
+                        _ => return Ok(()),
                     }
-                    (_, Some(_)) => return Ok(trial.model.clone()),
-                    (_, None) => "it has not answered".to_owned(),
+                    continue;
                 }
             }
-            Err(error) => error.to_string(),
-        };
-        complain(&problem);
-        match ask("Write it all the same? Type `yes`, or a model to try: ").await?.as_deref() {
-            Some("yes" | "y") => return Ok(trial.model.clone()),
-            Some("no" | "n") | None => {
+            Err(error) => complain(&error.to_string()),
+        }
+        let question =
+            "Type a model to try, `key` for another key, or `yes` to write it all the same: ";
+        match (ask(question).await?.as_deref(), trial.provider.key_variable()) {
+            (Some("yes" | "y"), _) => return Ok(()),
+            (Some("no" | "n") | None, _) => {
                 return Err(Failure::new(Exit::Interrupted, "nothing was written"));
             }
-            Some(name) => trial.model = Some(name.to_owned()),
+            (Some("key"), Some(variable)) => ask_key(variable, trial, key).await?,
+            (Some(name), _) => trial.model = Some(name.to_owned()),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum Action {
     /// List entries, newest first; with words to look for, best first
     #[command(after_help = "Examples:\n  \
         hivewright memory list --type lesson\n  \
-        hivewright memory list --search \"deploy host\" --versions")]
+        hivewright memory list --query \"deploy host\" --versions")]
     List {
         #[command(flatten)]
         filter: MemoryFilter,

@@ -1,10 +1,10 @@
-//! `hivewright plugin info`: a plugin in words.
+//! `hivewright plugin show`: a plugin in words.
 
 use super::super::{
     screen::printable,
     table::{fields, joined},
 };
-use crate::api::plugins::PluginRow;
+use crate::{api::plugins::PluginRow, plugins::manifest::RunKind};
 
 /// What a plugin brings, a word each.
 pub(super) fn brings(row: &PluginRow) -> Vec<&'static str> {
@@ -30,6 +30,7 @@ pub(super) fn in_words(row: &PluginRow) -> String {
             ("plugin", format!("{} {}", row.key, row.version)),
             ("about", printable(&row.description)),
             ("from", format!("{} ({})", printable(&row.source), row.origin)),
+            ("kind", row.kind.map_or("", RunKind::as_str).to_owned()),
             ("state", row.state.to_string()),
             ("teams", joined(&row.teams)),
             ("digest", row.digest.clone()),

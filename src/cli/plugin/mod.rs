@@ -11,12 +11,15 @@ use super::{
     table::{columns, joined},
     team_plugins,
 };
-use crate::api::{
-    endpoint::Empty,
-    plugins::{
-        APPROVE_PLUGIN, ByKey, LIST_PLUGINS, PluginApproval, PluginFilter, PluginRemoval,
-        PluginRow, SHOW_PLUGIN, UNINSTALL_PLUGIN,
+use crate::{
+    api::{
+        endpoint::Empty,
+        plugins::{
+            APPROVE_PLUGIN, ByKey, LIST_PLUGINS, PluginApproval, PluginFilter, PluginRemoval,
+            PluginRow, SHOW_PLUGIN, UNINSTALL_PLUGIN,
+        },
     },
+    plugins::manifest::RunKind,
 };
 
 mod doctor;
@@ -36,8 +39,8 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright plugin list --json")]
     List(PluginFilter),
     /// Show a plugin: what it asks for, and what is wrong with it
-    #[command(after_help = "Example:\n  hivewright plugin info weather")]
-    Info {
+    #[command(alias = "info", after_help = "Example:\n  hivewright plugin show weather")]
+    Show {
         /// Its key
         key: String,
     },
@@ -96,7 +99,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::List(filter) => {
             service.all_rows(&LIST_PLUGINS, &Empty {}, &filter).await?.table(screen)
         }
-        Action::Info { key } => {
+        Action::Show { key } => {
             let shown = service.at(&SHOW_PLUGIN, &ByKey { key }).await?;
             shown.show(screen, |row| look::in_words(&row))
         }
@@ -134,6 +137,7 @@ columns!(PluginRow {
     "KEY" => |row| row.key.clone(),
     "VERSION" => |row| row.version.clone(),
     "FROM" => |row| row.origin.to_string(),
+    "KIND" => |row| row.kind.map_or("", RunKind::as_str).to_owned(),
     "STATE" => |row| row.state.to_string(),
     "BRINGS" => |row| look::brings(row).join(", "),
     "TEAMS" => |row| joined(&row.teams),

@@ -1,5 +1,10 @@
 //! Tokens that are for some teams only.
 
+use hivewright_actors::{
+    approvals::{Propose, desk::Proposal},
+    policy::caution::Kind,
+    task::Cause,
+};
 use serde_json::json;
 
 use super::{
@@ -159,6 +164,39 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
             .collect()
     };
     assert_eq!(added(&bench.stored()), Vec::<String>::new());
+}
+
+/// OP-11, SC-14: a plugin is of no team, so that whoever has one team, and be it the main one, changes none.
+#[actix::test]
+async fn a_token_for_some_teams_changes_no_plugin() {
+    let bench = Bench::new().await;
+    let own = bench.token_for("own", "main").await;
+    let proposal = Proposal {
+        kind: Kind::Plugin,
+        team: TeamKey::first("main"),
+        requester: Cause::Operator { name: "operator".to_owned() },
+        arguments: json!({"plugin": "probe", "version": "2.0.0"}),
+        summary: "Plugin `probe` becomes 2.0.0".to_owned(),
+        diff: None,
+    };
+    let held = bench.state.spine.approvals.send(Propose(proposal)).await.unwrap().unwrap();
+    let word = json!({"decision": "approve", "digest": held.digest});
+    let acts = [
+        ("POST", "/api/v1/plugins/check".to_owned(), json!({})),
+        ("POST", "/api/v1/plugins".to_owned(), json!({})),
+        ("POST", "/api/v1/plugins/probe/approve".to_owned(), json!({"digest": "0".repeat(64)})),
+        ("DELETE", "/api/v1/plugins/probe?purge=true".to_owned(), json!({})),
+        ("POST", format!("/api/v1/approvals/{}", held.id), word.clone()),
+    ];
+
+    for (method, path, body) in acts {
+        let act = request(method.parse().unwrap(), &path).insert_header(bearer(&own));
+        let refused = bench.call(act.set_json(body)).await;
+        assert_eq!(refused.refusal(), (403, "forbidden".to_owned()), "{method} {path}");
+    }
+    let bob = bench.token("bob", only(Scope::Approve)).await;
+    let decided = bench.post(&format!("/api/v1/approvals/{}", held.id), &bob, word).await;
+    assert_eq!(decided.status, 200, "{}", decided.body);
 }
 
 /// OP-11, SC-14: events are those of a team that is named.

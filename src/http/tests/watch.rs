@@ -1,6 +1,6 @@
 //! What whoever watches the service sees.
 
-use hivewright_actors::{audit::Audit, room::Space, store::records::Writes};
+use hivewright_actors::{audit::Audit, clock::Clock, room::Space, store::records::Writes};
 use serde_json::json;
 
 use super::*;
@@ -198,6 +198,7 @@ async fn the_overview_shows_the_service_at_a_glance() {
             "questions_open": 0,
             "inbox_unread": 0,
             "spend_today_usd": 0.0,
+            "today": &bench.clock.now().date()[..10],
         })
     );
 }

@@ -1,4 +1,4 @@
-//! Calls of plain tools in the host: each has an engine and a thread of its own.
+//! Calls of plain tools in the host: each has an engine and a thread of its own, which are there before it comes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,7 +6,7 @@ use std::{
     io,
     rc::Rc,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{
     child::Output,
-    engine::{Answer, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
+    engine::{Answer, EVER, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
     wire::{CallLimits, FromHost, Outcome, ToHost},
 };
 
@@ -29,9 +29,10 @@ const MOST_CONSOLE: usize = 16 << 10;
 const LARGEST_RESULT: usize = 4 << 20;
 
 /// What the code of one call can reach.
+#[derive(Default)]
 struct CallPort {
-    id: u64,
-    output: Output,
+    /// Where requests of a call go, with its number, once there is one.
+    call: RefCell<Option<(u64, Output)>>,
     fetches: Cell<u32>,
     console: RefCell<String>,
     ended: RefCell<Option<Result<String, Fault>>>,
@@ -60,7 +61,9 @@ impl Port for CallPort {
         };
         self.fetches.set(left);
         let params: Value = serde_json::from_str(params).map_err(|error| error.to_string())?;
-        self.output.say(&FromHost::Ask { id: self.id, ask, method: method.to_owned(), params });
+        if let Some((id, output)) = &*self.call.borrow() {
+            output.say(&FromHost::Ask { id: *id, ask, method: method.to_owned(), params });
+        }
         Ok(())
     }
 
@@ -82,8 +85,32 @@ struct Call {
     stop: Arc<AtomicBool>,
 }
 
-/// The calls that run, by number.
-type Running = Arc<Mutex<HashMap<u64, Call>>>;
+/// A call that is to be made.
+struct Job {
+    id: u64,
+    source: String,
+    /// What the function is called with; without it the module is only looked at.
+    input: Option<Value>,
+    limits: CallLimits,
+    inbox: Receiver<Answer>,
+}
+
+/// A thread with an engine that nothing has run in yet, for one call.
+struct Place {
+    jobs: Sender<Job>,
+    stop: Arc<AtomicBool>,
+}
+
+/// All calls of a host.
+struct Calls {
+    /// Of one engine, in bytes.
+    memory: usize,
+    output: Output,
+    /// Those that run, by number.
+    running: Mutex<HashMap<u64, Call>>,
+    /// For the next call: making an engine takes longer than most calls.
+    spare: Mutex<Option<Place>>,
+}
 
 /// Serves calls until the service says no more.
 pub(super) fn serve(
@@ -91,7 +118,8 @@ pub(super) fn serve(
     lines: impl Iterator<Item = io::Result<String>>,
     output: &Output,
 ) {
-    let running = Running::default();
+    let (running, spare) = (Mutex::default(), Mutex::default());
+    let calls = Arc::new(Calls { memory, output: output.clone(), running, spare });
     for line in lines {
         let Ok(line) = line else { return };
         let (id, source, input, limits) = match serde_json::from_str(&line) {
@@ -99,14 +127,14 @@ pub(super) fn serve(
             Ok(ToHost::Run { id, source, input, limits }) => (id, source, Some(input), limits),
             Ok(ToHost::Answer { id, ask, result }) => {
                 // A call that has ended waits for no answer.
-                if let Some(call) = lock(&running).get(&id) {
+                if let Some(call) = lock(&calls.running).get(&id) {
                     let _ = call.inbox.send(Answer { id: ask, result });
                 }
                 continue;
             }
             Ok(ToHost::Stop { id }) => {
                 // One that waits hears that its inbox is gone, one that computes is interrupted.
-                if let Some(call) = lock(&running).remove(&id) {
+                if let Some(call) = lock(&calls.running).remove(&id) {
                     call.stop.store(true, Ordering::Relaxed);
                 }
                 continue;
@@ -115,57 +143,85 @@ pub(super) fn serve(
             Err(_) => return,
         };
         let (sender, inbox) = channel();
-        let stop = Arc::<AtomicBool>::default();
-        lock(&running).insert(id, Call { inbox: sender, stop: Arc::clone(&stop) });
-        let (calls, told) = (Arc::clone(&running), output.clone());
-        let thread = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
-            let limits = within(memory, &limits, stop);
-            let done = call(id, &source, input, limits, &inbox, &told);
-            lock(&calls).remove(&id);
-            told.say(&done);
+        let spare = lock(&calls.spare).take();
+        let begun = spare.map_or_else(|| calls.make_place(), Ok).and_then(|place| {
+            lock(&calls.running).insert(id, Call { inbox: sender, stop: place.stop });
+            let job = Job { id, source, input, limits, inbox };
+            place.jobs.send(job).map_err(|_| io::Error::other("its thread has ended"))
         });
-        if thread.is_err() {
-            lock(&running).remove(&id);
-            let outcome = Outcome::Failed(Fault::new("the host has no room for another call"));
-            output.say(&FromHost::Done { id, outcome, console: String::new() });
+        if begun.is_err() {
+            let fault = Fault::new("the host has no room for another call");
+            calls.end(FromHost::Done {
+                id,
+                outcome: Outcome::Failed(fault),
+                console: String::new(),
+            });
         }
     }
 }
 
-fn lock(running: &Running) -> std::sync::MutexGuard<'_, HashMap<u64, Call>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The limits of a call that begins now.
-fn within(memory: usize, limits: &CallLimits, stop: Arc<AtomicBool>) -> (Limits, u32) {
-    let limit = Limits {
-        memory,
-        cpu: Duration::from_millis(limits.cpu_ms),
-        deadline: Instant::now() + Duration::from_millis(limits.time_ms),
-        stop,
-    };
-    (limit, limits.fetches)
+impl Calls {
+    fn make_place(self: &Arc<Self>) -> io::Result<Place> {
+        let (jobs, given) = channel();
+        let stop = Arc::<AtomicBool>::default();
+        let (calls, watched) = (Arc::clone(self), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().stack_size(THREAD_STACK);
+        thread.spawn(move || calls.make_one(&given, watched))?;
+        Ok(Place { jobs, stop })
+    }
+
+    /// Makes a place for the next call, if there is none.
+    fn prepare(self: &Arc<Self>) {
+        let mut spare = lock(&self.spare);
+        if spare.is_none() {
+            *spare = self.make_place().ok();
+        }
+    }
+
+    /// Makes an engine, and the call that comes to it.
+    fn make_one(self: &Arc<Self>, jobs: &Receiver<Job>, stop: Arc<AtomicBool>) {
+        let port = Rc::<CallPort>::default();
+        let made = with_engine(&waiting(self.memory, stop), &port, |engine| {
+            if let Ok(job) = jobs.recv() {
+                self.prepare();
+                // It is told before the engine is taken down, which takes a while.
+                self.end(call(engine, job, &port, &self.output));
+            }
+            Ok(())
+        });
+        if let Err(fault) = made
+            && let Ok(Job { id, .. }) = jobs.recv()
+        {
+            let outcome = Outcome::Failed(fault);
+            self.end(FromHost::Done { id, outcome, console: String::new() });
+        }
+    }
+
+    fn end(&self, done: FromHost) {
+        if let FromHost::Done { id, .. } = &done {
+            lock(&self.running).remove(id);
+        }
+        self.output.say(&done);
+    }
+}
+
+/// The limits of an engine that waits for its call.
+fn waiting(memory: usize, stop: Arc<AtomicBool>) -> Limits {
+    Limits { memory, cpu: Duration::MAX, deadline: Instant::now() + EVER, stop }
 }
 
 /// One call from beginning to end: of the function, or without input a look at what the module offers.
-fn call(
-    id: u64,
-    source: &str,
-    input: Option<Value>,
-    (limits, fetches): (Limits, u32),
-    inbox: &Receiver<Answer>,
-    output: &Output,
-) -> FromHost {
-    let port = Rc::new(CallPort {
-        id,
-        output: output.clone(),
-        fetches: Cell::new(fetches),
-        console: RefCell::default(),
-        ended: RefCell::default(),
-    });
-    let done =
-        with_engine(&limits, &port, |engine| Ok(perform(engine, source, input, inbox, &port)));
-    let outcome = done.unwrap_or_else(Outcome::Failed);
+fn call(engine: &Engine<'_>, job: Job, port: &CallPort, output: &Output) -> FromHost {
+    let Job { id, source, input, limits, inbox } = job;
+    *port.call.borrow_mut() = Some((id, output.clone()));
+    port.fetches.set(limits.fetches);
+    let time = Duration::from_millis(limits.time_ms);
+    engine.watch.begin(Duration::from_millis(limits.cpu_ms), Instant::now() + time);
+    let outcome = perform(engine, &source, input, &inbox, port);
     FromHost::Done { id, outcome, console: port.console.take() }
 }
 

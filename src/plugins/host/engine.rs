@@ -29,6 +29,8 @@ const GLOBALS: &str = include_str!("globals.js");
 const STACK: usize = 1 << 20;
 /// The stack of a thread with an engine.
 pub(super) const THREAD_STACK: usize = 8 << 20;
+/// An engine waits for ever for what comes to it; this is how long that is.
+pub(super) const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What an engine may use.
 #[derive(Clone, Debug)]
@@ -118,8 +120,8 @@ impl std::fmt::Display for Fault {
 pub(super) struct Watch {
     deadline: Cell<Instant>,
     stop: Arc<AtomicBool>,
-    cpu: Duration,
-    began: Duration,
+    cpu: Cell<Duration>,
+    began: Cell<Duration>,
     fired: Cell<Option<Stop>>,
 }
 
@@ -128,8 +130,8 @@ impl Watch {
         Self {
             deadline: Cell::new(limits.deadline),
             stop: Arc::clone(&limits.stop),
-            cpu: limits.cpu,
-            began: cpu_time(),
+            cpu: Cell::new(limits.cpu),
+            began: Cell::new(cpu_time()),
             fired: Cell::new(None),
         }
     }
@@ -139,7 +141,7 @@ impl Watch {
         if self.fired.get().is_none() {
             if Instant::now() >= self.deadline.get() || self.stop.load(Ordering::Relaxed) {
                 self.fired.set(Some(Stop::Time));
-            } else if cpu_time().saturating_sub(self.began) >= self.cpu {
+            } else if cpu_time().saturating_sub(self.began.get()) >= self.cpu.get() {
                 self.fired.set(Some(Stop::Cpu));
             }
         }
@@ -153,6 +155,13 @@ impl Watch {
     /// Lets other code run on after one was stopped.
     pub(super) fn forgive(&self) {
         self.fired.set(None);
+    }
+
+    /// From now on code may take so long.
+    pub(super) fn begin(&self, cpu: Duration, deadline: Instant) {
+        self.set_deadline(deadline);
+        self.began.set(cpu_time());
+        self.cpu.set(cpu);
     }
 
     pub(super) fn set_deadline(&self, deadline: Instant) {

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use super::{
     child::Output,
-    engine::{Answer, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
+    engine::{Answer, EVER, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
     wire::PluginOpening,
 };
 
@@ -35,8 +35,6 @@ const MOST_ASKED: usize = 100;
 const MOST_LINES: u32 = 50;
 /// The code of an error that says that a call was stopped.
 const STOPPED: i32 = -32001;
-/// A plugin waits for ever between its calls; this is how long that is.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Serves a plugin until the service says no more.
 pub(super) fn serve(

@@ -1,4 +1,4 @@
-//! Child: the process of a plugin of a team, and what is said to it.
+//! Child: what runs of a plugin of a team, and what is said to it.
 
 use std::{
     collections::VecDeque,
@@ -24,14 +24,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{TeamPlugin, errors::Lines, inbound::Inbound, recipe, wire};
+use super::{TeamPlugin, errors::Lines, inbound::Inbound, life::Life, recipe, wire};
 use crate::{
     mcp::{
         definition::shown,
         fault::Faults,
         result::{self, Answer},
     },
-    sandbox::{process::agent::Life, quota::Excess},
+    sandbox::quota::Excess,
 };
 
 /// Requests that a child has not answered.
@@ -71,7 +71,7 @@ pub enum RequestError {
     Refused { code: i32, message: String, data: Option<Value> },
 }
 
-/// The process of a plugin of a team. Dropping it ends the process.
+/// What runs of a plugin of a team. Dropping it ends it.
 pub struct Child {
     peer: Peer<RoleClient>,
     requests: Arc<Semaphore>,

@@ -202,6 +202,11 @@ pub(super) fn in_the_clear(schema: &Schema, config: &Value, known: &Scrubber) ->
     found
 }
 
+/// A secret stands in the clear in settings that an operator sends: it would go to the vault.
+pub fn holds_secrets(schema: &Schema, config: &Value) -> bool {
+    normalised(config).is_ok_and(|mut config| !plain_secrets(schema, &mut config).is_empty())
+}
+
 /// Secret fields whose values stand there in the clear.
 fn plain_secrets(schema: &Schema, config: &mut Value) -> Vec<String> {
     let mut plain = Vec::new();

@@ -4,7 +4,7 @@
 //! what nobody uses costs next to nothing.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
@@ -35,11 +35,14 @@ pub mod child;
 pub mod config;
 mod errors;
 mod inbound;
+mod life;
 pub mod offers;
 mod recipe;
 mod removal;
 pub mod setup;
 mod standing;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 use channel::{ChannelGrounds, OpenChannel};
@@ -108,8 +111,25 @@ pub struct TeamPlugin {
     state: Mutex<State>,
 }
 
+/// The plugins of a team that its file switches on.
+#[derive(Clone, Default)]
+pub struct Settled {
+    pub plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
+    /// Those that are not there, though nobody took them away. What they guard is not known.
+    pub absent: Vec<Arc<TeamPlugin>>,
+}
+
+impl Settled {
+    pub fn is_empty(&self) -> bool {
+        self.plugins.is_empty() && self.absent.is_empty()
+    }
+}
+
 struct State {
     enabled: bool,
+    /// Somebody switched it off or took it away, so that what it guards goes on without it. One that has only ended guards
+    /// on: turns may outlive it.
+    is_lifted: bool,
     make: Option<Make>,
     package: Option<Arc<Package>>,
     row: Row,
@@ -121,6 +141,8 @@ struct State {
     is_dirty: bool,
     /// Its channel, while it is switched on.
     channel: Option<Arc<OpenChannel>>,
+    /// Signed calls of its webhook that are being answered.
+    calls: HashSet<String>,
     /// The setup wizard that runs.
     wizard: Option<Arc<Wizard>>,
     /// Its team or its package is gone for good: nothing is written of it any more.
@@ -134,6 +156,10 @@ impl TeamPlugin {
 
     pub fn is_enabled(&self) -> bool {
         self.state().enabled
+    }
+
+    pub(super) fn is_lifted(&self) -> bool {
+        self.state().is_lifted
     }
 
     pub fn package(&self) -> Option<Arc<Package>> {
@@ -311,6 +337,7 @@ impl Instances {
             actor: OnceLock::new(),
             state: Mutex::new(State {
                 enabled: false,
+                is_lifted: false,
                 make: None,
                 package: None,
                 row,
@@ -319,6 +346,7 @@ impl Instances {
                 version: 0,
                 is_dirty: false,
                 channel: None,
+                calls: HashSet::new(),
                 wizard: None,
                 is_retired: false,
             }),
@@ -327,26 +355,33 @@ impl Instances {
         plugin
     }
 
-    /// The plugins of a team that are switched on and loaded, as its file says now. One that changed is made anew, one
-    /// that is not wanted any more ends. Starts none that has tools alone. Looks at nothing but memory.
-    pub fn settle(&self, team: &TeamKey, wanted: &Plugins) -> Vec<(Arc<TeamPlugin>, Arc<Package>)> {
-        let mut settled = Vec::new();
-        for (key, switch) in &wanted.0 {
-            let package = self.0.grounds.catalogue.get(key).filter(|_| switch.enabled);
-            if let Some(package) = package {
+    /// The plugins of a team that are switched on, as its file says now. One that changed is made anew, one that is not
+    /// wanted any more ends. Starts none that has tools alone. Looks at nothing but memory.
+    pub fn settle(&self, team: &TeamKey, wanted: &Plugins) -> Settled {
+        let mut settled = Settled::default();
+        let catalogue = &self.0.grounds.catalogue;
+        for (key, switch) in wanted.0.iter().filter(|(_, switch)| switch.enabled) {
+            if let Some(package) = catalogue.get(key) {
                 let plugin = self.get(team, key);
                 plugin.settle(&package, &switch.config);
-                settled.push((plugin, package));
+                settled.plugins.push((plugin, package));
+            } else if !catalogue.was_taken_away(key) {
+                settled.absent.push(self.get(team, key));
             }
         }
-        let unwanted: Vec<_> = {
-            let is_settled = |known: &TeamPlugin| settled.iter().any(|(it, _)| it.key == known.key);
+        let others: Vec<_> = {
+            let is_settled =
+                |known: &TeamPlugin| settled.plugins.iter().any(|(it, _)| it.key == known.key);
             let known = self.known();
             let of_team = known.values().filter(|known| known.team.name == team.name);
-            of_team.filter(|known| !is_settled(known) && known.is_enabled()).cloned().collect()
+            of_team.filter(|known| !is_settled(known)).cloned().collect()
         };
-        for plugin in unwanted {
-            if let Some(actor) = plugin.switched_off() {
+        for plugin in others {
+            let is_absent = settled.absent.iter().any(|absent| absent.key == plugin.key);
+            plugin.state().is_lifted = plugin.team == *team && !is_absent;
+            if plugin.is_enabled()
+                && let Some(actor) = plugin.switched_off()
+            {
                 actor.do_send(Disable);
             }
         }
@@ -429,6 +464,7 @@ impl TeamPlugin {
                 return;
             }
             state.enabled = true;
+            state.is_lifted = false;
             state.make = Some(make);
             state.package = Some(Arc::clone(package));
             // Before a child can bring anything.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::{Instances, TeamPlugin};
+use super::{Instances, Settled, TeamPlugin};
 use crate::{mcp::definition::Definition, plugins::package::Package};
 
 /// A tool of a plugin, for a turn.
@@ -22,7 +22,7 @@ pub struct Offers {
     /// Plugins whose tools are missing, by key.
     pub missing: Vec<String>,
     /// All plugins that are switched on, for their hooks.
-    pub plugins: Vec<(Arc<TeamPlugin>, Arc<Package>)>,
+    pub settled: Settled,
     /// Names this list.
     names: Vec<(usize, String, u64)>,
 }
@@ -35,9 +35,11 @@ impl PartialEq for Offers {
 
 impl Instances {
     /// What plugins bring, as far as it is known.
-    pub fn offers(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
-        let mut offers = Offers { plugins: settled.to_vec(), ..Offers::default() };
-        for (plugin, package) in settled {
+    pub fn offers(settled: &Settled) -> Offers {
+        let absent = settled.absent.iter().map(|plugin| plugin.key.clone());
+        let mut offers =
+            Offers { settled: settled.clone(), missing: absent.collect(), ..Offers::default() };
+        for (plugin, package) in &settled.plugins {
             let (known, version) = {
                 let state = plugin.state();
                 (state.offers.clone(), state.version)
@@ -62,8 +64,8 @@ impl Instances {
 
     /// What plugins bring. Those whose tools nobody knows yet are started for it, all at once; one that fails is
     /// missing.
-    pub async fn list(settled: &[(Arc<TeamPlugin>, Arc<Package>)]) -> Offers {
-        let unlisted = settled.iter().filter(|(plugin, package)| {
+    pub async fn list(settled: &Settled) -> Offers {
+        let unlisted = settled.plugins.iter().filter(|(plugin, package)| {
             package.manifest.tools.is_some() && plugin.state().offers.is_none()
         });
         // What is wrong with one is kept with it.

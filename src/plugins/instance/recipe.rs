@@ -22,6 +22,7 @@ use super::{
     config,
     errors::Lines,
     inbound::{self, Inbound},
+    life::Spawned,
     wire,
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
         opening,
     },
     plugins::{
-        host,
+        builtin, host,
         manifest::{Protocol, RunKind},
         package::{PROGRAM_PATH, Package},
         schema::Mismatch,
@@ -173,10 +174,7 @@ async fn launch(
     let verified = blocking::run(move || looking.verify()).await.map_err(for_now)?;
     verified.map_err(for_good)?;
     let (faults, changed) = (Faults::default(), Arc::new(Notify::new()));
-    let process = spawn(plugin, package).await?;
-    let ServerProcess { streams, errors, mut life, excess } = process;
-    tokio::spawn(lines.clone().follow(errors));
-    let (output, input) = streams.into_split();
+    let Spawned { output, input, mut life, excess } = spawn(plugin, package, lines).await?;
     let transport = AsyncRwTransport::<RoleClient, _, _>::new(
         Bounded::new(output, faults.clone(), LONGEST_LINE),
         input,
@@ -284,16 +282,34 @@ fn passes(sent: &ServerNotification) -> bool {
     }
 }
 
-/// Starts the program.
-async fn spawn(plugin: &TeamPlugin, package: &Arc<Package>) -> Result<ServerProcess, StartFault> {
+/// Starts the program, or the task of a builtin.
+async fn spawn(
+    plugin: &TeamPlugin,
+    package: &Arc<Package>,
+    lines: &Lines,
+) -> Result<Spawned, StartFault> {
     let manifest = &package.manifest;
-    if manifest.run.kind == RunKind::Js {
-        return spawn_script(plugin, package).await;
-    }
+    let process = match manifest.run.kind {
+        RunKind::Process => spawn_program(plugin, package).await?,
+        RunKind::Js => spawn_script(plugin, package).await?,
+        RunKind::Builtin => {
+            let make = builtin::find(manifest.key.as_str());
+            let make = make.ok_or_else(|| for_good("this program has no code of it"))?;
+            return Ok(Spawned::task(make()));
+        }
+    };
+    Ok(Spawned::process(process, lines))
+}
+
+async fn spawn_program(
+    plugin: &TeamPlugin,
+    package: &Package,
+) -> Result<ServerProcess, StartFault> {
+    let manifest = &package.manifest;
     let (grounds, run) = (&plugin.grounds, &manifest.run);
     let unusable = || for_good("there is nothing of it that could be run");
-    let program = match (run.kind, package.files.folder(), &run.command) {
-        (RunKind::Process, Some(folder), Some(command)) => {
+    let program = match (package.files.folder(), &run.command) {
+        (Some(folder), Some(command)) => {
             let command = if command.contains('/') {
                 folder.join(command)
             } else {

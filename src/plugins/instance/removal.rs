@@ -65,7 +65,11 @@ impl Instances {
 
     /// Ends a plugin for all teams, and removes what it keeps for them. What they set for it stays in their files.
     pub async fn purge(&self, key: &str) -> io::Result<()> {
-        let gone = self.take(|_, of| of == key).settle(&self.0.grounds.store).await;
+        let estate = self.take(|_, of| of == key);
+        for plugin in &estate.plugins {
+            plugin.state().is_lifted = true;
+        }
+        let gone = estate.settle(&self.0.grounds.store).await;
         let (data, key) = (self.0.grounds.home.plugin_data(), key.to_owned());
         let removed = blocking::run(move || {
             let teams = match fs::read_dir(data) {
@@ -115,82 +119,5 @@ impl Belongings for Instances {
             }
             gone
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use actix::Arbiter;
-    use hivewright_actors::{
-        doubles::disk::MemoryStorage,
-        ids::Ids,
-        store::{
-            Store,
-            reads::{Range, scan},
-        },
-    };
-
-    use super::*;
-    use crate::{
-        files::FileStore,
-        settings::{
-            home::{Flags, Home},
-            live::Live,
-            references::Environment,
-        },
-        system::{Randomness, WallClock},
-        vault::Vault,
-    };
-
-    /// PL-15: what was about to be written when the team went is not written afterwards.
-    #[actix::test]
-    async fn nothing_is_written_of_a_plugin_whose_team_is_gone() {
-        let folder = tempfile::tempdir().unwrap();
-        let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
-        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
-        let storage = Arc::new(MemoryStorage::default());
-        let store = Store::start(
-            &Arbiter::new().handle(),
-            storage.clone(),
-            Box::new(|_| ()),
-            Box::new(|_, _| ()),
-        );
-        let files = FileStore::open(
-            folder.path().join("files"),
-            &*storage,
-            store.clone(),
-            Arc::new(WallClock),
-            Ids::new(Arc::new(Randomness)),
-            Live::new(home.clone(), Environment::fixed([])),
-        )
-        .unwrap();
-        let instances = Instances::unused(&home, &store, &Vault::absent(), &files);
-        let (team, other) = (TeamKey::first("ops"), TeamKey::first("crew"));
-        let (plugin, kept) = (instances.get(&team, "probe"), instances.get(&other, "probe"));
-        std::fs::create_dir_all(plugin.data()).unwrap();
-
-        plugin.keep("k".to_owned(), 1.into()).await.unwrap();
-        plugin.trust(vec!["probe.*".to_owned()]);
-        kept.trust(vec!["probe.*".to_owned()]);
-        for gone in instances.forget(&team).await {
-            store.commit(gone).await.unwrap();
-        }
-        let late = plugin.keep("k".to_owned(), 2.into()).await;
-        // Both are written by one thread, in the order in which they changed.
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let rows = loop {
-            let rows = scan::<Row>(&*storage, Range::all()).unwrap();
-            if rows.iter().any(|row| row.team == other) {
-                break rows;
-            }
-            assert!(Instant::now() < deadline, "nothing was written");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        };
-
-        assert!(late.is_err() && !plugin.data().exists());
-        assert_eq!(rows.iter().map(|row| &row.team).collect::<Vec<_>>(), [&other]);
-        assert_eq!(scan::<PluginState>(&*storage, Range::all()).unwrap(), []);
     }
 }

@@ -7,7 +7,11 @@ use hivewright_actors::{
     excerpt,
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
-    plugin::{Standing, lifecycle::Status, records::PluginState},
+    plugin::{
+        Standing,
+        lifecycle::Status,
+        records::{PluginState, TeamPlugin as Row},
+    },
     store::records::Writes,
 };
 use serde_json::{Map, Value, json};
@@ -178,9 +182,20 @@ impl TeamPlugin {
         });
     }
 
-    /// Sets whose tools' results are believed.
-    pub fn trust(self: &Arc<Self>, patterns: Vec<String>) {
+    /// Sets whose tools' results are believed. It counts, and is safe, when this returns.
+    pub async fn trust(self: &Arc<Self>, patterns: Vec<String>) -> Result<(), String> {
+        let stored = {
+            let state = self.state();
+            if state.is_retired {
+                return Err("its team or its package is gone".to_owned());
+            }
+            let row = Row { trusted_output: patterns.clone(), ..state.row.clone() };
+            self.grounds.store.commit(Writes::new().put(&row))
+        };
+        stored.await.map_err(|error| error.to_string())?;
         self.state().row.trusted_output = patterns;
+        // Whoever stored the row meanwhile did so without it.
         self.changed();
+        Ok(())
     }
 }

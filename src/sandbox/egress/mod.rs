@@ -97,6 +97,19 @@ impl Guard {
         Self(Arc::new(Inner { resolver: Box::new(resolver), tls: OnceLock::new() }))
     }
 
+    /// A guard that trusts these certificates, and not those of the machine.
+    #[cfg(test)]
+    pub(crate) fn trusting(resolver: impl Resolver, roots: rustls::RootCertStore) -> Self {
+        let guard = Self::new(resolver);
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let _ = guard.0.tls.set(config);
+        guard
+    }
+
     /// Whether a team may go where a URL leads.
     pub async fn check(&self, url: &Url, egress: &Egress) -> Result<(), EgressError> {
         self.locate(url, egress).await.map(drop)

@@ -205,7 +205,7 @@ mod tests {
     /// TO-72, TO-89: each request and each tunnel is looked up anew and goes to what was checked; what is refused
     /// hears no word.
     #[tokio::test]
-    async fn a_name_that_is_rebound_is_reached_by_no_browser() {
+    async fn each_request_and_tunnel_of_a_browser_is_looked_up_anew() {
         let host = Host::saying("200 OK\r\nX-Own: yes\r\nProxy-Connection: x", "hello").await;
         let (_, port) = host.address.rsplit_once(':').unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -214,7 +214,7 @@ mod tests {
             ["good", "denied"].map(|name| format!("{name}.example:{port}").parse().unwrap());
         let egress = Egress { allow_private: exempt.to_vec(), ..Egress::default() };
         let gate = Arc::new(Narrow(Arc::new(egress), Mutex::default()));
-        let guard = Guard::new(Answers::of(&[&["127.0.0.1"]]));
+        let guard = Guard::new(Answers::of(&["127.0.0.1"]));
         let serving = tokio::spawn(serve(listener, guard, gate.clone()));
         let good = format!("good.example:{port}");
 

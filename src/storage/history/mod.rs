@@ -8,12 +8,14 @@
 //! merging.rs   one list of several ranges of an index
 //! words.rs     the full-text index
 //! writer.rs    the one connection that writes
+//! readers.rs   the few that read
 //! marking.rs   where in a record the words stand that were found
 //! ```
 
 pub(super) mod marking;
 mod merging;
 mod packing;
+mod readers;
 mod tables;
 mod tasks;
 #[cfg(test)]
@@ -26,7 +28,7 @@ use std::{
     collections::HashSet,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -43,6 +45,7 @@ use hivewright_actors::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use packing::Unpacker;
+use readers::Readers;
 use tables::Table;
 use writer::Writer;
 
@@ -52,8 +55,6 @@ pub(super) const FILE: &str = "history.db";
 const CACHE_KIB: i64 = 1024;
 /// How long a connection waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections for reading that stay open.
-const READERS: usize = 4;
 
 /// The archive of a store.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ pub(super) struct History {
     path: Option<PathBuf>,
     tables: Vec<Table>,
     writer: Mutex<Option<Writer>>,
-    readers: Mutex<Vec<Reader>>,
+    readers: Readers,
 }
 
 /// One who reads, at one moment of the archive if it has begun a transaction.
@@ -106,7 +107,12 @@ pub(super) type Found = (Vec<u8>, Result<Vec<u8>, StorageError>);
 impl History {
     /// An archive that does not exist, of a store of a former version.
     pub(super) fn absent() -> Self {
-        Self { path: None, tables: Vec::new(), writer: Mutex::default(), readers: Mutex::default() }
+        Self {
+            path: None,
+            tables: Vec::new(),
+            writer: Mutex::default(),
+            readers: Readers::default(),
+        }
     }
 
     /// Makes an empty archive in a folder.
@@ -129,7 +135,7 @@ impl History {
             path: Some(path),
             tables,
             writer: Mutex::new(Some(writer)),
-            readers: Mutex::default(),
+            readers: Readers::default(),
         })
     }
 
@@ -146,7 +152,7 @@ impl History {
         let standing = standing(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
         let writer = Mutex::new(Some(writer));
-        Ok((Self { path: Some(path), tables, writer, readers: Mutex::default() }, standing))
+        Ok((Self { path: Some(path), tables, writer, readers: Readers::default() }, standing))
     }
 
     /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive.
@@ -327,17 +333,7 @@ impl History {
         T: Default,
     {
         let Some(path) = &self.path else { return Ok(T::default()) };
-        let idle = self.readers().pop();
-        let mut reader = match idle {
-            Some(reader) => reader,
-            None => Reader::open(path).map_err(unread)?,
-        };
-        let result = read(&mut reader).map_err(unread)?;
-        let mut readers = self.readers();
-        if readers.len() < READERS {
-            readers.push(reader);
-        }
-        Ok(result)
+        self.readers.read(path, read).map_err(unread)
     }
 
     /// Reads as it is at one moment: what moves in meanwhile is not seen by half of the statements.
@@ -349,10 +345,6 @@ impl History {
             let moment = reader.connection.unchecked_transaction()?;
             read(&moment)
         })
-    }
-
-    fn readers(&self) -> MutexGuard<'_, Vec<Reader>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -377,7 +369,7 @@ impl Reader {
         let connection = Connection::open_with_flags(path, flags)?;
         tune(&connection)?;
         tasks::equip(&connection)?;
-        Ok(Self { connection, unpacker: Unpacker::new() })
+        Ok(Self { connection, unpacker: Unpacker::default() })
     }
 
     fn scan(

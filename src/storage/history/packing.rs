@@ -50,13 +50,11 @@ impl Packer {
     }
 }
 
-pub(super) struct Unpacker(DCtx<'static>);
+/// Of many that are made, few unpack: what they need for it is made with the first value.
+#[derive(Default)]
+pub(super) struct Unpacker(Option<DCtx<'static>>);
 
 impl Unpacker {
-    pub(super) fn new() -> Self {
-        Self(DCtx::create())
-    }
-
     pub(super) fn unpack(&mut self, key: &[u8], packed: &[u8]) -> Result<Vec<u8>, StorageError> {
         let Some((head, content)) = packed.split_at_checked(HEAD) else {
             return Err(damaged(key, "shorter than its head"));
@@ -73,7 +71,8 @@ impl Unpacker {
                     return Err(damaged(key, "no size that it can have"));
                 };
                 let mut value = Vec::with_capacity(size);
-                let done = self.0.decompress_using_ddict(&mut value, content, dictionary);
+                let decoder = self.0.get_or_insert_with(DCtx::create);
+                let done = decoder.decompress_using_ddict(&mut value, content, dictionary);
                 done.map_err(|code| damaged(key, zstd_safe::get_error_name(code)))?;
                 Ok(value)
             }
@@ -120,7 +119,7 @@ mod tests {
     }
 
     fn unpacked(key: &[u8], packed: &[u8]) -> Result<Vec<u8>, StorageError> {
-        Unpacker::new().unpack(key, packed)
+        Unpacker::default().unpack(key, packed)
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
 /// wants otherwise.
 pub(super) fn equip(connection: &Connection) -> rusqlite::Result<()> {
     let prefix = prefix_of(FinishedTask::KIND, &());
-    let unpacker = std::sync::Mutex::new(Unpacker::new());
+    let unpacker = std::sync::Mutex::new(Unpacker::default());
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("has_words", 3, flags, move |call| {
         let key = [&*prefix, call.get_raw(0).as_blob()?].concat();

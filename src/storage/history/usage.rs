@@ -35,7 +35,7 @@ pub(super) fn columns(connection: &Connection, task: &Task) -> rusqlite::Result<
     let rest = key.get(EndedTask::KIND.len() + 1..).unwrap_or_default();
     let mut select = connection.prepare_cached(r#"SELECT value FROM "end" WHERE key = ?1"#)?;
     let packed: Option<Vec<u8>> = select.query_row(params![rest], |row| row.get(0)).optional()?;
-    let value = packed.and_then(|packed| Unpacker::new().unpack(&key, &packed).ok());
+    let value = packed.and_then(|packed| Unpacker::default().unpack(&key, &packed).ok());
     let [usd, requests] = tally(value.as_deref());
     Ok([(ended / DAY).into(), ended.into(), usd, requests])
 }

@@ -28,7 +28,7 @@ impl std::fmt::Debug for Writer {
 
 impl Writer {
     pub(super) fn new(connection: Connection) -> io::Result<Self> {
-        let (packer, unpacker) = (Packer::new()?, Unpacker::new());
+        let (packer, unpacker) = (Packer::new()?, Unpacker::default());
         Ok(Self { connection, packer, unpacker, has_forgotten: false })
     }
 

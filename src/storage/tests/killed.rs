@@ -87,5 +87,7 @@ fn whatever_was_acknowledged_survives_being_killed() {
         let expected: Records =
             (1..=newest).flat_map(written).map(|(key, value)| (key, value.unwrap())).collect();
         assert_eq!(all(&storage), expected, "round {round}");
+        // The copy that was looked at is gone.
+        assert_eq!(place.names(), ["store"], "round {round}");
     }
 }

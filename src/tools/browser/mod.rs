@@ -58,7 +58,11 @@ struct Nothing {}
 
 /// What a call may reach. Rules about hosts hold as for the call that opened the page.
 fn terms(cx: &ToolContext) -> Terms {
-    Terms { egress: Arc::new(cx.grant.file.egress.clone()), admit: None }
+    Terms {
+        egress: Arc::new(cx.grant.file.egress.clone()),
+        admit: None,
+        scrubber: cx.grant.secrets.of(&cx.grant.team),
+    }
 }
 
 /// The browser of the calling team, if it has one.

@@ -1,4 +1,4 @@
-//! Source files of a team's tools, in `plugins/` of its folder: the one in use and all versions.
+//! Source files of a team's tools, in `plugins/` of its folder: the one in use and the last versions.
 //!
 //! Everything here blocks. No link is followed: a team cannot write there, and still nothing leads elsewhere.
 
@@ -58,6 +58,20 @@ impl Sources {
     /// Puts a source into use, whole or not at all.
     pub(super) fn place(&self, tool: &str, source: &str) -> io::Result<()> {
         write(&self.current, &format!("{tool}.js"), source)
+    }
+
+    /// Forgets a version, and all before it.
+    pub(super) fn forget(&self, tool: &str, last: u32) -> io::Result<()> {
+        for version in (1..=last).rev() {
+            let name = format!("{tool}@{version}.js");
+            match rustix::fs::unlinkat(&self.versions, name, AtFlags::empty()) {
+                Ok(()) => {}
+                // So are those before it.
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Removes a tool with all its versions.

@@ -88,6 +88,11 @@ impl Register {
         }
     }
 
+    fn has_room(&self, args: &Registration, team: &TeamName) -> Result<(), Refusal> {
+        let room = self.tools.has_room(team, &args.tool_name);
+        room.map_err(|error| Refusal { check: "room", message: error.to_string() })
+    }
+
     /// The hosts that a team may not reach by itself.
     fn beyond<'a>(&self, hosts: &'a [String]) -> Vec<&'a str> {
         let allowed = &self.egress.allowed_domains;
@@ -118,7 +123,7 @@ impl Register {
         let Refusal { check, message } = refusal;
         done.checks.push(Check { check: check.to_owned(), ok: false, message: message.clone() });
         let code = match check {
-            "exists" => "conflict",
+            "exists" | "room" => "conflict",
             _ => "verification_failed",
         };
         let tool = &args.tool_name;
@@ -150,6 +155,7 @@ impl Tool for Register {
             Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
         let looked = verify::check_name(&args.tool_name)
             .and_then(|()| Self::is_taken(args, known.as_deref()))
+            .and_then(|()| self.has_room(args, &caller.team.name))
             .and_then(|()| candidate.look());
         looked.map(drop).map_err(|refusal| self.refuse(args, refusal, Verification::default()))
     }
@@ -224,7 +230,8 @@ impl Tool for Register {
             return Ok(told(row));
         }
         let taken = verify::check_name(&args.tool_name)
-            .and_then(|()| Self::is_taken(&args, known.as_deref()));
+            .and_then(|()| Self::is_taken(&args, known.as_deref()))
+            .and_then(|()| self.has_room(&args, &team.name));
         if let Err(refusal) = taken {
             return Err(self.refuse(&args, refusal, Verification::default()));
         }
@@ -303,7 +310,7 @@ impl From<ToolStateError> for ToolError {
     fn from(error: ToolStateError) -> Self {
         let code = match &error {
             ToolStateError::Unknown(_) => "not_found",
-            ToolStateError::Conflict { .. } => "conflict",
+            ToolStateError::Conflict { .. } | ToolStateError::TooMany => "conflict",
             ToolStateError::Files(_) | ToolStateError::Store(_) => "tool_failed",
         };
         answer::refuse(code, error.to_string())

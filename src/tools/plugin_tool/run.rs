@@ -15,7 +15,7 @@ use hivewright_actors::{
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
-use super::{Declared, Loaded, PluginTools, verify};
+use super::{Declared, PluginTools, loading::Loaded, verify};
 use crate::{
     mcp::definition::Definition,
     plugins::host::{
@@ -184,7 +184,12 @@ struct Fetcher {
 impl Broker for Fetcher {
     fn fetch(&self, params: Value) -> BoxFuture<'static, Result<Value, String>> {
         let this = self.clone();
-        Box::pin(async move { this.exchange(params).await.map_err(|error| error.message) })
+        Box::pin(async move {
+            this.exchange(params).await.map_err(|error| {
+                let scrubber = this.cx.grant.secrets.of(&this.cx.grant.team);
+                scrubber.scrub_known(&error.message).into_owned()
+            })
+        })
     }
 }
 
@@ -199,6 +204,8 @@ impl Fetcher {
     async fn exchange(&self, params: Value) -> Result<Value, ToolError> {
         let cx = &self.cx;
         let mut request = request(params)?;
+        // What is wrong with it is said with its words, so it is read before values of the vault stand in it.
+        fetch::Args::read(request.clone())?;
         let url = request["url"].as_str().and_then(|url| Url::parse(url).ok());
         let host = url.as_ref().and_then(host_name).unwrap_or_default();
         self.admit(&host).map_err(|why| ToolError::new(ToolFault::BlockedAddress, why))?;

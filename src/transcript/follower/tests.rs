@@ -193,3 +193,46 @@ fn files_that_are_not_known_to_be_complete_are_compared_at_the_start() {
     assert_eq!(place.files(), names(&[("t-1", 1), ("t-2", 1)]));
     assert!(place.follower.folder.is_complete());
 }
+
+/// CH-91: the transcript of what is no more goes also if it could not go when the rest did: while files were not written,
+/// or the folder was away. One that does not say whose it is stays.
+#[test]
+fn files_of_sessions_that_are_no_more_go_at_the_start() {
+    let place = Place::new();
+    place.turn("t-1", 1);
+    place.turn("t-2", 1);
+    place.move_all();
+    let Place { dir, storage, follower } = place;
+    drop((storage, follower));
+    let history = dir.path().join("history");
+    fs::write(history.join("notes.jsonl"), "mine").unwrap();
+    crate::transcript::files::set_incomplete(&history).unwrap();
+    let storage = open_storage(&dir);
+    let key = (LaneKey::new(&lane("t-1"), 1), 1);
+    storage.commit(&Writes::new().delete::<Piece<'_>>(&key).batch().unwrap()).unwrap();
+    while storage.take_next().unwrap() {}
+
+    let place = Place::over(dir, storage);
+
+    let mut expected = names(&[("t-2", 1)]);
+    expected.push(("notes.jsonl".to_owned(), 0));
+    assert_eq!(place.files(), expected);
+    assert!(place.follower.folder.is_complete());
+}
+
+/// CH-91: a file goes although there is no room for another in its place.
+#[test]
+fn a_file_of_nothing_goes_without_another_in_its_place() {
+    let place = Place::new();
+    place.turn("t-1", 1);
+    place.move_all();
+    let file = place.history().join("main-main-t-1.jsonl");
+    // No file can be made where this is.
+    fs::create_dir(place.history().join("main-main-t-1.jsonl.new")).unwrap();
+    let was_there = file.exists();
+
+    place.remove("t-1", 1);
+    place.move_all();
+
+    assert!(was_there && !file.exists());
+}

@@ -291,6 +291,12 @@ async fn a_new_topic_is_new_for_certain() {
         browser.until(&format!("document.querySelectorAll('.topic').length === {topics}")).await;
         until_last_turn_is(&browser, "done").await;
     }
+    // The way back leads through each.
+    let newest = browser.value("location.hash").await;
+    browser.run("history.back()").await;
+    browser.until(&format!("/t-/.test(location.hash) && location.hash !== {newest}")).await;
+    browser.run("history.forward()").await;
+    browser.until(&format!("location.hash === {newest} && {TURNS}.length === 1")).await;
     // Each has the one turn, and the list says so after a reload too.
     assert_eq!(browser.value(&format!("{TURNS}.length")).await, 1);
     browser.reload().await;

@@ -6,7 +6,7 @@ use super::{
 
 /// What a person is asked for is in sight, whatever came before it.
 const IN_SIGHT: &str = "document.querySelector('[data-act=approve]')?.getBoundingClientRect().bottom \
-     <= document.querySelector('#scroll').getBoundingClientRect().bottom";
+     <= document.querySelector('#scroll')?.getBoundingClientRect().bottom";
 
 /// What stands below a turn that has not ended, with its clock.
 const FOOT: &str =

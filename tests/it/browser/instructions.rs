@@ -146,6 +146,58 @@ async fn rules_skills_and_subagents_are_edited() {
     browser.close().await;
 }
 
+/// OP-53: of two people who change the same file, the second sees what the first did, and keeps their own text.
+#[tokio::test]
+async fn two_people_edit_the_same_rule() {
+    let service = asking().await;
+    service.write("run/teams/main/team-rules/tone.md", "Be kind.\n");
+    let (Some(ann), Some(bob)) = (chat(&service).await, chat(&service).await) else {
+        return;
+    };
+    let rule = service.path("run/teams/main/team-rules/tone.md");
+    let read = || std::fs::read_to_string(&rule).unwrap();
+    for browser in [&ann, &bob] {
+        go(browser, "#/team/main").await;
+        press(browser, "Edit team-rules/tone.md").await;
+    }
+    let save = async |browser: &Browser, text: &str| {
+        rewrite(browser, text).await;
+        submit(browser).await;
+        until_told(browser, "Saved").await;
+    };
+    let refused = async |browser: &Browser, why: &str| {
+        press(browser, "Save").await;
+        let told = "document.querySelector('dialog .problem:not([hidden])')?.textContent";
+        browser.until(&format!("{told}?.startsWith('{why}')")).await;
+        // The refusal is one to the browser, too.
+        browser.complaints().await;
+    };
+
+    save(&ann, "Be kind and short.\n").await;
+    rewrite(&bob, "Be kind and clear.\n").await;
+    refused(&bob, "Somebody else changed this file").await;
+    assert_eq!(bob.text("dialog .diff .taken").await.trim(), "- Be kind and short.");
+    assert_eq!(read(), "Be kind and short.\n");
+    press(&bob, "Back to the text").await;
+    save(&bob, "Be kind, short and clear.\n").await;
+    assert_eq!(read(), "Be kind, short and clear.\n");
+
+    // What the other deletes is written again by whoever still wants it.
+    press(&ann, "Edit team-rules/tone.md").await;
+    rewrite(&ann, "Be brief.\n").await;
+    press(&bob, "Delete team-rules/tone.md").await;
+    submit(&bob).await;
+    refused(&ann, "Somebody else deleted this file").await;
+    assert!(!rule.exists());
+    submit(&ann).await;
+    until_told(&ann, "Saved").await;
+    assert_eq!(read(), "Be brief.\n");
+    for browser in [ann, bob] {
+        has_no_complaints(&browser).await;
+        browser.close().await;
+    }
+}
+
 /// OR-60, OP-52: a template fills in what is not said, in the page and at the terminal.
 #[tokio::test]
 async fn a_team_is_made_from_a_template() {

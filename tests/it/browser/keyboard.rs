@@ -42,7 +42,7 @@ async fn the_palette_opens_every_view_and_gives_the_focus_back() {
     for (word, there) in [
         ("tasks", "hw-tasks .task-card"),
         ("appr", "hw-approvals"),
-        ("organ", "hw-org .node"),
+        ("teams", "hw-org .node"),
         ("trig", "hw-triggers"),
         ("memo", "hw-memory"),
         ("vau", "hw-vault"),
@@ -93,7 +93,7 @@ async fn a_call_is_sent_and_approved_with_keys_only() {
     browser.until(&format!("{TURNS}.at(-1)?.dataset.status === 'done'")).await;
 
     assert!(service.path("run/teams/main/a.txt").exists());
-    go_by_palette(&browser, "organ", "hw-org .node").await;
+    go_by_palette(&browser, "teams", "hw-org .node").await;
     browser.run("document.querySelector('#view').focus()").await;
     tab_to(&browser, ".node-cell").await;
     browser.press(&[key::ENTER]).await;

@@ -18,9 +18,14 @@ async fn whoever_looks_elsewhere_is_told_of_approvals() {
         return;
     };
     browser.run(ELSEWHERE).await;
+    browser.resize(375, 812).await;
 
     send(&browser, &write("a.md")).await;
     until_told(&browser, "while you look elsewhere?").await;
+    // On a phone it takes room of its own.
+    let below = "document.querySelector('.toast').getBoundingClientRect().top \
+                 >= document.querySelector('#composer').getBoundingClientRect().bottom";
+    browser.until(below).await;
     browser.click_on("[...document.querySelectorAll('.toast button.link')].at(-1)").await;
     browser.until("window.asked").await;
     send(&browser, &write("b.md")).await;

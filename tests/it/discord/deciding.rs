@@ -4,7 +4,7 @@ use super::*;
 use crate::fake_discord::{Connection, Fault};
 
 /// A service whose main team must ask before it writes a file, and where Ann is the operator.
-async fn asking(discord: &FakeDiscord) -> Service {
+pub(super) async fn asking(discord: &FakeDiscord) -> Service {
     let policy = "policy:\n  - {id: ask, effect: require_approval, resource: 'tool:write'}\n";
     let trust = "{channels: {discord: {policy: deny, sender_allowlist: ['4001', '4002']}}}";
     let service = prepare(discord)
@@ -19,7 +19,7 @@ async fn asking(discord: &FakeDiscord) -> Service {
     service
 }
 
-fn write(path: &str, content: &str) -> String {
+pub(super) fn write(path: &str, content: &str) -> String {
     let file = json!({"file_path": path, "content": content});
     format!("#call write {file}\n#reply Ran.")
 }

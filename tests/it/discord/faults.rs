@@ -1,6 +1,9 @@
 //! What breaks between the bot and Discord: nothing is lost, nothing is said twice, and the operator sees why.
 
-use super::*;
+use super::{
+    deciding::{asking, write},
+    *,
+};
 use crate::fake_discord::{Connection, Fault};
 
 /// CH-104: what is said while the connection is away comes in once it is back, and runs once.
@@ -134,6 +137,49 @@ async fn an_answer_waits_as_it_is_told_and_comes_once() {
 
     let texts = discord.texts(ROOM);
     assert_eq!(texts.len(), 6, "{texts:?}");
+}
+
+/// CH-12, CH-98, CH-102, CH-158, PL-85: whatever Discord was asked for when it dies in the middle of its answer, nothing that
+/// it was asked for is lost, and nothing is done twice.
+#[actix::test]
+async fn discord_may_die_in_the_middle_of_each_call() {
+    let discord = FakeDiscord::start();
+    let service = asking(&discord).await;
+    let missed = format!("GET /api/v10/channels/{ROOM}/messages");
+    until("a first look", async || discord.count(&missed) >= 1).await;
+
+    discord.break_off(&["/typing", "GET /files/"]);
+    let file = discord.upload("notes.txt", b"plums");
+    let read = "#call read {\"file_path\":\"inbox/notes.txt\"}\n#reply {result}";
+    discord.say_as(ROOM, ANN, read, json!({ "attachments": [file] }));
+    until("a file breaks off", async || discord.count("GET /files/") >= 1).await;
+    discord.break_off(&["/typing", "/interactions/", "PATCH "]);
+    discord.post_with("plums").await;
+
+    discord.say(ROOM, BOB, &write("done", "x"));
+    let card = discord.post_with("wants to use").await;
+    let decided = discord.press(&card, ANN, &card.button("Approve once")).await;
+    discord.post_with("Ran.").await;
+    until("buttons are taken away", async || discord.count("PATCH ") >= 1).await;
+    let again = discord.press(&card, ANN, &card.button("Deny")).await;
+
+    let asked = discord.count(&missed);
+    discord.break_off(&[&missed]);
+    discord.gateway(|gateway| gateway.forgets = true);
+    discord.disturb(Connection::Cut);
+    discord.say(ROOM, ANN, "#reply One.");
+    until("what was missed breaks off", async || discord.count(&missed) > asked).await;
+    discord.break_off(&[]);
+    discord.post_with("One.").await;
+    tokio::time::sleep(QUIET).await;
+
+    assert!(discord.count("/typing") >= 1);
+    assert_eq!(decided, "Approved: write.");
+    assert!(again.starts_with("It is approved already"), "{again}");
+    assert_eq!(discord.texts(ROOM).len(), 4, "{:?}", discord.texts(ROOM));
+    assert_eq!(standing(&service).await["state"], "connected");
+    let incoming = std::fs::read_dir(service.path("run/files/incoming")).unwrap();
+    assert_eq!(incoming.count(), 0);
 }
 
 /// CH-102: a channel that is gone hurts no other.

@@ -39,7 +39,7 @@ async fn a_newcomer_comes_from_a_token_to_the_first_answer() {
     assert_eq!(discord.texts(ROOM), ["Not authorized.", "Welcome."]);
 }
 
-/// OP-75: a wrong token leaves everything as it was, and settings that are there are not overwritten.
+/// OP-75: a wrong token, and a Discord that breaks off, leave everything as it was, and settings that are there are not overwritten.
 #[actix::test]
 async fn a_token_that_is_wrong_writes_nothing_and_settings_that_are_there_stay() {
     let discord = FakeDiscord::start();
@@ -55,11 +55,16 @@ async fn a_token_that_is_wrong_writes_nothing_and_settings_that_are_there_stay()
         discord.url(),
     ];
 
+    discord.break_off(&["/users/@me"]);
+    let broken = service.run(&flags, TOKEN).await;
+    discord.break_off(&[]);
     let wrong = service.run(&flags, "nonsense\n").await;
     assert!(!service.path(CHANNELS).exists());
     service.write(CHANNELS, "ws: {enabled: true}\n");
     let kept = service.run(&flags, TOKEN).await;
 
+    assert_eq!((broken.code, broken.stdout.as_str()), (Some(1), ""), "{broken:?}");
+    assert!(broken.stderr.contains("Discord cannot be reached"), "{broken:?}");
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.stderr.contains("Discord does not accept the bot's token"), "{wrong:?}");
     assert_eq!(kept.code, Some(0), "{kept:?}");

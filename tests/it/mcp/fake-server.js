@@ -21,7 +21,7 @@ function nested(depth) {
 }
 
 function tools() {
-  const all = ["echo", "die", "hang", "slow", "shout", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env", "reach", "picture"].map(
+  const all = ["echo", "die", "hang", "slow", "shout", "cling", "chatter", "ask", "stray", "learn", "spawn", "cancelled", "env", "reach", "picture"].map(
     (name) => tool(name),
   );
   if (late) all.push(tool("late"));
@@ -59,6 +59,12 @@ const calls = {
     const piece = Buffer.alloc(1 << 20, "x");
     const more = (left) => left && process.stdout.write(piece, () => more(left - 1));
     more(1024);
+  },
+  cling: () => {
+    process.stdin.removeAllListeners("end");
+    for (const event of ["uncaughtException", "SIGTERM"]) process.on(event, () => {});
+    setInterval(() => {}, 1000);
+    calls.shout();
   },
   chatter: () => {
     const params = { level: "info", data: "y".repeat(1000) };

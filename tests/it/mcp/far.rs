@@ -7,7 +7,7 @@ use std::sync::{
 
 use serde_json::{Value, json};
 
-use super::{ALLOWED, call, fake, home, node, row, team, until_state};
+use super::{ALLOWED, Remote, call, fake, home, installed, node, row, team, until_state};
 use crate::{
     service::{Service, until},
     web_server::{WebServer, response},
@@ -122,14 +122,48 @@ async fn a_server_at_an_address_that_breaks_off_is_asked_again() {
         with_servers(&format!(" far: {{url: \"{}\", call_timeout: 5s}}\n", far.url("/mcp"))).await;
     let mut client = service.connect().await;
 
-    for tool in ["cut", "stop", "wait"] {
+    for (tool, told) in [
+        ("cut", "ended during the call"),
+        ("stop", "ended during the call"),
+        ("wait", "Timed out after 5000 ms"),
+    ] {
         let broken = call(&mut client, &format!("mcp__far__{tool}"), json!({})).await;
         let again = call(&mut client, "mcp__far__echo", json!({"words": tool})).await;
 
-        let is_told = ["ended during the call", "Timed out after 5000 ms", "cannot be reached"];
-        assert!(is_told.iter().any(|words| broken.contains(words)), "{tool}: {broken}");
+        assert!(broken.contains(told), "{tool}: {broken}");
         assert!(again.contains(&format!("far {{\"words\":\"{tool}\"}}")), "{tool}: {again}");
     }
+}
+
+/// TO-137, TO-139: the reference server at an address, killed in the middle of a call: the call says so, and once the server
+/// runs again, the next one has a session of its own.
+#[actix::test]
+async fn a_server_at_an_address_may_die_during_a_call() {
+    let Some(installed) = installed() else { return };
+    let remote = Remote::start(&installed).await;
+    let port = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
+    let service =
+        with_servers(&format!(" far: {{url: \"{}\", call_timeout: 100s}}\n", remote.url)).await;
+    let (mut client, mut other) = (service.connect().await, service.connect().await);
+    let echo = ("mcp__far__echo", json!({"message": "hi"}));
+
+    let long = json!({"duration": 600, "steps": 1});
+    let words = format!("#call mcp__far__trigger-long-running-operation {long}\n#reply {{result}}");
+    client.say("long", &words).await;
+    until("it is called", async || row(&service, "far").await["calls"] == 1).await;
+    let beside = call(&mut other, echo.0, echo.1.clone()).await;
+    drop(remote);
+    let ended = client.end_of("long").await;
+    let without = call(&mut other, echo.0, echo.1.clone()).await;
+    let _again = Remote::start_at(&installed, port).await;
+    until("it is there again", async || call(&mut other, echo.0, echo.1.clone()).await == beside)
+        .await;
+
+    assert!(beside.ends_with("Echo: hi"), "{beside}");
+    let told =
+        "the MCP server `far` ended during the call; whether the call took effect is not known";
+    assert_eq!(ended["content"], told, "{ended}");
+    assert!(without.contains("the MCP server `far` cannot be used now"), "{without}");
 }
 
 /// TO-139: one that answers with an error status, in a call and when it is connected, is told of with that status and with

@@ -1,5 +1,6 @@
 """A plugin that does what tests want, well or badly. Python's own library is all it needs."""
 
+import fcntl
 import json
 import os
 import socket
@@ -122,6 +123,16 @@ NAMES = (
 ).split()
 
 
+def note_overlap():
+    """Leaves a mark if another child of this plugin runs: a lock is held for as long as its process is there."""
+    global alone
+    alone = open(os.path.join(os.environ["HOME"], "alone"), "w")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        open(os.path.join(os.environ["HOME"], "overlap"), "w").close()
+
+
 def tools():
     schema = {
         "type": "object",
@@ -180,6 +191,7 @@ def answer(message):
         result = {"config": params["config"]}
     elif method == "plugin/start":
         config = params["config"]
+        note_overlap()
         if config.get("tools", {}).get("refuses"):
             sys.stderr.write("I do not want to\n")
             os._exit(4)

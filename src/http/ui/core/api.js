@@ -37,7 +37,22 @@ export const barred = { reason: "" };
  * @param {{query?: Record<string, any>, body?: unknown, file?: Blob, signal?: AbortSignal, headers?: Record<string, string>}} [options]
  * @returns {Promise<any>} the whole answer
  */
-export async function call(method, path, { query, body, file, signal, headers } = {}) {
+export async function call(method, path, options = {}) {
+  try {
+    return await request(method, path, options);
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal) || refusal.code !== "csrf") throw refusal;
+    // Somebody has logged in since with this browser, in another tab: the cookie is another one, for this tab too.
+    const { data } = await request("GET", "/session", {});
+    if (data.principal !== me.principal) location.reload();
+    if (data.csrf === me.csrf) throw refusal;
+    Object.assign(me, data);
+    return request(method, path, options);
+  }
+}
+
+/** @param {string} method @param {string} path @param {NonNullable<Parameters<typeof call>[2]>} options */
+async function request(method, path, { query, body, file, signal, headers }) {
   const changes = method !== "GET";
   if (changes && barred.reason) throw new Refusal(0, { code: "offline", message: barred.reason });
   let answer;

@@ -38,9 +38,11 @@ export function go(view, rest, query) {
   location.hash = write(view, rest, query);
 }
 
-/** Changes what the address says without a step back in the history. @param {string} hash */
-export function amend(hash) {
+/** Changes what the address says, without a step in the history unless that is wanted. @param {string} hash @param {boolean} [step] */
+export function amend(hash, step = false) {
   if (location.hash === hash) return;
-  history.replaceState(null, "", hash || location.pathname);
+  const address = hash || location.pathname;
+  if (step) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
   dispatchEvent(new Event("amended"));
 }

@@ -37,6 +37,7 @@ const LONGEST_PAUSE = 5_000;
 /** Silence is checked so often, and an answer may take so long: together less than the five seconds of a visible break. */
 const BEAT = 2_500;
 const PATIENCE = 2_000;
+const SNAPSHOT_PATIENCE = 20_000;
 /** A tab that nobody looks at gives its connection back: a browser has only six for one server. */
 const UNSEEN = 30_000;
 /** It then asks so often what waits for a person, since its title says that also to those who look elsewhere. */
@@ -80,7 +81,8 @@ class Live extends EventTarget {
   }
 
   async snapshot() {
-    this.state.take(await get("/snapshot"));
+    // A network that swallows it must not hold up the next try.
+    this.state.take(await get("/snapshot", undefined, AbortSignal.timeout(SNAPSHOT_PATIENCE)));
     this.stale = false;
     this.tell("changed");
     this.tell("resync");

@@ -2,7 +2,7 @@
 // One call that waits for a person: what, who, why, and the decision. Used in the chat and in the inbox.
 
 import { get, may, part, post } from "../core/api.js";
-import { clean, make } from "../core/dom.js";
+import { clean, coded, make } from "../core/dom.js";
 import { pretty, since, when, words } from "../core/format.js";
 import { write } from "../core/place.js";
 import { Asked, askCard } from "./asked.js";
@@ -27,13 +27,13 @@ class ApprovalCard extends Asked {
     return askCard(
       {
         status: row.status,
-        picture: "approvals",
+        picture: row.status === "denied" ? "cross" : "approvals",
         title: row.tool ? ["Run ", make("code", {}, clean(row.tool)), "?"] : words(row.kind),
         tags: row.risk ? make("span", { class: "tag", "data-risk": row.risk }, `${words(row.risk)} risk`) : null,
         text: row.summary,
         line: [
           teamLink(row.team),
-          row.rule ? ["rule ", make("code", {}, clean(row.rule))] : null,
+          row.rule ? ["policy ", make("code", {}, clean(row.rule))] : null,
           row.label ? words(row.label) : null,
           pending && row.expires_at ? ["expires ", since(row.expires_at)] : null,
         ],
@@ -109,7 +109,7 @@ class ApprovalCard extends Asked {
     return ask({
       title: `Approve ${row.tool} more than once?`,
       about:
-        "This call runs now. The same call with exactly these arguments then runs without asking, as long as no rule denies it and the tool stays as it is.",
+        "This call runs now. The same call with exactly these arguments then runs without asking, as long as no policy denies it and the tool stays as it is.",
       body: [
         make(
           "fieldset",
@@ -157,14 +157,17 @@ const showGrant = (grant, { uses, until }) => [
   make("pre", { class: "block", tabindex: "0", "aria-label": "Arguments of the grant" }, pretty(grant.arguments)),
 ];
 
+/** Who is behind the task. @param {{kind: string, name?: string, id?: string, channel_type?: string, guest?: boolean, principal?: string}} cause */
+function who({ kind, name, id, channel_type, guest, principal }) {
+  if (kind === "system") return "Hivewright itself";
+  return name ?? `${principal ?? id} (${channel_type}${guest ? ", a guest" : ""})`;
+}
+
 /** @param {any} row */
 const origin = (row) =>
   facts([
     ["Asked", when(row.created_at)],
-    [
-      "By",
-      row.requester ? clean(typeof row.requester === "string" ? row.requester : JSON.stringify(row.requester)) : null,
-    ],
+    ["By", row.requester ? clean(who(row.requester)) : null],
     ["Task", row.task_id ? make("a", { href: write("tasks", [row.task_id]) }, clean(row.task_id)) : null],
     [
       "Began with",
@@ -189,7 +192,7 @@ function outcome(row) {
     { class: "muted ask-line" },
     `${words(row.status)}${by}`,
     row.resolved_at ? [" ", since(row.resolved_at)] : null,
-    row.note ? ` · “${clean(row.note)}”` : "",
+    row.note ? [" · “", coded(row.note), "”"] : null,
     execution,
   );
 }

@@ -56,6 +56,8 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
           make("span", {}, coded(reason(/** @type {any} */ (refusal))), " "),
           ...(code ? [make("code", {}, clean([code, request].filter(Boolean).join(" · ")))] : []),
         );
+        // A long form may hide it below its edge.
+        problem.scrollIntoView({ block: "nearest" });
       }
       send.disabled = false;
       send.removeAttribute("aria-busy");

@@ -13,6 +13,7 @@ import { toast } from "./toast.js";
 /** One that is not there yet. @type {Shown} */
 export const NO_FILE = { content: "", revision: "" };
 
+const GONE = "Somebody else deleted this file while you changed it. Your text is kept; saving writes the file again.";
 const STALE =
   "Somebody else changed this file while you did. Your text is kept. This is how it differs from theirs: what is taken out here is lost if you save.";
 
@@ -43,7 +44,10 @@ export async function editFile({ title, path, file, draft, line, review, label =
     problems = [];
     const done = await ask({
       title: "Save these changes?",
-      body: [stale ? make("p", { class: "problem", role: "alert" }, STALE) : null, between(file.content, content)],
+      body: [
+        stale ? make("p", { class: "problem", role: "alert" }, file === NO_FILE ? GONE : STALE) : null,
+        between(file.content, content),
+      ],
       action: "Save",
       leave: "Back to the text",
       wide: true,
@@ -58,6 +62,11 @@ export async function editFile({ title, path, file, draft, line, review, label =
     shows = Boolean(done?.stale);
   }
 
+  /** The file as it is now; somebody may have deleted it. @returns {Promise<Shown | null>} */
+  function read() {
+    return get(path).catch(({ status }) => (status === 404 ? NO_FILE : null));
+  }
+
   /**
    * Whoever does not save, or is refused, goes back to the text; there the refused lines are marked. What somebody else saved
    * meanwhile is what the text is compared with from then on.
@@ -66,7 +75,7 @@ export async function editFile({ title, path, file, draft, line, review, label =
     try {
       return { saved: await put(path, { content, revision: file.revision }) };
     } catch (refusal) {
-      const present = /** @type {any} */ (refusal).code === "conflict" ? await get(path).catch(() => null) : null;
+      const present = /** @type {any} */ (refusal).code === "conflict" ? await read() : null;
       if (present && present.revision !== file.revision) {
         file = present;
         return { stale: true };

@@ -3,6 +3,7 @@
 // parses it. No raw HTML, no images, no addresses but web and mail.
 
 import { clean, make, note } from "../core/dom.js";
+import { known, parsed } from "./finished.js";
 import { fence, heading, isRule, isTableRule, item, quoted } from "./lines.js";
 import { spans } from "./spans.js";
 import { codeElement, drawTree, headingElement, linkElement } from "./tree.js";
@@ -27,24 +28,16 @@ export function show(container, text) {
   container.markdown = blocks.map(key);
 }
 
-/** Parses complete texts; loaded with the first of them. @type {typeof import("./finished.js") | null} */
-let finished = null;
-
-async function parser() {
-  finished ??= await import("./finished.js").catch(() => null);
-  return finished;
-}
-
 /** Shows a text that is complete. */
 export function showFinished(container, text) {
   const words = clean(text);
   if (container.finished === words) return;
-  const tree = finished?.known(words);
+  const tree = known(words);
   if (tree) draw(container, tree);
   else show(container, text);
   container.finished = words;
   if (tree || !words.trim()) return;
-  parser().then((loaded) => loaded?.parsed(words, (blocks) => container.finished === words && draw(container, blocks)));
+  parsed(words, (blocks) => container.finished === words && draw(container, blocks));
 }
 
 function draw(container, blocks) {

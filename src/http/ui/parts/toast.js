@@ -18,7 +18,7 @@ export function toast(words, { code, bad, news, link, action } = {}) {
       "div",
       {},
       coded(words),
-      code ? make("code", {}, clean(code)) : null,
+      code ? make("code", { class: "detail" }, clean(code)) : null,
       link ? make("a", { href: link[1] }, link[0]) : null,
       action
         ? make("button", { type: "button", class: "link", onclick: () => (action[1](), close()) }, action[0])
@@ -27,9 +27,12 @@ export function toast(words, { code, bad, news, link, action } = {}) {
     make("button", { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: close }, icon("close")),
   );
   const place = document.getElementById("toasts");
+  // What is said again takes the place of what was said.
+  for (const one of place?.children ?? []) if (one.textContent === note.textContent) one.remove();
   while (place && place.childElementCount >= MOST) place.firstElementChild?.remove();
   place?.append(note);
-  setTimeout(close, SHOWN);
+  const leave = () => (note.matches(":hover, :focus-within") ? setTimeout(leave, SHOWN) : close());
+  setTimeout(leave, SHOWN);
 }
 
 /**

@@ -10,9 +10,12 @@ const indent = (line) => line.length - line.trimStart().length;
  * @param {string} name @param {string} value what follows the name: the rest of its line, and lines that are indented by four
  */
 export function withEntry(text, section, name, value) {
-  const entry = `  ${name}:${value.startsWith("\n") ? "" : " "}${value}`;
   const lines = text.split("\n");
   const at = lines.findIndex((line) => line.replace(/\s*(\{\s*\})?\s*(#.*)?$/, "") === `${section}:`);
+  // As far as the others of the section are.
+  const others = at < 0 ? [] : lines.slice(at + 1).filter((line) => line.trim() && !line.trim().startsWith("#"));
+  const step = " ".repeat((others.length && indent(others[0])) || 2);
+  const entry = `${step}${name}:${value.startsWith("\n") ? "" : " "}${value.replaceAll("\n    ", `\n${step}${step}`)}`;
   if (at < 0) return `${text.trimEnd()}${text.trim() ? "\n\n" : ""}${section}:\n${entry}\n`;
   const rest = lines.slice(at + 1);
   const old = rest.findIndex((line) => line.trimStart().startsWith(`${name}:`) && indent(line) > 0);

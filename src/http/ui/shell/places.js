@@ -5,7 +5,7 @@ import { may } from "../core/api.js";
 
 /**
  * What is behind `needs` a scope of the token.
- * @typedef {{view: string, needs: string, title: string, picture: string, group: string, tag: string, load: () => Promise<any>, short?: string, hidden?: boolean}} Entry
+ * @typedef {{view: string, needs: string, title: string, picture: string, group: string, tag: string, load: () => Promise<any>, hidden?: boolean}} Entry
  */
 
 /** @type {Entry[]} */
@@ -40,8 +40,7 @@ export const PLACES = [
   {
     view: "org",
     needs: "read",
-    title: "Organisation",
-    short: "Teams",
+    title: "Teams",
     picture: "org",
     group: "Work",
     tag: "hw-org",

@@ -85,7 +85,8 @@ async function show() {
     clearTimeout(slow);
     if (number !== opening) return;
     const refusal = /** @type {any} */ ({ code: "not_loaded", status: 0, message: "This view could not be loaded." });
-    main.replaceChildren(failure(refusal, show));
+    // A browser may remember for the life of a page that a script did not come.
+    main.replaceChildren(failure(refusal, () => location.reload()));
     shown = null;
     return;
   }
@@ -143,9 +144,7 @@ function drawFrame() {
   const onTabs = TABS.includes(current) || current === "team";
   paint(
     byId("tabs"),
-    entries
-      .filter((entry) => TABS.includes(entry.view))
-      .map((entry) => link({ ...entry, title: entry.short ?? entry.title }, current)),
+    entries.filter((entry) => TABS.includes(entry.view)).map((entry) => link(entry, current)),
     make(
       "button",
       { type: "button", key: "more", "aria-current": onTabs ? null : "page", onclick: () => openPalette() },

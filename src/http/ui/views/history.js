@@ -70,7 +70,13 @@ class History extends View {
     this.earliest = null;
     this.latest = null;
     this.refusal = null;
-    if (id) item ? this.reach(item) : this.page({});
+    this.open();
+  }
+
+  /** Fetches the transcript, at the item that the address names. */
+  async open() {
+    const item = Number(this.place.query.item);
+    if (this.chosen) await (item ? this.reach(item) : this.page({}));
   }
 
   /** Shows an item. If it is not there yet, the transcript is opened around it. @param {number} item */
@@ -124,7 +130,10 @@ class History extends View {
   }
 
   async forward() {
-    if (this.chosen && typeof this.latest === "number") await this.page({ after: this.latest });
+    if (!this.chosen) return;
+    if (typeof this.latest === "number") return this.page({ after: this.latest });
+    // Nothing of it has come yet.
+    if (this.refusal) await this.open();
   }
 
   /** Nothing is lost: the transcript stays, and shows the summary when it is there. @param {any} pressed */
@@ -239,7 +248,7 @@ class History extends View {
     const found = this.found(Number(this.place.query.item));
     return [
       this.slow ? loading() : null,
-      this.refusal ? failure(this.refusal, () => this.page({})) : null,
+      this.refusal ? failure(this.refusal, () => this.open()) : null,
       typeof this.earliest === "number"
         ? make(
             "p",

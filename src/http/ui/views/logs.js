@@ -2,7 +2,7 @@
 // What the service says about itself: the newest lines, and each new one as it comes.
 
 import { list } from "../core/api.js";
-import { clean, copyButton, download, icon, make } from "../core/dom.js";
+import { clean, coded, copyButton, download, icon, make } from "../core/dom.js";
 import { View } from "../core/view.js";
 import { choice, search } from "../parts/fields.js";
 import { button, head } from "../parts/marks.js";
@@ -150,7 +150,7 @@ class Logs extends View {
       make(
         "span",
         { class: "log-words" },
-        clean(line.message),
+        coded(line.message),
         more.map((/** @type {any} */ [name, value]) =>
           make(
             "span",

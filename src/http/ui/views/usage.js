@@ -5,6 +5,7 @@ import { list } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { count, money, short, spending } from "../core/format.js";
 import { View } from "../core/view.js";
+import { live } from "../live/live.js";
 import { bars, columns } from "../parts/chart.js";
 import { segments } from "../parts/fields.js";
 import { figure, head, teamLink } from "../parts/marks.js";
@@ -12,8 +13,11 @@ import { empty } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
 const DAY = 86_400_000;
-/** @param {number} at */
-const day = (at) => new Date(at).toISOString().slice(0, 10);
+/** A day, so many before today, which is another one where the service is. @param {number} before */
+const day = (before) => {
+  const today = Date.parse(live.state.overview?.today ?? new Date().toISOString().slice(0, 10));
+  return new Date(today - before * DAY).toISOString().slice(0, 10);
+};
 
 class Usage extends View {
   begin() {
@@ -26,7 +30,7 @@ class Usage extends View {
   }
 
   load() {
-    const span = () => ({ from: day(Date.now() - (this.range() - 1) * DAY), to: day(Date.now()) });
+    const span = () => ({ from: `${this.range() - 1}d` });
     const by = (/** @type {string} */ group) =>
       this.source(
         async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows,
@@ -120,7 +124,7 @@ class Usage extends View {
   filled(found) {
     const known = new Map(found.map((row) => [row.key, row]));
     return Array.from({ length: this.range() }, (_, at) => {
-      const key = day(Date.now() - (this.range() - 1 - at) * DAY);
+      const key = day(this.range() - 1 - at);
       return known.get(key) ?? { key };
     });
   }

@@ -240,10 +240,9 @@ class Vault extends View {
         input("Note", "note", { value: row?.note ?? "" }),
       ],
       action: "Save",
-      submit: async (values, form) => {
+      submit: async (values) => {
         const place = `/vault/${part(row?.scope ?? values.scope)}/${part(row?.key ?? values.key)}`;
         const value = values.value;
-        /** @type {any} */ (form.elements.namedItem("value")).value = "";
         const tools = split(values.tools);
         const hosts = split(values.hosts);
         if (row) {

@@ -33,8 +33,8 @@ fn within_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// A call, and what it wrote to its console. Requests are answered with their addresses.
-fn run_for(source: &str, input: Option<Value>, time: Duration) -> (Outcome, String) {
+/// Runs a call in an engine that waited for it.
+fn made(source: &str, input: Option<Value>, time: Duration, stop: Arc<AtomicBool>) -> FromHost {
     within_thread(|| {
         let (sender, inbox) = channel();
         for ask in 1..=2 {
@@ -42,12 +42,25 @@ fn run_for(source: &str, input: Option<Value>, time: Duration) -> (Outcome, Stri
                 json!({ "status": 200, "headers": { "A": "b" }, "body_base64": "eyJhIjoxfQ==" });
             sender.send(Answer { id: ask, result: Ok(answer) }).unwrap();
         }
-        let limits = within(32 << 20, &limits(time), Arc::default());
-        match call(1, source, input, limits, &inbox, &Output::new(Said::default())) {
-            FromHost::Done { outcome, console, .. } => (outcome, console),
-            other => panic!("{other:?}"),
-        }
+        let job = Job { id: 1, source: source.to_owned(), input, limits: limits(time), inbox };
+        let (port, output) = (Rc::<CallPort>::default(), Output::new(Said::default()));
+        let made = with_engine(&waiting(32 << 20, stop), &port, |engine| {
+            Ok(call(engine, job, &port, &output))
+        });
+        made.unwrap_or_else(|fault| FromHost::Done {
+            id: 1,
+            outcome: Outcome::Failed(fault),
+            console: String::new(),
+        })
     })
+}
+
+/// A call, and what it wrote to its console. Requests are answered with their addresses.
+fn run_for(source: &str, input: Option<Value>, time: Duration) -> (Outcome, String) {
+    match made(source, input, time, Arc::default()) {
+        FromHost::Done { outcome, console, .. } => (outcome, console),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn run(body: &str) -> Outcome {
@@ -219,13 +232,60 @@ fn globals_are_made_by_nobody_else() {
 #[test]
 fn a_call_can_be_stopped() {
     let stop = Arc::new(AtomicBool::new(true));
-    let outcome = within_thread(|| {
-        let (_sender, inbox) = channel();
-        let limits = within(32 << 20, &limits(Duration::from_secs(60)), stop);
-        let source = "export const execute = () => { for (;;) {} }";
-        call(1, source, Some(json!({})), limits, &inbox, &Output::new(Said::default()))
-    });
+    let source = "export const execute = () => { for (;;) {} }";
+    let outcome = made(source, Some(json!({})), Duration::from_secs(60), stop);
 
     let FromHost::Done { outcome, .. } = outcome else { panic!() };
     assert_eq!(fault(outcome).stop, Some(Stop::Time));
+}
+
+/// Passes lines on to the test.
+struct Told(Sender<FromHost>);
+
+impl io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.send(serde_json::from_slice(bytes).unwrap());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// TO-123: no call finds what one before it left, and one that is stopped harms none that comes later.
+#[test]
+fn each_call_has_an_engine_that_nobody_used() {
+    let (lines, given) = channel::<String>();
+    let (told, heard) = channel();
+    let serving = std::thread::spawn(move || {
+        serve(32 << 20, given.into_iter().map(Ok), &Output::new(Told(told)));
+    });
+    let run = |id: u64, body: &str| {
+        let source = format!("export const execute = () => {{ {body} }}");
+        let limits = limits(Duration::from_secs(60));
+        let run = ToHost::Run { id, source, input: json!({}), limits };
+        lines.send(serde_json::to_string(&run).unwrap()).unwrap();
+    };
+    let done = || match heard.recv_timeout(Duration::from_secs(60)).unwrap() {
+        FromHost::Done { id, outcome, .. } => (id, outcome),
+        other => panic!("{other:?}"),
+    };
+    let count = "globalThis.count = (globalThis.count ?? 0) + 1; return globalThis.count;";
+
+    let mut counted = Vec::new();
+    for id in 1..=3 {
+        run(id, count);
+        counted.push(done());
+    }
+    run(4, "for (;;) {}");
+    lines.send(serde_json::to_string(&ToHost::Stop { id: 4 }).unwrap()).unwrap();
+    let (_, stopped) = done();
+    run(5, count);
+    counted.push(done());
+    drop(lines);
+    serving.join().unwrap();
+
+    assert_eq!(counted, [1, 2, 3, 5].map(|id| (id, returned("1"))));
+    assert_eq!(fault(stopped).stop, Some(Stop::Time));
 }

@@ -40,6 +40,18 @@ pub enum CallError {
     Unanswered,
 }
 
+/// A signed call that is being answered: nobody else has it meanwhile. It is let go with this.
+pub struct Claim {
+    plugin: Arc<TeamPlugin>,
+    name: String,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.plugin.state().calls.remove(&self.name);
+    }
+}
+
 /// Under which path the network of a channel calls.
 pub fn path(team: &str, key: &str) -> String {
     format!("/hooks/channels/{team}/{key}")
@@ -94,6 +106,12 @@ impl TeamPlugin {
         Some(Door { webhook, signed })
     }
 
+    /// Takes a call of this name, unless it is being answered. Whether it was answered before is asked afterwards.
+    pub fn claim(self: &Arc<Self>, name: &str) -> Option<Claim> {
+        let is_free = self.state().calls.insert(name.to_owned());
+        is_free.then(|| Claim { plugin: Arc::clone(self), name: name.to_owned() })
+    }
+
     /// Whether a call of this name was answered before.
     pub async fn knows_call(&self, name: &str) -> Result<bool, String> {
         let key = (self.team.clone(), self.key.clone(), name.to_owned());
@@ -103,11 +121,11 @@ impl TeamPlugin {
         Ok(call.is_some_and(|call| repeats::is_known(call.at, now)))
     }
 
-    /// Hands a call to the child. Under its name it is not handed over again, unless it failed.
+    /// Hands a call to the child. One that was claimed is not handed over again, unless it failed.
     pub async fn call(
         self: &Arc<Self>,
         call: &wire::Webhook,
-        name: Option<&str>,
+        claim: Option<&Claim>,
     ) -> Result<wire::WebhookAnswer, CallError> {
         let lease = self.lease().await.map_err(|_| CallError::Unavailable)?;
         let asked = lease.child.request(wire::CHANNEL_WEBHOOK, call, ANSWERED_WITHIN);
@@ -115,8 +133,8 @@ impl TeamPlugin {
             self.fail(&format!("`{}`: {error}", wire::CHANNEL_WEBHOOK));
             if error == RequestError::Gone { CallError::Unavailable } else { CallError::Unanswered }
         })?;
-        if let Some(name) = name.filter(|_| (200..300).contains(&answer.status)) {
-            let key = (self.team.clone(), self.key.clone(), name.to_owned());
+        if let Some(claim) = claim.filter(|_| (200..300).contains(&answer.status)) {
+            let key = (self.team.clone(), self.key.clone(), claim.name.clone());
             let known = WebhookCall { at: WallClock.now() };
             let stored = self.grounds.store.commit(Writes::new().put_at(&key, &known)).await;
             stored.map_err(|error| {

@@ -1,11 +1,10 @@
 //! Test doubles: hosts that answer as they are told, and names that lead where a test wants.
 
 use std::{
-    collections::VecDeque,
     io,
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -146,14 +145,19 @@ pub(crate) fn redirect(status: &str, to: &str) -> Vec<u8> {
     response(&format!("{status}\r\nLocation: {to}"), b"")
 }
 
-/// A resolver that answers what it is told, in order; the last answer stays.
+/// A resolver that answers what it is told, and counts how often it is asked.
 #[derive(Clone)]
-pub(crate) struct Answers(Arc<(Mutex<VecDeque<Vec<IpAddr>>>, AtomicUsize)>);
+pub(crate) struct Answers(Arc<(Option<Vec<IpAddr>>, AtomicUsize)>);
 
 impl Answers {
-    pub(crate) fn of(answers: &[&[&str]]) -> Self {
-        let parsed = |list: &&[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
-        Self(Arc::new((Mutex::new(answers.iter().map(parsed).collect()), AtomicUsize::new(0))))
+    pub(crate) fn of(addresses: &[&str]) -> Self {
+        let parsed = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        Self(Arc::new((Some(parsed), AtomicUsize::new(0))))
+    }
+
+    /// It knows no name.
+    pub(crate) fn none() -> Self {
+        Self(Arc::new((None, AtomicUsize::new(0))))
     }
 
     pub(crate) fn asked(&self) -> usize {
@@ -164,12 +168,7 @@ impl Answers {
 impl Resolver for Answers {
     fn resolve(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.0.1.fetch_add(1, Ordering::SeqCst);
-        let mut answers = self.0.0.lock().unwrap();
-        let answer = match answers.len() {
-            0 => Err(io::ErrorKind::NotFound.into()),
-            1 => Ok(answers[0].clone()),
-            _ => Ok(answers.pop_front().unwrap_or_default()),
-        };
+        let answer = self.0.0.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
         Box::pin(std::future::ready(answer))
     }
 }

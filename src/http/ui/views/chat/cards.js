@@ -103,21 +103,27 @@ class ToolCard {
   }
 }
 
-/** What a call is about; arguments come sorted by name, so the first is not always it. @param {string} args */
+/** Arguments that say what a call is about; they come sorted by name, so the first is not always it. */
+const TELLING = ["file_path", "command", "pattern", "task", "name"];
+
+/** What a call is about. @param {string} args */
 export function brief(args) {
   let value;
   try {
     value = JSON.parse(args);
   } catch {
-    return clean(args).split("\n")[0];
+    value = begun(args);
   }
   if (!value || typeof value !== "object") return clean(args).split("\n")[0];
-  const first =
-    value.file_path ??
-    value.command ??
-    value.pattern ??
-    value.task ??
-    value.name ??
-    Object.values(value).find((field) => typeof field === "string" || typeof field === "number");
+  const telling = TELLING.find((name) => value[name] !== undefined);
+  const first = telling
+    ? value[telling]
+    : Object.values(value).find((field) => ["string", "number"].includes(typeof field));
   return clean(first ?? "").split("\n")[0];
+}
+
+/** The texts among arguments that were cut, which are not JSON any more. @param {string} args */
+function begun(args) {
+  const texts = [...args.matchAll(/"(\w+)":\s*"((?:[^"\\]|\\.)*)/g)];
+  return texts.length ? Object.fromEntries(texts.map(([, name, text]) => [name, text.replace(/\\n/g, "\n")])) : null;
 }

@@ -5,6 +5,7 @@ import { list, may } from "../../core/api.js";
 import { byId, clean, make } from "../../core/dom.js";
 import { paint } from "../../core/paint.js";
 import { amend, go, here, write } from "../../core/place.js";
+import { Retry } from "../../core/retry.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
 import { toast } from "../../parts/toast.js";
@@ -45,6 +46,7 @@ export class Chat extends View {
   pinned = true;
   /** How far it was scrolled when that was last looked at. */ scrolled = 0;
   /** Profiles whose models may answer. @type {any[]} */ models = [];
+  remodelling = new Retry(() => this.loadModels(), 2_000, 60_000);
   /** The one that is chosen for the topic that the next message begins. */ profile = "";
   /** A message whose words are being changed, and what was typed before. @type {{turn: any, draft: string} | null} */
   editing = null;
@@ -91,7 +93,11 @@ export class Chat extends View {
       clearInterval(clock);
       talk.viewed = null;
     });
-    if (may("operate") && may("read")) this.loadModels();
+    if (may("operate") && may("read")) {
+      this.on(["config.reloaded"], () => this.loadModels());
+      signal.addEventListener("abort", () => this.remodelling.stop());
+      this.loadModels();
+    }
     this.fromAddress();
     // On a phone that would open the keyboard.
     if (!touch.matches && document.activeElement === document.body) this.composer.focus({ preventScroll: true });
@@ -109,6 +115,7 @@ export class Chat extends View {
     // Cards, pictures and finished texts grow once they are loaded, and may hold what waits for a person.
     const grown = new ResizeObserver(() => this.pinned && this.toEnd(false));
     grown.observe(byId("turns"));
+    grown.observe(this.scroller);
     this.lifetime.signal.addEventListener("abort", () => grown.disconnect());
     // What somebody opens stays where it is.
     this.scroller.addEventListener("click", (/** @type {any} */ { target }) => {
@@ -128,12 +135,15 @@ export class Chat extends View {
   }
 
   async loadModels() {
+    this.remodelling.stop();
     try {
       this.models = (await list("/profiles", { limit: 200 })).rows;
     } catch {
-      // Then the team's model answers, as it does anyway.
+      // Until then the team's model answers, as it does anyway.
+      if (!this.lifetime.signal.aborted) this.remodelling.later();
       return;
     }
+    this.remodelling.hope();
     if (!this.lifetime.signal.aborted) this.showModel();
   }
 
@@ -168,13 +178,14 @@ export class Chat extends View {
 
   fromAddress() {
     const { rest, query } = here();
-    if (query.new) return this.fresh();
+    if (query.new) return this.fresh(true);
     this.choose(rest[0] ?? UNDECIDED, true);
   }
 
-  fresh() {
+  /** @param {boolean} [arriving] */
+  fresh(arriving = false) {
     talk.conversation.freshPage();
-    this.choose(UNDECIDED);
+    this.choose(UNDECIDED, arriving);
     this.composer.focus();
   }
 
@@ -189,18 +200,20 @@ export class Chat extends View {
   /** A topic was deleted, here or elsewhere. @param {string} key */
   forgotten(key) {
     if (key !== this.chosen) return;
-    this.fresh();
+    this.fresh(true);
     toast("The topic is deleted.");
   }
 
-  /** @param {string} key @param {boolean} [arriving] */
+  /** @param {string} key @param {boolean} [arriving] the address says it already, or should no more say what it does */
   choose(key, arriving = false) {
-    const moved = key !== this.chosen || arriving;
+    const left = this.chosen;
+    const moved = key !== left || arriving;
     this.chosen = key;
     talk.viewed = key;
     talk.last = key;
     talk.conversation.viewed = key;
-    if (moved) amend(key ? write("chat", [key]) : "");
+    // A page where nothing was said is no place to come back to.
+    if (moved) amend(key ? write("chat", [key]) : "", !arriving && left !== UNDECIDED);
     this.turns.reset();
     this.announcer.reset();
     this.editing = null;
@@ -426,9 +439,11 @@ export class Chat extends View {
   /** @param {any} turn */
   retry(turn) {
     if (talk.state !== "online") return;
-    if (turn.refused || turn.status === "unconfirmed") talk.conversation.remove(turn);
+    const untaken = turn.refused || turn.status === "unconfirmed";
+    if (untaken) talk.conversation.remove(turn);
     if (!this.mayWrite()) this.choose(UNDECIDED);
-    talk.say(turn.text, this.chosen, turn.files);
+    // What it stood for, and whose model was to answer, is said again only where it was not heard.
+    talk.say(turn.text, this.chosen, turn.files, untaken ? { instead: turn.instead, profile: turn.profile } : {});
     this.toEnd(true);
   }
 

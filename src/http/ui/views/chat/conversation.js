@@ -339,6 +339,7 @@ export class Conversation {
   adopt(turn, { message_id, task_id, topic_id }) {
     const [addressed, name] = [topic_id ?? turn.addressed, turn.fresh];
     const key = addressed ?? UNDECIDED;
+    const from = Object.keys(this.logs).find((one) => this.logs[one].items.includes(turn)) ?? UNDECIDED;
     this.remove(turn);
     let known = this.find({ message_id })?.turn;
     if (known) {
@@ -374,7 +375,7 @@ export class Conversation {
     else log.whole = true;
     this.number(key);
     this.changed(key, known);
-    this.onMoved(turn, UNDECIDED, key);
+    this.onMoved(turn, from, key);
   }
 
   /** A message was not taken in. @param {any} turn @param {{code: string, message: string}} refusal */

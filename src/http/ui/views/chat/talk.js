@@ -6,12 +6,14 @@ import { call, list, may, me, part, post } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
 import { Pace } from "../../core/pace.js";
 import { here, write } from "../../core/place.js";
+import { Retry } from "../../core/retry.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
 import { act, toast } from "../../parts/toast.js";
 import { branchOf } from "./branches.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
+import { hasEnded } from "./said.js";
 import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 import { itemOf } from "./stored.js";
@@ -47,8 +49,9 @@ class Talk extends EventTarget {
     this.telling = new Pace(() => this.tellRead(), PAUSE, APART);
     /** Why a topic could not be fetched. @type {Map<string, any>} */
     this.refusals = new Map();
-    /** Topics that are being fetched. @type {Set<string>} */
-    this.fetching = new Set();
+    this.recalling = new Retry(() => this.recallTeams(), 2_000, 60_000);
+    /** Topics that are being fetched. @type {Map<string, Promise<void>>} */
+    this.fetching = new Map();
     /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);
     /** @type {Link} */ this.link = /** @type {any} */ (null);
   }
@@ -113,7 +116,7 @@ class Talk extends EventTarget {
     this.refusals.clear();
     this.stale.clear();
     // What was asked for before belongs to what was known before.
-    this.fetching = new Set();
+    this.fetching = new Map();
     this.recallTeams();
     if (!row) return;
     const { topics } = this.conversation;
@@ -138,15 +141,18 @@ class Talk extends EventTarget {
   async recallTeams() {
     if (!may("operate") || !may("read")) return;
     const { conversation, fetching } = this;
+    this.recalling.stop();
     try {
       const { rows } = await list("/tasks", { type: "chat", limit: CHATS });
       // Meanwhile it began anew.
       if (fetching !== this.fetching) return;
       for (const row of rows.filter(({ team, created_by }) => team !== "main" && created_by === me.principal))
         conversation.put(keyOfTeam(row.team), itemOf(row));
+      this.recalling.hope();
       this.tell("changed");
     } catch {
       // They are there all the same, under their names.
+      if (fetching === this.fetching) this.recalling.later();
     }
   }
 
@@ -167,10 +173,18 @@ class Talk extends EventTarget {
    * Fetches a part of a topic: the newest, or what comes before what is here.
    * @param {string} key @param {boolean} [needed] without it the page would have holes @param {boolean} [earlier]
    */
-  async load(key, needed = false, earlier = false) {
+  load(key, needed = false, earlier = false) {
+    const underway = this.fetching.get(key);
+    // Who wants it besides waits for it; that it fails is told once.
+    if (underway) return underway.catch(() => {});
+    const loading = this.fetchPart(key, needed, earlier);
+    this.fetching.set(key, loading);
+    return loading;
+  }
+
+  /** @param {string} key @param {boolean} needed @param {boolean} earlier */
+  async fetchPart(key, needed, earlier) {
     const { fetching } = this;
-    if (fetching.has(key)) return;
-    fetching.add(key);
     try {
       const cursor = earlier ? this.conversation.log(key).next : undefined;
       const page = await this.page(key, cursor);
@@ -226,6 +240,7 @@ class Talk extends EventTarget {
       this.show(this.viewed);
       if (!document.hidden) this.seen(this.viewed);
     }
+    if (state === "online") this.stopAgain();
     if (this.read.size > 0) this.telling.soon();
     this.tell("changed");
   }
@@ -311,7 +326,7 @@ class Talk extends EventTarget {
     try {
       const { data } = await call("POST", "/messages", { body, headers: { "Idempotency-Key": key } });
       this.conversation.adopt(turn, data);
-      if (this.stopping.has(key)) this.cancel(data.topic_id ?? turn.addressed, data.task_id);
+      if (this.stopping.has(key)) this.cancel(data.topic_id ?? turn.addressed, { id: key, task: data.task_id });
     } catch (refusal) {
       const { status, code, message } = /** @type {any} */ (refusal);
       // Not reached: it is sent again under the same key when the connection is back.
@@ -326,14 +341,26 @@ class Talk extends EventTarget {
     if (!turn || this.state !== "online") return;
     this.stopping.add(turn.id);
     // Without a topic or a task yet it is stopped as soon as the server names one.
-    if (topic !== UNDECIDED) this.cancel(topic, turn.task);
+    if (topic !== UNDECIDED) this.cancel(topic, turn);
     this.tell("changed");
   }
 
-  /** @param {string} topic @param {string | null} task */
-  cancel(topic, task) {
+  /** What was to be stopped while the connection was gone may not have been heard. */
+  stopAgain() {
+    for (const id of this.stopping) {
+      const found = this.conversation.find({ message_id: id });
+      if (!found || hasEnded(found.turn)) this.stopping.delete(id);
+      else if (found.key !== UNDECIDED) this.cancel(found.key, found.turn);
+    }
+  }
+
+  /** @param {string} topic @param {{id: string, task?: string | null}} turn */
+  async cancel(topic, { id, task }) {
     if (!teamOfKey(topic)) this.link.send({ type: "cancel", topic_id: topic });
-    else if (task) act(null, () => post(`/tasks/${part(task)}/cancel`, {}));
+    else if (task && !(await act(null, () => post(`/tasks/${part(task)}/cancel`, {})))) {
+      this.stopping.delete(id);
+      this.tell("changed");
+    }
   }
 
   /** Keeps a message that waits from being worked on. Returns whether that came in time. @param {any} turn */

@@ -59,8 +59,11 @@ export class Turns {
       const day = dayOf(item.at);
       if (day !== last && !days.has(day)) {
         days.add(day);
-        if (!this.days.has(day)) this.days.set(day, make("p", { class: "day" }, make("span", {}, dayWords(item.at))));
-        put(this.days.get(day));
+        const line = this.days.get(day) ?? make("p", { class: "day" }, make("span", {}));
+        this.days.set(day, line);
+        // What was today is yesterday in a page that stays open.
+        /** @type {Element} */ (line.firstElementChild).textContent = dayWords(item.at);
+        put(line);
       }
       last = day;
       let view = this.shown.get(item.id);

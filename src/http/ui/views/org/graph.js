@@ -49,7 +49,7 @@ export function graph(root, { folded, found, chosen, room, view, onOpen, onFold,
       class: lying ? "comb lying" : "comb",
       viewBox: `${view.x} ${view.y} ${w / view.zoom} ${h / view.zoom}`,
       role: "group",
-      "aria-label": "Organisation, drawn. The list has the same.",
+      "aria-label": "Teams, drawn. The list has the same.",
       preserveAspectRatio: "xMidYMid meet",
       onpointerdown: drag,
     },
@@ -77,7 +77,8 @@ export function graph(root, { folded, found, chosen, room, view, onOpen, onFold,
   /** @param {PointerEvent} event */
   function drag(event) {
     if (/** @type {Element} */ (event.target).closest("[tabindex]")) return;
-    const box = svg.getBoundingClientRect();
+    // Not the one that was drawn for it: the one on the page takes over what a later drawing has.
+    const box = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
     const scale = Math.max(w / view.zoom / box.width, h / view.zoom / box.height);
     const from = { x: event.clientX, y: event.clientY, vx: view.x, vy: view.y };
     const move = (/** @type {PointerEvent} */ now) => {

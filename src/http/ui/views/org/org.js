@@ -49,7 +49,7 @@ class Organisation extends View {
     const shown = narrow.matches ? "list" : (query.as ?? "graph");
     return [
       head(
-        "Organisation",
+        "Teams",
         this.tree?.data
           ? `${several(size(this.tree.data), "team")}. Each does one thing, and gives work to those below it.`
           : "The teams, and who is above whom.",
@@ -222,7 +222,7 @@ class Organisation extends View {
 const USUAL = "the default";
 
 /** What is filled in from a template. */
-const FILLED = ["description", "scope", "context"];
+const FILLED = ["name", "description", "scope", "context"];
 
 /** @param {string[]} parents @param {string} [parent] */
 export async function createTeam(parents, parent = "main") {
@@ -230,10 +230,10 @@ export async function createTeam(parents, parent = "main") {
   /** @param {string} name */
   const filled = (name) => {
     const found = templates.find((one) => one.name === name);
-    if (!found) return ["", "", ""];
-    return [found.description, found.scope_accepts.join(", "), found.init_context.trim()];
+    if (!found) return FILLED.map(() => "");
+    return [found.name, found.description, found.scope_accepts.join(", "), found.init_context.trim()];
   };
-  let taken = ["", "", ""];
+  let taken = FILLED.map(() => "");
   /** Fills in what nobody wrote. @param {HTMLSelectElement} chosen */
   const fill = (chosen) => {
     const said = filled(chosen.value);

@@ -83,7 +83,7 @@ class ModelsPart extends View {
     const offered = make("datalist", { id: "models" });
     const address = input("Address", "api_url", {
       placeholder: "localhost:11434/v1",
-      hint: "As given in its documentation",
+      hint: "As given in its documentation; a server in your own network may need no key",
     });
     address.hidden = true;
     const done = await ask({
@@ -97,11 +97,7 @@ class ModelsPart extends View {
           { onchange: (/** @type {any} */ event) => (address.hidden = VENDORS[event.target.value].own) },
         ),
         address,
-        input("Key", "api_key", {
-          type: "password",
-          autocomplete: "new-password",
-          hint: "A server in your own network may not need one",
-        }),
+        input("Key", "api_key", { type: "password", autocomplete: "new-password" }),
         input("Model", "model", {
           list: "models",
           placeholder: "The default",

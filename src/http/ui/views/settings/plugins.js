@@ -117,6 +117,7 @@ class PluginsPart extends View {
         pill(row.state === "loaded" ? "ok" : row.state === "failed" ? "failed" : "warn", row.state),
         row.update ? pill("pending", "update waits") : null,
         make("span", { class: "tag" }, words(row.origin)),
+        row.kind ? make("span", { class: "tag" }, row.kind) : null,
         may("admin") && installed
           ? make(
               "div",

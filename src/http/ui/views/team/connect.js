@@ -116,8 +116,24 @@ export function withServer(text, { name, form, url, command, args, read_dirs, va
   );
   const lines = said.filter(([, value]) => typeof value === "string" || Object.keys(value).length);
   const entry = lines.map(([field, value]) => `\n    ${field}: ${JSON.stringify(value)}`).join("");
-  const allowed = text.replace(/^(allowed_tools: *\[)(.*)(\] *)$/m, (line, start, tools, end) =>
-    /mcp/.test(tools) ? line : `${start}${tools.trim() ? `${tools}, ` : ""}"mcp.${name}.*"${end}`,
-  );
-  return withEntry(allowed, "mcp_servers", name, entry);
+  return withEntry(allowing(text, name), "mcp_servers", name, entry);
+}
+
+/** The text with the server's tools among those that the team may use, where those are listed. @param {string} text @param {string} name */
+function allowing(text, name) {
+  const own = `mcp.${name}.*`;
+  const enough = new Set(["*", "@mcp", "mcp.*", own]);
+  const isIn = (/** @type {string[]} */ tools) =>
+    tools.some((tool) => enough.has(tool.trim().replace(/^(["'])(.*)\1$/, "$2")));
+  return text
+    .replace(/^(allowed_tools: *\[)(.*)(\] *)$/m, (line, start, tools, end) =>
+      isIn(tools.split(",")) ? line : `${start}${tools.trim() ? `${tools}, ` : ""}"${own}"${end}`,
+    )
+    .replace(/^allowed_tools: *\n((?: *- .*(?:\n|$))+)/m, (block, items) => {
+      const lines = items.trimEnd().split("\n");
+      if (isIn(lines.map((/** @type {string} */ line) => line.replace(/^ *- /, "").replace(/ +#.*$/, ""))))
+        return block;
+      const [indent] = /** @type {string[]} */ (/^ */.exec(lines[0]));
+      return `allowed_tools:\n${lines.join("\n")}\n${indent}- "${own}"\n`;
+    });
 }

@@ -51,22 +51,27 @@ const outside = (state) => [
  */
 export async function setUp(path, name) {
   let { session, state } = await post(`${path}/setup/begin`, {});
+  /** Why it began anew. */ let problem = "";
   const go = async (/** @type {string} */ step, /** @type {any} */ more) => {
     const next = await post(`${path}/setup/${step}`, { session, ...more });
-    if (next.state.kind === "error") {
-      // It is over: another try is a setup of its own.
-      ({ session } = await post(`${path}/setup/begin`, {}));
-      throw new Error(next.state.message);
-    }
-    return next.state;
+    problem = next.state.kind === "error" ? next.state.message : "";
+    if (!problem) return next.state;
+    // It is over: another try is a setup of its own.
+    const anew = await post(`${path}/setup/begin`, {});
+    session = anew.session;
+    // What was typed stays where the first step is the one that failed.
+    if (JSON.stringify(anew.state) === JSON.stringify(state)) throw new Error(problem);
+    return anew.state;
   };
   const title = `Set up ${clean(name)}`;
   while (state.kind !== "done") {
     if (state.kind === "error") throw new Error(state.message);
     const { fields } = state;
+    const about = problem ? make("p", { class: "problem", role: "alert" }, clean(problem)) : null;
     state = fields
       ? await ask({
           title,
+          about,
           body: fields.map(control),
           action: "Go on",
           submit: (values) =>
@@ -74,6 +79,7 @@ export async function setUp(path, name) {
         })
       : await ask({
           title,
+          about,
           body: outside(state),
           action: "I have done it",
           submit: async () => {

@@ -76,7 +76,7 @@ class TeamPage extends View {
   }
 
   render() {
-    return [crumb("org", "Organisation"), this.team?.show((team) => this.page(team))];
+    return [crumb("org", "Teams"), this.team?.show((team) => this.page(team))];
   }
 
   /** @param {any} team */

@@ -6,6 +6,7 @@ import { clean, make } from "../../core/dom.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
 import { button, pill } from "../../parts/marks.js";
+import { act } from "../../parts/toast.js";
 
 /** @type {Record<string, string>} */
 const STATES = { deprecated: "off", failed_verification: "failed", removed: "off" };
@@ -46,7 +47,8 @@ const path = (/** @type {any} */ row) => `/plugin-tools/${part(row.team)}/${part
 
 /** @param {any} row */
 async function show(row) {
-  const { source } = await get(path(row));
+  let source = "";
+  if (!(await act(null, async () => ({ source } = await get(path(row)))))) return;
   await ask({
     title: `${row.tool}, version ${row.version}`,
     about: source ? "What was checked, and runs:" : "Its source is not here.",

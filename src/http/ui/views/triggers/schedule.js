@@ -32,7 +32,8 @@ export function scheduleOf({ repeats, time, weekday, day, date }) {
 /** What a schedule says, as people do; null if it takes a pattern to say it. @param {any} config @returns {Said | null} */
 export function saidOf(config) {
   const nothing = { repeats: "", time: "09:00", weekday: "1", day: "1", date: "" };
-  const once = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(config?.at ?? "");
+  // With an offset it is not of the zone below.
+  const once = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?$/.exec(config?.at ?? "");
   if (once) return { ...nothing, repeats: "once", date: once[1], time: once[2] };
   const [minute, hour, day, month, weekday, more] = String(config?.cron ?? "").split(/\s+/);
   if (!/^\d+$/.test(minute) || month !== "*" || more !== undefined) return null;

@@ -207,20 +207,12 @@ class Triggers extends View {
             ["Priority", words(trigger.priority)],
             ["Deadline", clean(trigger.deadline)],
             ["If the last run is unfinished", words(trigger.overlap_policy)],
-            [
-              "Missed runs",
-              trigger.missed
-                ? words(typeof trigger.missed === "string" ? trigger.missed : JSON.stringify(trigger.missed))
-                : null,
-            ],
+            ["Missed runs", trigger.missed ? words(trigger.missed) : null],
             ["Switches off after", `${trigger.failure_threshold} failures in a row`],
             ["Failures now", String(trigger.consecutive_failures)],
             ["Report", words(trigger.notify)],
             ["Subagent", trigger.subagent ? clean(trigger.subagent) : null],
-            [
-              "Created by",
-              clean(typeof trigger.created_by === "string" ? trigger.created_by : JSON.stringify(trigger.created_by)),
-            ],
+            ["Created by", clean(trigger.created_by)],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
           ]),
           fold("Configuration", make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
