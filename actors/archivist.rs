@@ -18,9 +18,18 @@ const GATHERING: Duration = Duration::from_millis(500);
 /// After a batch that could not be moved.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A leaf: it is told, and tells nobody.
+/// After so many failures in a row the archive counts as broken.
+const MOST_FAILURES: u32 = 3;
+
+/// Told that the archive cannot be written, and why; later that it can again.
+pub type OnFault = Box<dyn Fn(Option<&StorageError>)>;
+
+/// A leaf: it is told, and tells nobody but of its faults.
 pub struct Archivist {
     archive: Arc<dyn Archive>,
+    on_fault: OnFault,
+    /// How often it could not move records since it last could.
+    failures: u32,
     work: Work,
     /// Whoever waits until all that was written before is moved.
     waiting: Vec<oneshot::Sender<()>>,
@@ -41,8 +50,17 @@ enum Work {
 
 impl Archivist {
     /// An archivist that first looks for what a former process left.
-    pub fn start(archive: Arc<dyn Archive>) -> Addr<Self> {
-        Self { archive, work: Work::Idle, waiting: Vec::new() }.start()
+    pub fn start(archive: Arc<dyn Archive>, on_fault: OnFault) -> Addr<Self> {
+        Self { archive, on_fault, failures: 0, work: Work::Idle, waiting: Vec::new() }.start()
+    }
+
+    /// Counts what came of a try, and tells when the archive is broken or whole again.
+    fn note(&mut self, error: Option<&StorageError>) {
+        let was_broken = self.failures >= MOST_FAILURES;
+        self.failures = if error.is_some() { self.failures.saturating_add(1) } else { 0 };
+        if was_broken != (self.failures >= MOST_FAILURES) {
+            (self.on_fault)(error);
+        }
     }
 
     fn gather(&mut self, pause: Duration, ctx: &mut Context<Self>) {
@@ -61,6 +79,7 @@ impl Archivist {
         ctx.spawn(moving.into_actor(self).map(move |moved, archivist, ctx| {
             let again = archivist.work == Work::Moving { again: true };
             archivist.work = Work::Idle;
+            archivist.note(moved.as_ref().err());
             match moved {
                 Ok(()) => {
                     for waiting in served {
@@ -70,7 +89,8 @@ impl Archivist {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "records stay in the store, and are tried again");
-                    archivist.waiting.extend(served);
+                    // Those who have given up are not kept.
+                    archivist.waiting.extend(served.into_iter().filter(|one| !one.is_closed()));
                     return archivist.gather(PAUSE, ctx);
                 }
             }
@@ -123,5 +143,65 @@ impl Handler<MoveAll> for Archivist {
             self.begin(ctx);
         }
         MessageResult(moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use actix::Arbiter;
+
+    use super::*;
+    use crate::{
+        doubles::disk::Disk,
+        search::{Search, SearchPage},
+        store::{Store, StoreError},
+    };
+
+    #[derive(Default)]
+    struct Shelf {
+        works: AtomicBool,
+    }
+
+    impl Archive for Shelf {
+        fn take_next(&self) -> Result<bool, StorageError> {
+            if self.works.load(Ordering::SeqCst) {
+                Ok(false)
+            } else {
+                Err(StorageError::Write("no such disk".to_owned()))
+            }
+        }
+
+        fn search(&self, _: &Search) -> Result<SearchPage, StorageError> {
+            Ok(SearchPage::default())
+        }
+    }
+
+    /// SC-115: nobody waits for ever for an archive that cannot be written, and it is told once.
+    #[actix::test]
+    async fn an_archive_that_cannot_be_written_is_told_of_and_not_waited_for() {
+        tokio::time::pause();
+        let storage = Disk::default().mount(None);
+        let on_failure = Box::new(|_: &StorageError| ());
+        let store = Store::start(&Arbiter::current(), storage, on_failure, Box::new(|_, _| ()));
+        let (shelf, told) = (Arc::new(Shelf::default()), Arc::<Mutex<Vec<_>>>::default());
+        let hear = told.clone();
+        let on_fault: OnFault = Box::new(move |error| {
+            hear.lock().unwrap().push(error.map(ToString::to_string));
+        });
+        store.archive_with(Archivist::start(shelf.clone(), on_fault), shelf.clone());
+
+        let waited = store.archived().await;
+        let broken = std::mem::take(&mut *told.lock().unwrap());
+        shelf.works.store(true, Ordering::SeqCst);
+        let moved = store.archived().await;
+
+        assert_eq!(waited, Err(StoreError::NotArchived));
+        assert_eq!(broken, [Some("the store cannot be written: no such disk".to_owned())]);
+        assert_eq!((moved, &*told.lock().unwrap()), (Ok(()), &vec![None]));
     }
 }

@@ -58,6 +58,14 @@ pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A sleep is never longer: a clock that was set forward must not delay what is due until then.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// How long an alarm sleeps before it looks at the clock again, for what is due then.
+pub(crate) fn pause_until(due: Timestamp, now: Timestamp) -> Duration {
+    due.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP)
+}
+
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Year, month and day of a day since 1970, by counting eras of 400 years from a first of March.

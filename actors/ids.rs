@@ -11,11 +11,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The longest id that someone outside may give, in characters.
+/// The longest id that someone outside may give, in characters …
 const LONGEST_NAMED: usize = 128;
+/// … and in bytes: a key of the store may hold two of them, and has a bound.
+const MOST_BYTES: usize = 3 * LONGEST_NAMED;
 
 fn is_fit(text: &str) -> bool {
-    (1..=LONGEST_NAMED).contains(&text.chars().take(LONGEST_NAMED + 1).count())
+    (1..=MOST_BYTES).contains(&text.len())
+        && text.chars().count() <= LONGEST_NAMED
         && !text.chars().any(char::is_control)
 }
 
@@ -34,7 +37,7 @@ macro_rules! id {
                 &self.0
             }
 
-            /// An id that someone outside gave: 1 to 128 characters, and none that controls.
+            /// An id that someone outside gave: 1 to 128 characters in at most 384 bytes, and none that controls.
             pub fn named(text: &str) -> Option<Self> {
                 is_fit(text).then(|| text.into())
             }

@@ -91,3 +91,11 @@ pub mod thinking;
 pub mod tool;
 pub mod usage;
 pub mod wildcard;
+
+/// Builtin plugins that only tests have, by key.
+#[cfg(any(test, feature = "doubles"))]
+pub const BUILTIN_DOUBLES: &[(&str, plugin::builtin::MakeBuiltin)] =
+    &[("probe", doubles::builtin::Probe::make)];
+/// Builtin plugins that only tests have, by key.
+#[cfg(not(any(test, feature = "doubles")))]
+pub const BUILTIN_DOUBLES: &[(&str, plugin::builtin::MakeBuiltin)] = &[];

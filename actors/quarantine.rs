@@ -22,7 +22,7 @@ use crate::{
     storage::{Damage, Order, Storage, StorageError},
     store::{
         StoreHandle,
-        keys::{Key, KeyReader, KeyWriter, Parts, printable},
+        keys::{Key, KeyReader, KeyWriter, Parts, key_of, printable},
         reads::{Range, contains, parse, scan},
         records::{Record, Writes, digest},
         redact::{Owner, Texts},
@@ -102,6 +102,26 @@ pub fn quarantined(storage: &dyn Storage) -> Result<Vec<Quarantined>, StorageErr
     Ok(rows)
 }
 
+/// Takes the copies of records of a deleted topic out of the quarantine, and their words out of notices.
+pub(crate) fn forgetting(
+    storage: &dyn Storage,
+    records: &[Vec<u8>],
+) -> Result<Writes, StorageError> {
+    let copy = |record: &Vec<u8>| key_of(Quarantined::KIND, &RecordKey::of(record));
+    let copies: HashSet<Vec<u8>> = records.iter().map(copy).collect();
+    let kept = Range::<Quarantined>::all().keys(storage)?;
+    let names: HashSet<String> = records.iter().map(|record| printable(record)).collect();
+    let mut writes = Writes::new().drop_keys(kept.into_iter().filter(|key| copies.contains(key)));
+    for notice in scan::<Notice>(storage, Range::all())? {
+        let tells = notice.kind == NoticeKind::DamagedRecord;
+        if let Some(record) = notice.refs.iter().find(|record| tells && names.contains(*record)) {
+            let text = format!("The record `{record}` was damaged. It is gone with its topic.");
+            writes = writes.put(&Notice { text, ..notice });
+        }
+    }
+    Ok(writes)
+}
+
 /// What the keeper of the quarantine talks to.
 pub(crate) struct Keeper {
     pub(crate) store: StoreHandle,
@@ -128,8 +148,10 @@ impl Keeper {
     fn put(&self, storage: &dyn Storage, damages: Vec<Damage>) {
         for damage in damages {
             let key = RecordKey::of(&damage.key);
-            // Of one that is known from a former start everybody has been told.
-            if matches!(contains::<Quarantined>(storage, &key), Ok(true)) {
+            // Of one that is known from a former start everybody has been told; one that is gone nobody misses.
+            if matches!(contains::<Quarantined>(storage, &key), Ok(true))
+                || matches!(storage.get(&damage.key), Ok(None))
+            {
                 continue;
             }
             let now = self.clock.now();

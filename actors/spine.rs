@@ -1,6 +1,10 @@
 //! The spine, assembled: the one place where the actors are introduced to each other.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{Addr, ArbiterHandle, AsyncContext, Context};
 
@@ -17,7 +21,7 @@ use crate::{
     audit::{self, Audit},
     briefing::{Briefing, OnHindrance},
     budget::{
-        Cost, Day, Days, Ledger, SpentRow, Tally,
+        Cost, Day, Days, Ledger, Request, SpentRow, Tally,
         records::{self as spending, Raised},
     },
     channel::{self, Channel, records::OutboxRow},
@@ -210,7 +214,8 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         if channels.contains_key(id) {
             continue;
         }
-        match conversations::channel(storage, id) {
+        // All of it: a topic with open work is not over, however old.
+        match conversations::channel(storage, id, Timestamp::default()) {
             Ok(Some(history)) => drop(channels.insert(id.clone(), history)),
             Ok(None) | Err(StorageError::Damaged { .. }) => {}
             Err(error) => return Err(error),
@@ -267,26 +272,31 @@ pub fn recover_spending(
             ledger.recover_raise(&team.name, times, day);
         }
     }
-    for approval in records::all::<Approval>(storage)? {
-        let Some(request) = approval.budget_request() else {
-            continue;
-        };
-        match approval.status {
-            Status::Pending => {
-                ledger.asks(&request.team, request.task.as_ref(), day);
-            }
-            // What was allowed for a day is noted by the day.
-            Status::Approved if request.task.is_some() => {
-                ledger.raise(&request, day);
-            }
-            _ => {}
-        }
-    }
     for team in spending::warned(storage, day)? {
         ledger.recover_warning(&team, day);
     }
+    let mut paid = HashSet::new();
     for cost in scan::<Cost>(storage, Range::all())? {
         ledger.recover_task(&cost);
+        paid.extend(cost.tasks);
+    }
+    // What was allowed for a day is noted by the day, what was allowed for a task only in the decision. There may be many
+    // of those, and most starts find no work that has cost something.
+    if !paid.is_empty() {
+        records::each::<Approval>(storage, &mut |approval| {
+            let request = approval.budget_request().filter(|_| approval.status == Status::Approved);
+            let of_open_work =
+                |request: &Request| request.task.as_ref().is_some_and(|task| paid.contains(task));
+            if let Some(request) = request.filter(of_open_work) {
+                ledger.raise(&request, day);
+            }
+        })?;
+    }
+    // Behind what was allowed: somebody may have asked once more since.
+    for approval in records::waiting::<Approval>(storage)? {
+        if let Some(request) = approval.budget_request() {
+            ledger.asks(&request.team, request.task.as_ref(), day);
+        }
     }
     Ok(())
 }

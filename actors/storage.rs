@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     ops::ControlFlow,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -16,6 +17,9 @@ use crate::{
     order::{Part, Window},
     task::query::{TaskPage, TaskQuery, TaskWindow},
 };
+
+/// The longest key of a record, in bytes. A storage may take it for an error of its own if it gets a longer one.
+pub const LONGEST_KEY: usize = 1024;
 
 /// Changes that become visible and durable together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +54,9 @@ pub enum StorageError {
     /// The disk or the database refused.
     #[error("the store cannot be read: {0}")]
     Read(String),
+    /// A list went through more than there is time for.
+    #[error("the list takes more than {} s; ask for less of it, such as a shorter time or one team", .0.as_secs())]
+    TooSlow(Duration),
     /// A record is damaged.
     #[error("record {key} is damaged: {reason}")]
     Damaged {

@@ -11,7 +11,7 @@ use crate::{
     clock::Timestamp,
     file::FileRef,
     ids::{CallId, TaskId, TeamKey, TurnId},
-    store::records::{Alongside, Writes},
+    store::records::{Alongside, Writes, digest},
     task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
     words,
 };
@@ -23,6 +23,9 @@ use specs::ToolSpecs;
 
 /// The tool by which the turn of a trigger says how its run went. Its last call counts.
 pub const REPORT_RUN: &str = "report_run";
+
+/// The longest id of a call, in bytes.
+const LONGEST_ID: usize = 128;
 
 /// A tool as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +47,18 @@ pub struct ToolCall {
     pub name: String,
     /// Its arguments.
     pub args: Args,
+}
+
+impl ToolCall {
+    /// Gives a call with a long id a shorter one that is made of it: keys of the store have a bound, and hold ids of
+    /// calls, which whoever speaks for the model has chosen.
+    pub fn bound_id(&mut self) {
+        let id = self.id.as_str();
+        if id.len() > LONGEST_ID {
+            let beginning = &id[..id.floor_char_boundary(LONGEST_ID / 2)];
+            self.id = format!("{beginning}_{:016x}", digest(id)).into();
+        }
+    }
 }
 
 /// Arguments as the model wrote them.

@@ -18,6 +18,21 @@ pub(crate) fn did_you_mean<'a>(
         .map(|(_, known)| known)
 }
 
+/// Says that there is no such thing, and which was probably meant, or else which there are.
+pub(crate) fn no_such(what: &str, name: &str, known: &[&str]) -> String {
+    /// So many are named.
+    const MOST: usize = 10;
+    let hint = match did_you_mean(name, known.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.is_empty() => String::new(),
+        None if known.len() > MOST => {
+            format!("; there are {} and {} more", quoted(&known[..MOST]), known.len() - MOST)
+        }
+        None => format!("; there are {}", quoted(known)),
+    };
+    format!("there is no {what} `{name}`{hint}")
+}
+
 /// The complaint about a field that nobody knows.
 pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
     match did_you_mean(name, known.iter().copied()) {

@@ -6,7 +6,7 @@ use crate::{
     audit::Audit,
     budget::{Days, Ledger},
     channel::{Channel, Deliver, records::OutboxWrites},
-    clock::{Clock, Timestamp},
+    clock::{Clock, Timestamp, pause_until},
     ids::{ApprovalId, ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
     store::{Numbered, StoreError, StoreHandle, records::Writes},
@@ -237,8 +237,8 @@ impl Approvals {
         if let Some((_, handle)) = self.alarm.take() {
             ctx.cancel_future(handle);
         }
-        let pause = next.since(self.to.clock.now());
-        let handle = ctx.run_later(pause.max(Duration::from_millis(1)), |this, ctx| {
+        let pause = pause_until(next, self.to.clock.now());
+        let handle = ctx.run_later(pause, |this, ctx| {
             this.alarm = None;
             this.ring(ctx);
         });

@@ -1,6 +1,10 @@
 //! Who may spend how much.
 
 use super::*;
+use crate::{
+    doubles::disk::Disk, org::tree::Tree, spine::recover_spending, storage::Storage,
+    store::records::Writes,
+};
 
 const DAY: Day = Day { number: 20_261_115, ends_at: Timestamp(1_000) };
 const NEXT: Day = Day { number: 20_261_116, ends_at: Timestamp(2_000) };
@@ -580,4 +584,21 @@ fn a_call_may_take_all_that_is_left() {
     let line = line(&[("main", caps)]);
 
     assert!(ledger.reserve(&line, &[], Spent { usd: 1.0, tokens: 0 }, DAY).is_ok());
+}
+
+/// Decisions are many and kept: a start reads those of work that has cost something, and else only what waits.
+#[test]
+fn a_start_without_open_work_reads_no_decisions() {
+    let storage = Disk::default().mount(None);
+    storage.fail_scans(Some(b"apr\0"));
+    let recover = |storage: &dyn Storage| {
+        recover_spending(storage, &Ledger::default(), DAY, &Tree::new(Vec::new()))
+    };
+
+    let without = recover(&*storage);
+    let cost = Cost { tasks: vec!["task-1".into()], spent: cost(1) };
+    storage.commit(&Writes::new().put(&cost).batch().unwrap()).unwrap();
+    let with = recover(&*storage);
+
+    assert!(without.is_ok() && with.is_err(), "{without:?} {with:?}");
 }

@@ -2,7 +2,7 @@
 //! comes back up to date.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -14,18 +14,19 @@ use actix::{
 use serde_json::json;
 
 use crate::{
-    channel::records::{self as outboxes, ChannelRow, OutboxWrites},
+    channel::records::{self as outboxes, OutboxWrites},
     clock::{Clock, Timestamp},
-    frame::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame},
     ids::{ChannelId, Ids, MessageId},
     live::{
         Publisher,
         event::{Event, Kind},
     },
-    store::{Numbered, StoreHandle, reads::get, records::Writes},
+    store::{Numbered, StoreHandle, records::Writes},
 };
 
 pub mod adapter;
+mod conversation;
 pub mod outbound;
 pub mod outbox;
 pub mod records;
@@ -35,12 +36,15 @@ mod spoken;
 #[cfg(test)]
 mod tests;
 pub mod undelivered;
+mod unheard;
 
 use adapter::Undelivered;
+use conversation::{Conversation, Joining};
 use outbound::Outbound;
-use outbox::{Outbox, Replay};
+use outbox::Replay;
 use socket::{Closing, Item, Socket};
 use spoken::Spoken;
+use unheard::Unheard;
 
 /// A stored frame that waits longer than this for one before it is looked up.
 const OVERDUE: Duration = Duration::from_secs(1);
@@ -107,8 +111,6 @@ pub struct Attach {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Adopt {
-    /// The channel that it had until now, if any, which is discarded.
-    pub fresh: Option<ChannelId>,
     /// The channel.
     pub channel: ChannelId,
     /// The connection.
@@ -187,111 +189,6 @@ pub struct Channel {
     unheard: HashMap<ChannelId, Unheard>,
     /// How often an outbox was read.
     reads: u64,
-}
-
-/// A channel that nobody listens to, and that was told something.
-#[derive(Default)]
-struct Unheard {
-    outbox: Outbox,
-    /// What is stored of it has been read: its bounds count.
-    loaded: bool,
-    /// When it was last connected.
-    connected_until: Timestamp,
-    /// What comes of its messages is fetched.
-    fetched: bool,
-}
-
-/// A channel that someone listens to.
-#[derive(Default)]
-struct Conversation {
-    outbox: Outbox,
-    /// Those that have all up to the newest number of the outbox.
-    sockets: Vec<Arc<Socket>>,
-    /// Those that wait for what they miss.
-    joining: VecDeque<Joining>,
-    /// The outbox knows what is stored.
-    loaded: bool,
-    /// The read of the outbox that is under way: what is stored meanwhile waits for it …
-    loading: Option<u64>,
-    /// … and what passes is dropped, so that all have to be told where the text stands.
-    dropped: bool,
-    /// Which connection the last messages came from.
-    origins: VecDeque<(MessageId, u64)>,
-}
-
-/// A connection that comes to a channel.
-struct Joining {
-    socket: Arc<Socket>,
-    /// The newest number that its client has.
-    last_seq: u64,
-}
-
-impl Conversation {
-    fn all(&self) -> impl Iterator<Item = &Arc<Socket>> {
-        let joining = self.joining.iter().map(|joining| &joining.socket);
-        self.sockets.iter().chain(joining)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all().next().is_none()
-    }
-
-    /// A frame tells a connection of the message that it sent itself.
-    fn is_echo(&self, socket: &Socket, frame: &Frame) -> bool {
-        let Body::Progress(progress) = &frame.body else {
-            return false;
-        };
-        progress.kind == ProgressKind::UserMessage
-            && self.origins.iter().any(|(message, connection)| {
-                *connection == socket.connection() && progress.message_id.as_ref() == Some(message)
-            })
-    }
-
-    /// Sends a durable frame to all that have what is before it.
-    fn send(&self, channel: &ChannelId, ordinal: u64, frame: Arc<Frame>) {
-        let outbound = Arc::new(Outbound::new(channel, outbox::seq(ordinal), frame));
-        for socket in &self.sockets {
-            if !self.is_echo(socket, &outbound.frame) {
-                socket.push(outbound.clone(), true);
-            }
-        }
-    }
-
-    /// Sends a connection what it misses.
-    fn replay(
-        &self,
-        channel: &ChannelId,
-        socket: &Socket,
-        replay: &[Replay],
-        last_seq: u64,
-        spoken: &Spoken,
-        now: Timestamp,
-    ) {
-        let push = |seq: u64, frame: Arc<Frame>| {
-            socket.push(Arc::new(Outbound::new(channel, seq, frame)), true);
-        };
-        let mut sent = last_seq;
-        for part in replay {
-            match part {
-                Replay::Frame(ordinal, frame) => {
-                    if let Some(text) = spoken.before(*ordinal, frame) {
-                        push(sent + 1, Arc::new(text));
-                    }
-                    sent = outbox::seq(*ordinal);
-                    if !self.is_echo(socket, frame) {
-                        push(sent, frame.clone());
-                    }
-                }
-                Replay::Hole(gap) => {
-                    let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
-                    note.gap = Some(*gap);
-                    let frame = Frame { topic: None, ts: now, body: Body::Progress(note) };
-                    sent = gap.to_seq;
-                    push(sent, Arc::new(frame));
-                }
-            }
-        }
-    }
 }
 
 impl Channel {
@@ -467,95 +364,6 @@ impl Channel {
         ctx.spawn(commit.into_actor(self).map(|_, _, _| ()));
     }
 
-    /// A frame waits in the store until someone resumes its channel, within the bounds of an outbox.
-    fn keep_unheard(
-        &mut self,
-        channel: &ChannelId,
-        ordinal: u64,
-        frame: &Frame,
-        ctx: &mut Context<Self>,
-    ) {
-        let size = frame_size(frame);
-        if let Some(unheard) = self.unheard.get_mut(channel) {
-            unheard.outbox.keep(ordinal, size, frame);
-            if unheard.loaded {
-                let excess = unheard.outbox.excess(self.clock.now());
-                self.drop_unheard(channel, excess, ctx);
-            }
-            return;
-        }
-        let mut unheard = Unheard::default();
-        unheard.outbox.keep(ordinal, size, frame);
-        self.unheard.insert(channel.clone(), unheard);
-        let (store, id) = (self.store.clone(), channel.clone());
-        let read = async move {
-            let before = store.read(move |storage| {
-                let row = get::<ChannelRow>(storage, &id)?;
-                Ok((row, outboxes::outbox(storage, &id)?))
-            });
-            before.await
-        };
-        let channel = channel.clone();
-        ctx.spawn(read.into_actor(self).map(move |before, this, ctx| {
-            let now = this.clock.now();
-            // Someone may have resumed it meanwhile.
-            let Some(unheard) = this.unheard.get_mut(&channel) else {
-                return;
-            };
-            unheard.loaded = true;
-            match before {
-                Ok((row, frames)) => {
-                    unheard.fetched = undelivered::is_fetched(row.as_ref());
-                    unheard.connected_until = undelivered::connected_until(row.as_ref());
-                    for stored in &frames {
-                        unheard.outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
-                    }
-                }
-                Err(error) => tracing::error!(%channel, %error, "outbox cannot be read"),
-            }
-            let excess = unheard.outbox.excess(now);
-            this.drop_unheard(&channel, excess, ctx);
-        }));
-    }
-
-    /// Removes frames that nobody had, and tells the operator in the same commit.
-    fn drop_unheard(&self, channel: &ChannelId, ordinals: Vec<u64>, ctx: &mut Context<Self>) {
-        if ordinals.is_empty() {
-            return;
-        }
-        let (store, id, gone) = (self.store.clone(), channel.clone(), ordinals.clone());
-        let read = async move {
-            let going = store.read(move |storage| {
-                let row = get::<ChannelRow>(storage, &id)?;
-                Ok((row, outboxes::unsent(storage, &id, &gone)?))
-            });
-            going.await
-        };
-        let channel = channel.clone();
-        ctx.spawn(read.into_actor(self).map(move |going, this, ctx| {
-            // Someone may have resumed it meanwhile, and had them.
-            if this.conversations.contains_key(&channel) {
-                return;
-            }
-            let (row, frames) = match going {
-                Ok(going) => going,
-                Err(error) => {
-                    tracing::error!(%channel, %error, "outbox cannot be read");
-                    return;
-                }
-            };
-            let (id, now) = (this.ids.notice(), this.clock.now());
-            let notice = undelivered::notice(&channel, row.as_ref(), &frames, id, now);
-            let writes = Writes::new().drop_frames(&channel, ordinals);
-            let writes = match &notice {
-                Some(notice) => writes.put(notice),
-                None => writes,
-            };
-            let commit = this.store.commit(writes);
-            ctx.spawn(commit.into_actor(this).map(|_, _, _| ()));
-        }));
-    }
-
     fn pending(&self) -> usize {
         let early = self.conversations.values();
         let early = early.map(|conversation| conversation.outbox.early());
@@ -583,6 +391,19 @@ impl Channel {
         for (channel, ordinals) in excess {
             self.drop_unheard(&channel, ordinals, ctx);
         }
+        self.forget_quiet(now);
+    }
+
+    /// Lets go of what is held for channels that nobody listens to and that are told nothing any more: the store has their
+    /// frames.
+    fn forget_quiet(&mut self, now: Timestamp) {
+        let conversations = &self.conversations;
+        self.spoken.retain(|channel, spoken| {
+            conversations.contains_key(channel)
+                || !spoken.is_over(now - SWEEP, now - outbox::MOST_AGE)
+        });
+        let is_waited_for = |unheard: &Unheard| unheard.outbox.since(now - outbox::MOST_AGE) > 0;
+        self.unheard.retain(|_, unheard| !unheard.loaded || is_waited_for(unheard));
     }
 }
 
@@ -719,11 +540,7 @@ impl Handler<Adopt> for Channel {
     type Result = ();
 
     fn handle(&mut self, adopt: Adopt, ctx: &mut Self::Context) {
-        let Adopt { fresh, channel, socket, last_seq } = adopt;
-        if let Some(fresh) = fresh {
-            self.conversations.remove(&fresh);
-            self.spoken.remove(&fresh);
-        }
+        let Adopt { channel, socket, last_seq } = adopt;
         self.unheard.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         conversation.joining.push_back(Joining { socket, last_seq });

@@ -114,6 +114,11 @@ impl Spoken {
         })
     }
 
+    /// All turns ended before a moment, or were last heard of before another, earlier one.
+    pub(super) fn is_over(&self, ended: Timestamp, lost: Timestamp) -> bool {
+        self.turns.values().all(|turn| turn.at < if turn.ended { ended } else { lost })
+    }
+
     fn end(&mut self, task: Option<&TaskId>) {
         let Some(turn) = task.and_then(|task| self.turns.get_mut(task)) else {
             return;

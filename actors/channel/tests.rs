@@ -12,7 +12,7 @@ use crate::{
         engine::{Play, seconds},
         world::World,
     },
-    frame::{ErrorBody, Notification},
+    frame::{ErrorBody, Notification, Progress, ProgressKind},
     notice::{Notice, NoticeKind},
     router::{Inbound, gate::Sender},
     storage::{Batch, Order, Storage, StorageError},
@@ -432,7 +432,7 @@ async fn a_frame_stored_during_a_resume_arrives() {
         socket: socket.clone(),
         last_seq: std::cell::Cell::new(last_seq),
     };
-    spine.channel.do_send(Adopt { fresh: Some("ws:fresh".into()), channel, socket, last_seq });
+    spine.channel.do_send(Adopt { channel, socket, last_seq });
     spine.channel.do_send(Deliver { frames: stored });
     adopted(&next, &client.channel).await;
 
@@ -446,8 +446,7 @@ async fn a_chat_network_is_not_a_client() {
     let spine = world.start();
     let socket = Arc::new(Socket::of_network());
     let channel: ChannelId = "42".into();
-    let adopt =
-        Adopt { fresh: None, channel: channel.clone(), socket: socket.clone(), last_seq: 0 };
+    let adopt = Adopt { channel: channel.clone(), socket: socket.clone(), last_seq: 0 };
     spine.channel.send(adopt).await.unwrap();
     assert_eq!(socket.next().await, Item::Adopted(channel.clone()));
 
@@ -711,4 +710,55 @@ async fn no_break_of_the_connection_leaves_a_hole_in_the_text() {
             );
         }
     }
+}
+
+/// What is held for channels that nobody listens to is let go when they have been quiet for long.
+#[actix::test]
+async fn quiet_channels_are_let_go() {
+    let world = world();
+    let spine = world.start();
+    let mut channel = Channel::new(
+        spine.store.clone(),
+        world.clock.clone(),
+        Ids::new(std::sync::Arc::new(crate::doubles::entropy::Sequence::from(0))),
+    );
+    let piece = |task: &str| Frame {
+        topic: None,
+        ts: Timestamp(1_000_000_000),
+        body: Body::Progress(Progress {
+            task_id: Some(task.into()),
+            ..Progress::new(ProgressKind::TextDelta, "one")
+        }),
+    };
+    let end = |task: &str| Frame {
+        body: Body::Error(ErrorBody {
+            task_id: Some(task.into()),
+            ..ErrorBody::refusal("stopped", "it was stopped")
+        }),
+        ..piece(task)
+    };
+    for (id, has_ended) in [("ended", true), ("open", false)] {
+        let spoken = channel.spoken.entry(id.into()).or_default();
+        let frame = piece(id);
+        spoken.said(&frame, spoken::text(&frame).unwrap());
+        if has_ended {
+            spoken.stored(1, &end(id));
+        }
+        let mut unheard = Unheard { loaded: true, ..Unheard::default() };
+        unheard.outbox.keep(1, 100, &end(id));
+        channel.unheard.insert(id.into(), unheard);
+    }
+    let held = |channel: &Channel| {
+        let mut spoken: Vec<_> = channel.spoken.keys().map(ToString::to_string).collect();
+        spoken.sort();
+        (spoken, channel.unheard.len())
+    };
+    let after = |seconds| Timestamp(1_000_000_000) + Duration::from_secs(seconds);
+
+    channel.forget_quiet(after(60));
+    assert_eq!(held(&channel), (vec!["ended".to_owned(), "open".to_owned()], 2));
+    channel.forget_quiet(after(3_600));
+    assert_eq!(held(&channel), (vec!["open".to_owned()], 2));
+    channel.forget_quiet(after(90_000));
+    assert_eq!(held(&channel), (Vec::new(), 0));
 }

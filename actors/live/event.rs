@@ -58,7 +58,7 @@ words! {
         PluginChanged = "plugin.changed",
         /// A team has spent something.
         UsageChanged = "usage.changed",
-        /// A settings file was read again.
+        /// Settings files were read again, or a file of a team is another one.
         ConfigReloaded = "config.reloaded",
         /// A settings file is wrong.
         ConfigInvalid = "config.invalid",

@@ -10,13 +10,6 @@ use serde_json::Value;
 /// Makes what one child of a builtin is. Nothing is shared with another one.
 pub type MakeBuiltin = fn() -> Arc<dyn Builtin>;
 
-/// Builtins that only tests have, by key.
-#[cfg(any(test, feature = "doubles"))]
-pub const DOUBLES: &[(&str, MakeBuiltin)] = &[("probe", crate::doubles::builtin::Probe::make)];
-/// Builtins that only tests have, by key.
-#[cfg(not(any(test, feature = "doubles")))]
-pub const DOUBLES: &[(&str, MakeBuiltin)] = &[];
-
 /// A plugin that is compiled in.
 pub trait Builtin: Send + Sync + 'static {
     /// Answers a request, or takes a notification, whose answer is dropped. `initialize` and `ping` are answered for it. An

@@ -241,9 +241,9 @@ impl Policy {
 /// A rule asks; if the class would have asked as well, its kind and its risk count too.
 fn rule_caution(rule: &Rule, default: Option<Caution>) -> Caution {
     let why = if rule.note.is_empty() {
-        format!("rule `{}` asks for approval", rule.id)
+        format!("policy `{}` asks for approval", rule.id)
     } else {
-        format!("rule `{}` asks for approval: {}", rule.id, rule.note)
+        format!("policy `{}` asks for approval: {}", rule.id, rule.note)
     };
     let (kind, risk) = default.map_or((Kind::Tool, Risk::Normal), |found| (found.kind, found.risk));
     Caution::new(kind, risk.max(rule.risk), why)

@@ -216,7 +216,7 @@ async fn every_reader_reports_what_it_cannot_read() {
         ("topic/", Box::new(|storage| drop(conversations::each_topic(storage, &mut |_, _| {})))),
         ("msg/", {
             let channel = channel.clone();
-            Box::new(move |storage| drop(conversations::channel(storage, &channel)))
+            Box::new(move |storage| drop(conversations::channel(storage, &channel, Timestamp(0))))
         }),
         ("out/", {
             let channel = channel.clone();

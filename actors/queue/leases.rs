@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use actix::{Context, Handler};
+use actix::{Context, Handler, ResponseFuture};
 
 use super::{
-    Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
+    Due, Entry, Leased, Progressed, Queue, Taken, UncountLeased, placing::Placement,
+    schedule::Ticket,
 };
 use crate::{
     channel::Recheck,
@@ -14,7 +15,10 @@ use crate::{
     notice::Notice,
     scheduler::firing::{Roster, Standing},
     store::records::Writes,
-    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
+    task::{
+        Code, Ending, Kind, MAX_ATTEMPTS, Task,
+        records::{self as tasks, LaneKey},
+    },
 };
 
 /// A lease that its team has not taken for this long is told again.
@@ -35,11 +39,44 @@ impl Handler<Taken> for Queue {
     }
 }
 
+impl Handler<UncountLeased> for Queue {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, UncountLeased: UncountLeased, _: &mut Self::Context) -> Self::Result {
+        let leased = self.tasks.values().map(|entry| &entry.task);
+        let leased = leased.filter_map(|task| Some((task.id.clone(), task.lease.clone()?)));
+        let leased: Vec<(TaskId, LeaseId)> = leased.collect();
+        let store = self.store.clone();
+        Box::pin(async move {
+            // The rows know more than the queue, once what turns have handed in is written.
+            let _written = store.commit(Writes::new()).await;
+            let rows = store.read(move |storage| {
+                let rows = leased.into_iter().map(|(id, lease)| (tasks::find(storage, &id), lease));
+                rows.map(|(row, lease)| Ok((row?, lease))).collect::<Result<Vec<_>, _>>()
+            });
+            let rows = rows.await.unwrap_or_default().into_iter();
+            let open = rows.filter_map(|(row, lease)| Some((row?, lease)));
+            let commits = open.filter(|(row, _)| row.outcome.is_none()).map(|(mut row, lease)| {
+                row.attempts = row.attempts.saturating_sub(1);
+                // A turn that ends meanwhile has the last word.
+                store.commit(Writes::new().under_lease(&row.id.clone(), &lease).put(&row))
+            });
+            for committed in commits.collect::<Vec<_>>() {
+                if let Err(error) = committed.await {
+                    tracing::warn!(%error, "an attempt that the stop cut off counts");
+                }
+            }
+        })
+    }
+}
+
 impl Queue {
     /// Leases all that can start.
     pub(super) fn dispatch(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         self.give_slots_back();
+        // Also while nothing starts: a rest that is over is not waited for again.
+        self.schedule.release(now);
         while !self.draining
             && let Some((lane, id)) = self.schedule.next(now)
         {
@@ -90,8 +127,7 @@ impl Queue {
         self.expect_no_more(&task);
         let placement = if joins { Placement::CurrentTurn } else { Placement::Started };
         self.placed(id, placement);
-        self.commit_then(writes, ctx, move |queue, ctx| {
-            tell_stored(stored);
+        self.commit_task(id.clone(), writes, stored, ctx, move |queue, ctx| {
             queue.leased(task, lease, joins, ctx);
         });
     }

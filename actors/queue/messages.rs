@@ -8,7 +8,7 @@ use super::schedule::Full;
 use crate::{
     budget::Ledger,
     ids::{ChannelId, LeaseId, TaskId, TeamName},
-    store::records::Writes,
+    store::{StoreError, records::Writes},
     task::{Audience, Ending, Kind, Lane, Task, records::LaneKey},
 };
 
@@ -50,6 +50,15 @@ pub(crate) struct Return {
     pub(crate) uncounted: bool,
 }
 
+/// The store does not take the end of a task: the queue ends it with nothing but the reason.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Unstorable {
+    /// The task, as the turn left it.
+    pub(crate) task: Task,
+    pub(crate) error: StoreError,
+}
+
 /// A running turn asks for the next waiting task of its lane that may join it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -63,7 +72,7 @@ pub(crate) struct Join {
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.
 #[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Cancelled")]
 pub struct Cancel {
     /// The lane.
     pub lane: Lane,
@@ -71,6 +80,15 @@ pub struct Cancel {
     pub queued: bool,
     /// Who is told if there is nothing to stop.
     pub channel: Option<ChannelId>,
+}
+
+/// What a [`Cancel`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled {
+    /// Something ends by it.
+    pub stopped: bool,
+    /// Tasks of the lane that go on waiting.
+    pub waiting: usize,
 }
 
 /// The actor of a team is gone with all it held.
@@ -99,6 +117,12 @@ pub struct Dismiss {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Drain;
+
+/// The drain is over: what is still leased keeps its lease for the next start, and the attempt does not
+/// count. Answered once that is stored.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct UncountLeased;
 
 /// How much waits and runs.
 #[derive(Debug, Message)]

@@ -20,7 +20,7 @@ use crate::{
     frame::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
-    store::{StoreHandle, records::Writes},
+    store::{StoreError, StoreHandle, records::Writes},
     task::{
         Code, Ending, Kind, Task, Tasks, WaitReason, ending,
         records::{self as tasks, LaneKey},
@@ -103,7 +103,7 @@ struct Entry {
     /// Its team is signalled again then, unless it takes the lease before.
     signal: Option<Timestamp>,
     /// Told when it is stored.
-    stored: Option<oneshot::Sender<()>>,
+    stored: Option<Stored>,
     /// When it was leased last, by this process.
     leased_at: Option<Timestamp>,
     /// Where it stands, once that is decided.
@@ -234,7 +234,7 @@ impl Queue {
     fn accept(
         &mut self,
         Enqueue { mut task, writes }: Enqueue,
-        stored: Option<oneshot::Sender<()>>,
+        stored: Option<Stored>,
         ctx: &mut Context<Self>,
     ) {
         task.arrival = self.ids.arrival();
@@ -248,8 +248,7 @@ impl Queue {
             let writes = writes.put(&*entry.task);
             let stored = entry.stored.take();
             let waiting = Waiting { task: Task::clone(&entry.task) };
-            self.commit_then(writes, ctx, |queue, _| {
-                tell_stored(stored);
+            self.commit_task(id, writes, stored, ctx, |queue, _| {
                 queue.listeners.waiting.do_send(waiting);
             });
         }
@@ -297,11 +296,44 @@ impl Queue {
         then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
         let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(|result, queue, ctx| {
-            if let Ok(frames) = result {
+        ctx.spawn(committed.into_actor(self).map(|result, queue, ctx| match result {
+            Ok(frames) => {
                 queue.channel.do_send(Deliver { frames });
                 then(queue, ctx);
             }
+            Err(error) => tracing::error!(%error, "a change of the queue is not stored"),
+        }));
+    }
+
+    /// The same for the row of a task, and something that is done once it is durable. A task that the store does not take
+    /// ends.
+    fn commit_task(
+        &self,
+        id: TaskId,
+        writes: Writes,
+        stored: Option<Stored>,
+        ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+    ) {
+        let committed = self.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| match result {
+            Ok(frames) => {
+                tell_stored(stored, Ok(()));
+                queue.channel.do_send(Deliver { frames });
+                then(queue, ctx);
+            }
+            Err(error) if error.is_of_the_request() => {
+                if stored.is_some()
+                    && let Some(entry) = queue.tasks.get_mut(&id)
+                {
+                    // Whoever asked hears it now, and gets no result.
+                    entry.task.reply_to = None;
+                }
+                tell_stored(stored, Err(error.clone()));
+                queue.end_unstorable(&id, &error, ctx);
+            }
+            // The process is ending.
+            Err(_) => {}
         }));
     }
 }
@@ -349,6 +381,11 @@ impl Handler<Finished> for Queue {
         if let Some(entry) = self.tasks.remove(&task) {
             if !entry.joined {
                 self.schedule.finished(&entry.task.lane, ran);
+                // Whoever stops a turn does not want the next one later.
+                if ending != Ending::Cancelled {
+                    let (failed, now) = (ending != Ending::Done, self.clock.now());
+                    self.schedule.ended(&entry.task.lane, failed, now);
+                }
             }
             self.note_end(*entry.task, ending, true);
         }
@@ -373,6 +410,16 @@ impl Handler<Return> for Queue {
     }
 }
 
+impl Handler<Unstorable> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Unstorable { task, error }: Unstorable, ctx: &mut Self::Context) {
+        if self.is_held(&task) {
+            self.end_unstorable(&task.id, &error, ctx);
+        }
+    }
+}
+
 impl Handler<Join> for Queue {
     type Result = ();
 
@@ -394,9 +441,9 @@ impl Handler<Join> for Queue {
 }
 
 impl Handler<Cancel> for Queue {
-    type Result = ();
+    type Result = MessageResult<Cancel>;
 
-    fn handle(&mut self, message: Cancel, ctx: &mut Self::Context) {
+    fn handle(&mut self, message: Cancel, ctx: &mut Self::Context) -> Self::Result {
         let Cancel { lane, queued, channel } = message;
         let running = self.schedule.is_running(&lane);
         let waiting = self.schedule.waiting_in(&lane);
@@ -406,11 +453,16 @@ impl Handler<Cancel> for Queue {
                 .first()
                 .and_then(|id| self.tasks.get(id))
                 .is_some_and(|entry| entry.task.attempts > 0);
+        let mut joined = 0;
         if running {
             self.listeners.stop.do_send(Stop { lane: lane.clone(), task: None, reason: None });
-            for entry in self.tasks.values_mut() {
-                let leads = entry.task.lease.is_some() && !entry.joined;
-                entry.cancelled |= leads && entry.task.lane == lane;
+            let in_lane = |entry: &&mut Entry| {
+                entry.task.lease.is_some() && entry.task.lane == lane && !entry.cancelled
+            };
+            for entry in self.tasks.values_mut().filter(in_lane) {
+                // A message that joined the turn waits for its own again, unless what waits ends too.
+                entry.cancelled = queued || !entry.joined;
+                joined += usize::from(!entry.cancelled);
             }
         }
         let ends = match (queued, resting) {
@@ -425,13 +477,16 @@ impl Handler<Cancel> for Queue {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
-        if let (Some(channel), false) = (channel, running || ends > 0 || !parked.is_empty()) {
+        let stopped = running || ends > 0 || !parked.is_empty();
+        if let (Some(channel), false) = (channel, stopped) {
             let error = "nothing is running or queued in this topic";
             let body = Body::Error(ErrorBody::refusal("nothing_to_cancel", error));
             let frame = Frame { topic: None, ts: self.clock.now(), body };
             self.channel.do_send(Tell { channel, frame });
         }
+        let waiting = self.schedule.waiting_in(&lane).len() + joined;
         self.dispatch(ctx);
+        MessageResult(Cancelled { stopped, waiting })
     }
 }
 
@@ -542,9 +597,12 @@ impl Handler<Count> for Queue {
     }
 }
 
+/// Tells that a task is stored, or why it cannot be.
+type Stored = oneshot::Sender<Result<(), StoreError>>;
+
 /// Whoever waits for a task to be stored may have gone.
-fn tell_stored(stored: Option<oneshot::Sender<()>>) {
+fn tell_stored(stored: Option<Stored>, result: Result<(), StoreError>) {
     if let Some(stored) = stored {
-        let _ = stored.send(());
+        let _ = stored.send(result);
     }
 }

@@ -69,10 +69,13 @@ impl Handler<Placed> for Queue {
     type Result = ();
 
     fn handle(&mut self, Placed { task, placement }: Placed, _: &mut Self::Context) {
-        let waits = |known: &super::Entry| known.task.lease.is_none();
-        if self.tasks.get(&task).is_some_and(waits) {
-            self.placed(&task, placement);
+        let Some(entry) = self.tasks.get(&task).filter(|known| known.task.lease.is_none()) else {
+            return;
+        };
+        if placement == Placement::Started {
+            self.schedule.bring_forward(&entry.task.lane, &task);
         }
+        self.placed(&task, placement);
     }
 }
 

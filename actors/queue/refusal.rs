@@ -1,7 +1,7 @@
 //! Refusals of the queue: why a task was not stored.
 
 use super::causes::Runaway;
-use crate::room::DISK_FULL;
+use crate::{room::DISK_FULL, store::StoreError};
 
 /// Why a task was not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum Refusal {
     /// One cause leads to too much.
     #[error(transparent)]
     Runaway(#[from] Runaway),
+    /// The store does not take it.
+    #[error("the task cannot be stored: {0}")]
+    Unstorable(StoreError),
     /// The process is ending.
     #[error("the service is stopping; the task was not stored")]
     Stopping,
@@ -31,6 +34,7 @@ impl Refusal {
             Self::DiskFull => "disk_full",
             Self::TeamDraining => "team_draining",
             Self::Runaway(why) => why.code(),
+            Self::Unstorable(_) => "invalid_input",
             Self::Stopping => "stopping",
         }
     }

@@ -16,6 +16,8 @@ use crate::{
 /// A turn counts as the last one of its person and of its lane for so many starts of its team. Whoever
 /// had none of them goes first, and has waited longest once as many others were started.
 const REMEMBERED_STARTS: u64 = 1_000;
+/// The first and the longest pause of a lane whose turns fail.
+const FAILURE_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// How much may wait and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +108,21 @@ struct TeamWork {
     /// People with a lane that could start a turn now.
     ready: BTreeSet<(Rank, Arc<str>)>,
     starts: u64,
-    /// The last of them in each lane.
-    lane_starts: HashMap<Option<TopicId>, u64>,
+    last_turns: HashMap<Option<TopicId>, LastTurn>,
     rests_until: Option<Timestamp>,
     /// An operator stopped it.
     paused: bool,
     running: usize,
     waiting: usize,
+}
+
+/// The last turn of a lane.
+#[derive(Debug, Default)]
+struct LastTurn {
+    /// The start of it.
+    start: u64,
+    /// How many have failed, one after another.
+    failures: u32,
 }
 
 impl TeamWork {
@@ -123,7 +133,7 @@ impl TeamWork {
 
     /// Changes a lane and keeps its place among those of its person.
     fn change_lane(&mut self, topic: &Option<TopicId>, change: impl FnOnce(&mut LaneWork)) {
-        let last_start = self.lane_starts.get(topic).copied().unwrap_or_default();
+        let last_start = self.last_turns.get(topic).map_or(0, |last| last.start);
         let work = self.lanes.entry(topic.clone()).or_default();
         change(work);
         let after = work.startable().map(|first| {
@@ -170,12 +180,13 @@ impl TeamWork {
     fn start(&mut self, name: &Arc<str>, topic: &Option<TopicId>) {
         self.starts += 1;
         let number = self.starts;
-        self.lane_starts.insert(topic.clone(), number);
+        self.last_turns.entry(topic.clone()).or_default().start = number;
         self.change_person(name, |person| person.last_start = number);
         if number.is_multiple_of(REMEMBERED_STARTS) {
             let forgotten = number - REMEMBERED_STARTS;
             let lanes = &self.lanes;
-            self.lane_starts.retain(|topic, start| *start > forgotten || lanes.contains_key(topic));
+            self.last_turns
+                .retain(|topic, last| last.start > forgotten || lanes.contains_key(topic));
             self.people
                 .retain(|_, person| person.last_start > forgotten || !person.ready.is_empty());
         }
@@ -270,6 +281,11 @@ impl LaneWork {
 
     fn rounds(&mut self, priority: Priority) -> &mut Rounds {
         self.rounds.entry(priority).or_default()
+    }
+
+    /// Before all of an urgency that ever arrived.
+    fn front(&mut self, priority: Priority) -> Place {
+        Place { priority, round: self.rounds(priority).present, arrival: 0 }
     }
 
     fn place_of(&self, task: &TaskId) -> Option<usize> {
@@ -434,15 +450,44 @@ impl Schedule {
     pub fn put_back(&mut self, lane: &Lane, ticket: Ticket, not_before: Option<Timestamp>) {
         let since = self.waits_since(&lane.team);
         self.change(lane, |work| {
-            let (priority, round) = (ticket.priority, work.rounds(ticket.priority).present);
-            // Before all that ever arrived.
-            let place = Place { priority, round, arrival: 0 };
+            let place = work.front(ticket.priority);
             work.insert(Waiting { place, ticket, since });
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {
             self.hold(lane, until);
         }
+    }
+
+    /// A waiting task becomes the first of its lane of those that are as urgent.
+    pub fn bring_forward(&mut self, lane: &Lane, task: &TaskId) {
+        self.change(lane, |work| {
+            let found = work.place_of(task).and_then(|place| work.waiting.remove(place));
+            if let Some(waiting) = found {
+                let place = work.front(waiting.ticket.priority);
+                work.insert(Waiting { place, ..waiting });
+            }
+        });
+    }
+
+    /// A turn of a lane has ended, well or not. After each of several failures in a row the lane rests for
+    /// longer.
+    pub fn ended(&mut self, lane: &Lane, failed: bool, now: Timestamp) {
+        let failures = self.change_team(&lane.team, |team| {
+            let last = team.last_turns.entry(lane.topic.clone()).or_default();
+            last.failures = if failed { last.failures.saturating_add(1) } else { 0 };
+            last.failures
+        });
+        if let Some(others) = failures.checked_sub(1) {
+            let (first, longest) = FAILURE_PAUSES;
+            let pause = first.saturating_mul(2_u32.saturating_pow(others)).min(longest);
+            self.hold(lane, now + pause);
+        }
+    }
+
+    /// Whether a lane rests.
+    pub fn is_held(&self, lane: &Lane) -> bool {
+        self.lane(lane).is_some_and(|work| work.held_until.is_some())
     }
 
     /// No turn of the lane starts before a moment.
@@ -553,7 +598,8 @@ impl Schedule {
         self.teams.get(&lane.team)?.lanes.get(&lane.topic)
     }
 
-    fn release(&mut self, now: Timestamp) {
+    /// Ends the rests of lanes and teams that are over.
+    pub fn release(&mut self, now: Timestamp) {
         while let Some((until, lane)) = self.held.first()
             && *until <= now
         {

@@ -275,7 +275,7 @@ impl Handler<Submit> for Queue {
         let (stored, durable) = oneshot::channel();
         self.accept(Enqueue { task, writes }, Some(stored), ctx);
         let answered = async move {
-            durable.await.map_err(|_| Refusal::Stopping)?;
+            durable.await.map_err(|_| Refusal::Stopping)?.map_err(Refusal::Unstorable)?;
             let in_flight = in_flight.await;
             Ok(Submission::Enqueued { in_flight })
         };

@@ -333,3 +333,80 @@ async fn a_lease_that_is_not_taken_up_is_told_again() {
     let notices = setting.store.read(notice::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }
+
+/// EN-27: what follows a turn that failed waits a moment; what follows one that was stopped does not.
+#[actix::test]
+async fn a_lane_rests_after_a_turn_that_failed() {
+    tokio::time::pause();
+    for (ending, at_once) in [(Ending::Failed, 1), (Ending::Cancelled, 2)] {
+        let setting = set_up(Limits::default());
+        setting.enqueue("task-1", "t-1");
+        setting.enqueue("task-2", "t-1");
+        setting.settle().await;
+
+        let (task, ran) = ("task-1".into(), Duration::ZERO);
+        setting.queue.do_send(Finished { task, ending, ran, follow_up: None, told: Vec::new() });
+        setting.settle().await;
+        let leased = setting.leases().len();
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        setting.settle().await;
+
+        assert_eq!((leased, setting.leases().len()), (at_once, 2), "{ending:?}");
+    }
+}
+
+/// A commit that no key of the store can hold.
+fn unwritable() -> Writes {
+    Writes::new().put_json(vec![b'x'; 2_000], &1)
+}
+
+/// OR-72: a task that the store does not take ends with the reason, and its lane goes on.
+#[actix::test]
+async fn a_task_that_cannot_be_stored_ends_and_frees_its_lane() {
+    let setting = set_up(Limits { running: 1, ..Limits::default() });
+    for (name, writes) in
+        [("task-1", unwritable()), ("task-2", Writes::new()), ("task-3", unwritable())]
+    {
+        setting.queue.do_send(Enqueue { task: task(name, "t-1"), writes });
+    }
+    setting.settle().await;
+    let (id, lease) = setting.leases()[0].clone();
+    let too_large = StoreError::TooLarge(1);
+
+    let held = setting.leased(id.as_str(), &lease);
+    setting.queue.do_send(Unstorable { task: held.clone(), error: too_large.clone() });
+    setting.queue.do_send(Unstorable { task: held, error: too_large });
+    setting.enqueue("task-4", "t-1");
+    let counts = setting.settle().await;
+
+    let leased: Vec<_> = setting.leases().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(leased, ["task-2".into(), "task-4".into()]);
+    assert_eq!(counts.teams, [("main".into(), 0, 1)]);
+    let mut ended: Vec<_> = setting.heard.0.lock().unwrap().endings.clone();
+    ended.sort_by_key(|(id, _)| id.clone());
+    assert_eq!(ended, ["task-1", "task-2", "task-3"].map(|id| (id.into(), Ending::Failed)));
+    let row = setting.store.read(|storage| tasks::find(storage, &"task-1".into())).await.unwrap();
+    let message = row.unwrap().outcome.unwrap().message.unwrap();
+    assert!(message.starts_with("it could not be stored: record xxx"), "{message}");
+    assert!(message.ends_with("its key has 2000 bytes, more than 1024"), "{message}");
+}
+
+/// OR-83: a clock that was set forward delays nothing that is due.
+#[actix::test]
+async fn what_is_due_is_done_soon_after_the_clock_was_set_forward() {
+    tokio::time::pause();
+    let setting = set_up(Limits { running: 1, ..Limits::default() });
+    setting.enqueue("task-1", "t-1");
+    setting.enqueue("task-2", "t-1");
+    setting.settle().await;
+    let (id, lease) = setting.leases()[0].clone();
+    setting.queue.do_send(Taken { task: id, lease });
+    tokio::time::sleep(Duration::from_secs(61)).await;
+
+    setting.clock.advance(Duration::from_secs(2 * 60 * 60));
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    setting.settle().await;
+
+    let heard = setting.heard.0.lock().unwrap();
+    assert_eq!(heard.endings, [("task-2".into(), Ending::Expired)]);
+}

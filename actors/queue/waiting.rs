@@ -7,9 +7,10 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{ACK_AFTER, Entry, Queue, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
-    clock::Timestamp,
+    clock::{Timestamp, pause_until},
     frame::{Body, Frame},
     ids::TaskId,
+    store::StoreError,
     task::{Code, Ending, Outcome, Task, ending},
     usage::Usage,
 };
@@ -48,6 +49,25 @@ impl Queue {
         }
         let reason = "its record was damaged in the store and it is lost; please ask for it again";
         self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
+    }
+
+    /// Ends a task of which the store does not take what its place in the queue or its end would write: its lane goes on.
+    pub(super) fn end_unstorable(
+        &mut self,
+        id: &TaskId,
+        error: &StoreError,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(entry) = self.tasks.get(id) else { return };
+        let lane = &entry.task.lane;
+        tracing::error!(task = %id, team = %lane.team, %error, "a task cannot be stored");
+        if entry.task.lease.is_none() {
+            self.schedule.remove(lane, id);
+        } else if !entry.joined {
+            self.schedule.finished(lane, Duration::ZERO);
+        }
+        let reason = format!("it could not be stored: {error}");
+        self.end_for(id, Ending::Failed, Code::Internal, Some(&reason), ctx);
     }
 
     /// The same, for a reason that whoever asked for it is told.
@@ -103,9 +123,15 @@ impl Queue {
         task.parked = was_parked;
         // Whoever waits for the end reads it from the store.
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if let Ok(frames) = result {
-                tell_stored(stored);
-                queue.channel.do_send(Deliver { frames });
+            match result {
+                Ok(frames) => {
+                    tell_stored(stored, Ok(()));
+                    queue.channel.do_send(Deliver { frames });
+                }
+                // The row stays as it was, and the next start tries once more.
+                Err(error) => {
+                    tracing::error!(task = %task.id, %error, "the end of a task is not stored");
+                }
             }
             if let Some(follow_up) = follow_up {
                 queue.take_in(follow_up);
@@ -125,6 +151,9 @@ impl Queue {
         }
         if let Some(Placement::Waiting(reason)) = self.standing(task) {
             return Some(reason.words());
+        }
+        if self.schedule.is_held(&task.lane) {
+            return Some("the last turn failed, the next one follows");
         }
         if self.draining {
             return Some("the service stops, and goes on with it at its next start");
@@ -147,14 +176,15 @@ impl Queue {
         let (Some(message), false, None) = (&source.message, task.acked, &task.lease) else {
             return;
         };
-        let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
         // 0 is a message whose turn runs.
-        let mut ack = ending::ack(task, message, "", ahead.max(1));
+        let ahead = (self.schedule.ahead_of(&task.lane, id) as u64).max(1);
+        let mut ack = ending::ack(task, message, "", ahead);
         let team = task.lane.team.as_str();
         let topic = source.topic.as_ref().map_or(team, |topic| &topic.name);
         ack.content = match waits_for {
             Some(reason) => format!("Waiting: {reason}."),
-            None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
+            None if ahead == 1 => format!("Queued behind 1 message in \"{topic}\"."),
+            None => format!("Queued behind {ahead} messages in \"{topic}\"."),
         };
         task.acked = true;
         let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
@@ -176,8 +206,7 @@ impl Queue {
         if let Some((_, handle)) = self.alarm.take() {
             ctx.cancel_future(handle);
         }
-        let pause = next.since(self.clock.now()).max(Duration::from_millis(1));
-        let handle = ctx.run_later(pause, |queue, ctx| {
+        let handle = ctx.run_later(pause_until(next, self.clock.now()), |queue, ctx| {
             queue.alarm = None;
             queue.ring(ctx);
         });

@@ -21,6 +21,7 @@ use crate::{
     inbox,
     interactions::Interaction,
     journal::records::{Began, Branch, Piece},
+    quarantine,
     router::deleting::DeletedTopic,
     storage::{Order, Storage, StorageError},
     store::{
@@ -89,6 +90,8 @@ async fn erase(
 ) -> Result<usize, BrokenOff> {
     let of = topic.clone();
     let changes = store.read(move |storage| Left { storage, topic: &of }.of(&deleted)).await?;
+    // Before their records go, by which they are found.
+    forget_copies(store, &changes).await?;
     let mut failed = Ok(());
     for part in changes.chunks(MOST) {
         let writes = part.iter().cloned().fold(Writes::new(), |writes, change| match change {
@@ -106,6 +109,20 @@ async fn erase(
     failed?;
     store.commit(Writes::new().delete::<DeletedTopic>(&topic)).await?;
     Ok(changes.len())
+}
+
+/// Removes what was put aside of records that were found damaged, by the reads of this erasure too, and the words that
+/// notices show of them.
+async fn forget_copies(store: &StoreHandle, changes: &[Change]) -> Result<(), BrokenOff> {
+    let key = |change: &Change| match change {
+        Change::Drop(key) | Change::Empty(key, _) => key.clone(),
+    };
+    let records: Vec<Vec<u8>> = changes.iter().map(key).collect();
+    // What the store was given meanwhile is found when this is answered.
+    store.commit(Writes::new()).await?;
+    let forget = store.read(move |storage| quarantine::forgetting(storage, &records)).await?;
+    store.commit(forget).await?;
+    Ok(())
 }
 
 /// Its session.

@@ -38,6 +38,7 @@ use crate::{
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
+    quarantine::quarantined,
     router::{deleting::DeletedTopic, topics::Topic},
     scheduler::{
         alarm::Drain,
@@ -47,7 +48,8 @@ use crate::{
     spine::{self, Spine},
     storage::Storage,
     store::{
-        reads::{Range, scan_keyed},
+        keys::printable,
+        reads::{Range, scan, scan_keyed},
         records::Writes,
     },
     task::{
@@ -688,4 +690,48 @@ async fn a_transcript_that_stays_keeps_the_deletion_open() {
     assert_eq!(said, Vec::<String>::new());
     assert_eq!(world.disk.keys("deleted/"), Vec::<String>::new());
     assert_eq!(*keeps.transcripts.lock().unwrap(), ["main:t-3"]);
+}
+
+/// CH-91: what was put aside of a damaged record goes with the topic that it was of, and so do the words that a notice
+/// shows of it; others stay.
+#[actix::test]
+async fn copies_of_damaged_records_go_with_their_topic() {
+    let world = World::new(|_| vec![Play::Answer]);
+    let records = ["t-1", "t-2"].map(|topic| {
+        write(&world.disk, logged(&said(&format!("task-{topic}"), topic, ago(1))));
+        let entries = Range::<ConversationEntry>::under(&(&topic.to_owned(),));
+        entries.keys(&*world.disk.mount(None)).unwrap().remove(0)
+    });
+    for record in &records {
+        world.disk.mount(None).put(record.clone(), Some(b"{\"text\": \"hush".to_vec()));
+    }
+    let shows = |notices: &[Notice]| -> Vec<bool> {
+        notices.iter().map(|notice| notice.text.contains("hush")).collect()
+    };
+    let spine = world.start();
+    let storage = world.disk.mount(None);
+    let found = async |words: Vec<bool>| {
+        for _ in 0..20_000 {
+            let mut notices = scan::<Notice>(&*storage, Range::all()).unwrap();
+            notices.sort_by_key(|notice| notice.refs.clone());
+            if shows(&notices) == words {
+                let rows = quarantined(&*storage).unwrap().into_iter();
+                return rows.map(|row| row.record).collect::<Vec<_>>();
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        panic!("the notices are others");
+    };
+    spine.store.read(|storage| scan::<ConversationEntry>(storage, Range::all())).await.unwrap();
+    let before: Vec<String> = found(vec![true, true]).await;
+
+    let deleted = DeletedTopic { channel: "ws:1".into(), created_at: ago(2) };
+    let mark = Writes::new().put_at(&TopicId::from("t-1"), &deleted);
+    spine.store.commit(mark).await.unwrap();
+    spine.retention.send(EraseDeleted).await.unwrap().unwrap();
+
+    assert_eq!(before.len(), 2, "{before:?}");
+    let after: Vec<String> = found(vec![false, true]).await;
+    assert_eq!(after, [printable(&records[1])]);
+    assert!(!world.disk.keys("").contains(&printable(&records[0])));
 }

@@ -96,7 +96,10 @@ impl Router {
             if let Some(conversation) = self.conversations.get(&source.channel) {
                 writes = writes.put_at(&source.channel, &conversation.row);
             }
-            self.end_unheard(&source.channel, id, full_error(full).about(id.clone()), writes, ctx);
+            // Whoever sent it may have been told which task it is.
+            let task_id = Some(task.id.clone());
+            let error = ErrorBody { task_id, ..full_error(full).about(id.clone()) };
+            self.end_unheard(&source.channel, id, error, writes, ctx);
         }
     }
 
@@ -129,8 +132,8 @@ impl Router {
         self.commit(self.audited(message), ctx);
         if known.digest != said(message) {
             let error = "another message was sent under this `message_id`";
-            let error = ErrorBody::refusal("message_id_conflict", error).about(id);
-            return self.refuse(&channel, error);
+            let error = ErrorBody::refusal("message_id_conflict", error);
+            return self.refuse_repeat(&channel, self.speaking(&channel), id, error);
         }
         let conversation = self.conversations.get(&channel);
         let undecided =
@@ -139,8 +142,28 @@ impl Router {
         let read = self.to.store.read(move |storage| fate(storage, &of, &named, &known, undecided));
         ctx.spawn(read.into_actor(self).map(move |found, router, _| match found {
             Ok(fate) => router.tell_repeated(&channel, asker, id, fate),
-            Err(error) => tracing::error!(%channel, %error, "message cannot be looked up"),
+            Err(error) => {
+                tracing::error!(%channel, %error, "message cannot be looked up");
+                let error = "what became of this message cannot be looked up; send it again";
+                let error = ErrorBody::refusal("internal", error);
+                router.refuse_repeat(&channel, asker, id, error);
+            }
         }));
+    }
+
+    /// Tells whoever sent a message again that it is refused.
+    fn refuse_repeat(
+        &mut self,
+        channel: &ChannelId,
+        asker: Option<u64>,
+        id: MessageId,
+        error: ErrorBody,
+    ) {
+        let error = error.about(id.clone());
+        if !self.settle_repeat(channel, &id, Err(error.clone())) {
+            self.answer(channel, asker, None, Body::Error(error));
+        }
+        self.put_away_if_idle(channel);
     }
 
     fn tell_repeated(
@@ -159,7 +182,8 @@ impl Router {
             reply: None,
             duplicate: true,
         };
-        self.settle(channel, &id, Ok(accepted));
+        self.settle_repeat(channel, &id, Ok(accepted));
+        self.put_away_if_idle(channel);
         let ack = Ack {
             task_id,
             duplicate: Some(true),
@@ -196,7 +220,7 @@ impl Router {
         });
         let frame = Frame { topic: None, ts: self.to.clock.now(), body };
         let accepted = self.accept(message, None).and(self.audited(message));
-        self.commit(accepted.and(writes).frame(channel, frame), ctx);
+        self.commit_for(channel, accepted.and(writes).frame(channel, frame), ctx);
     }
 }
 

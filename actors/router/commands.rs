@@ -1,18 +1,18 @@
 //! Text commands: read by code, never by a model.
 
-use actix::Context;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Router,
     conversation::Destination,
     main_lane,
     managing::{ChangeTopic, TopicPatch},
-    verdicts::{self, Verdict},
+    verdicts::{self, GONE, Verdict},
 };
 use crate::{
     frame::TopicState,
     ids::ChannelId,
-    queue::Cancel,
+    queue::{Cancel, Cancelled},
     router::records::Undecided,
     store::records::Writes,
     task::{Kind, TopicRef},
@@ -25,7 +25,7 @@ use crate::{
 pub(super) enum Command {
     Help,
     Topics,
-    /// Of a topic by id or name; without one, of the one used last.
+    /// Of a topic by id or name; without one, of that of the message, or else the one used last.
     Close(Option<String>),
     Stop(Option<String>),
     Compact(Option<String>),
@@ -118,7 +118,7 @@ pub const COMMANDS: [(&str, &str); 15] = [
 fn help() -> String {
     let lines: Vec<String> = COMMANDS.iter().map(|(form, does)| format!("{form} {does}")).collect();
     format!(
-        "Commands:\n{}\nA topic is named by its id or its name; without one, the topic used last is meant.",
+        "Commands:\n{}\nA topic is named by its id or its name; without one, the topic of the message is meant, or else the one used last.",
         lines.join("\n")
     )
 }
@@ -132,6 +132,7 @@ impl Router {
         let obeyed = match command {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
+            Command::Stop(topic) => return self.stop_topic(topic, message, ctx),
             Command::Help => Err(help()),
             Command::New => self.expect_new_topic(channel),
             Command::Steer => Err("Say what the turn is to know: `/steer <message>`.".to_owned()),
@@ -144,8 +145,7 @@ impl Router {
                 help()
             )),
             Command::Topics => Err(self.describe_topics(channel)),
-            Command::Close(topic) => self.close_topic(channel, topic.as_deref()),
-            Command::Stop(topic) => self.stop_topic(channel, topic.as_deref()),
+            Command::Close(topic) => self.close_topic(&message, topic.as_deref()),
         };
         let (answer, writes) = obeyed.unwrap_or_else(|answer| (answer, Writes::new()));
         self.respond(&message, answer, writes, ctx);
@@ -269,8 +269,9 @@ impl Router {
         })
     }
 
-    fn close_topic(&mut self, channel: &ChannelId, wanted: Option<&str>) -> Obeyed {
-        let id = self.find_topic(channel, wanted)?.id;
+    fn close_topic(&mut self, message: &Undecided, wanted: Option<&str>) -> Obeyed {
+        let channel = &message.channel;
+        let id = self.find_topic(channel, wanted.or(message.topic.as_deref()))?.id;
         self.to.queue.do_send(Cancel { lane: main_lane(id.clone()), queued: true, channel: None });
         let conversation = self.conversations.get_mut(channel);
         let closed = conversation.and_then(|conversation| conversation.topics.close(&id));
@@ -296,13 +297,26 @@ impl Router {
         }
     }
 
-    fn stop_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Obeyed {
-        let id = self.find_topic(channel, wanted)?.id;
-        let conversation = self.conversations.get(channel);
-        if !conversation.is_some_and(|conversation| conversation.has_open_work(&id)) {
-            return Err("Nothing is running.".to_owned());
-        }
-        self.to.queue.do_send(Cancel { lane: main_lane(id), queued: false, channel: None });
-        Ok(("Stopped.".to_owned(), Writes::new()))
+    /// Stops the turn of a topic, and says what the queue did.
+    fn stop_topic(&mut self, wanted: Option<String>, message: Undecided, ctx: &mut Context<Self>) {
+        let wanted = wanted.or_else(|| message.topic.clone());
+        let lane = match self.find_topic(&message.channel, wanted.as_deref()) {
+            Ok(topic) => main_lane(topic.id),
+            Err(answer) => return self.respond(&message, answer, Writes::new(), ctx),
+        };
+        let cancelled = self.to.queue.send(Cancel { lane, queued: false, channel: None });
+        ctx.spawn(cancelled.into_actor(self).map(move |cancelled, router, ctx| {
+            let answer = cancelled.map_or_else(|_| GONE.to_owned(), told_of_stop);
+            router.respond(&message, answer, Writes::new(), ctx);
+        }));
+    }
+}
+
+fn told_of_stop(Cancelled { stopped, waiting }: Cancelled) -> String {
+    let stopped = if stopped { "Stopped." } else { "Nothing is running." };
+    match waiting {
+        0 => stopped.to_owned(),
+        1 => format!("{stopped} 1 message waits."),
+        _ => format!("{stopped} {waiting} messages wait."),
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Conversation {
     pub(super) deciding: VecDeque<Undecided>,
     /// A model has been asked about the first of them.
     pub(super) asking: bool,
+    /// Commits under way that change it: until they are made the store does not know it as it is.
+    pub(super) storing: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +94,7 @@ impl Conversation {
             work: HashMap::new(),
             deciding: VecDeque::new(),
             asking: false,
+            storing: 0,
         }
     }
 
@@ -169,7 +172,10 @@ impl Conversation {
 
     /// Nobody is connected and nothing is to be done: the store knows the rest.
     pub(super) fn can_be_put_away(&self) -> bool {
-        self.connections.is_empty() && self.work.is_empty() && self.deciding.is_empty()
+        self.connections.is_empty()
+            && self.work.is_empty()
+            && self.deciding.is_empty()
+            && self.storing == 0
     }
 
     /// Counts work of a topic up or down.

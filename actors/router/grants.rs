@@ -65,14 +65,15 @@ impl Grantee {
         let channel_type: ChannelType =
             channel_type.parse().map_err(|error| ("channel_type", format!("{error}")))?;
         if !is_plain(sender) {
-            let reason = "a sender has 1 to 128 printable characters without space";
+            let reason = "a sender has 1 to 128 printable characters without space (384 bytes)";
             return Err(("sender_id", reason.to_owned()));
         }
         let channel = match channel {
             None => None,
             Some(channel) if is_plain(channel) => Some(canonical(&channel_type, channel)),
             Some(_) => {
-                let reason = "a channel id has 1 to 128 printable characters without space";
+                let reason =
+                    "a channel id has 1 to 128 printable characters without space (384 bytes)";
                 return Err(("channel_id", reason.to_owned()));
             }
         };
@@ -89,10 +90,9 @@ pub fn canonical(channel_type: &ChannelType, channel: &str) -> ChannelId {
     .into()
 }
 
-/// A sender or a channel can have this name: 1 to 128 printable characters without space.
+/// A sender or a channel can have this name: 1 to 128 printable characters without space (384 bytes).
 pub fn is_plain(text: &str) -> bool {
-    (1..=128).contains(&text.chars().take(129).count())
-        && !text.chars().any(|character| character.is_control() || character.is_whitespace())
+    ChannelId::named(text).is_some() && !text.contains(char::is_whitespace)
 }
 
 /// A grant, as it is stored.

@@ -246,8 +246,8 @@ pub struct Router {
     /// … and control frames.
     control_buckets: HashMap<(ChannelType, String), Bucket>,
     grants: Grants,
-    /// Who waits for the fate of a message.
-    waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
+    /// Who waits for the fate of a message: first whoever sent it, then who sent it again.
+    waiters: HashMap<(ChannelId, MessageId), Vec<saying::Waiter>>,
     /// Topics that this process has deleted: what was read of their channels before must not bring them back.
     deleted: HashSet<TopicId>,
     /// Topics whose title a model is being asked for.
@@ -337,12 +337,37 @@ impl Router {
         }));
     }
 
-    /// The channel that a connection speaks for. One that ended before it knew that it had resumed
-    /// another names its first.
-    fn spoken_for_by(&self, connection: u64) -> Option<ChannelId> {
-        let mut conversations = self.conversations.iter();
-        let found = conversations.find(|(_, found)| found.connections.contains_key(&connection));
-        found.map(|(channel, _)| channel.clone())
+    /// The same for a channel, which is not put away before.
+    fn commit_for(&mut self, channel: &ChannelId, writes: Writes, ctx: &mut Context<Self>) {
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.storing += 1;
+        }
+        let (committed, channel) = (self.to.store.commit(writes), channel.clone());
+        ctx.spawn(committed.into_actor(self).map(move |result, router, _| {
+            if let Ok(frames) = result {
+                router.to.channel.do_send(Deliver { frames });
+            }
+            if let Some(conversation) = router.conversations.get_mut(&channel) {
+                conversation.storing = conversation.storing.saturating_sub(1);
+            }
+            router.put_away_if_idle(&channel);
+        }));
+    }
+
+    /// The channel that a connection speaks for. One that does not know yet that it has resumed another names its
+    /// first.
+    fn spoken_for_by(&self, connection: u64, named: ChannelId) -> ChannelId {
+        let speaks = |found: &Conversation| found.connections.contains_key(&connection);
+        if self.conversations.get(&named).is_some_and(speaks) {
+            return named;
+        }
+        let found = self.conversations.iter().find(|(_, found)| speaks(found));
+        found.map_or(named, |(channel, _)| channel.clone())
+    }
+
+    /// From when on what was said in a topic is compared with new messages.
+    fn said_since(&self) -> Timestamp {
+        topics::Topic::over_before(self.to.clock.now(), self.settings.topics.idle_after)
     }
 
     /// Reads a channel that is not known here.
@@ -351,8 +376,8 @@ impl Router {
         channel: &ChannelId,
     ) -> impl Future<Output = Result<Option<ChannelHistory>, StorageError>> + use<> {
         let is_known = self.conversations.contains_key(channel);
-        let channel = channel.clone();
-        let read = self.to.store.read(move |storage| records::channel(storage, &channel));
+        let (channel, since) = (channel.clone(), self.said_since());
+        let read = self.to.store.read(move |storage| records::channel(storage, &channel, since));
         async move { if is_known { Ok(None) } else { read.await } }
     }
 
@@ -378,7 +403,9 @@ impl Router {
     }
 
     fn put_away_if_idle(&mut self, channel: &ChannelId) {
-        if self.conversations.get(channel).is_some_and(Conversation::can_be_put_away) {
+        let is_idle = self.conversations.get(channel).is_some_and(Conversation::can_be_put_away);
+        // Somebody else may have been asked what becomes of a message.
+        if is_idle && !self.waiters.keys().any(|(of, _)| of == channel) {
             self.conversations.remove(channel);
         }
     }
@@ -458,10 +485,7 @@ impl Handler<Close> for Router {
 
     fn handle(&mut self, close: Close, ctx: &mut Self::Context) {
         let Close { channel, connection } = close;
-        let channel = match self.conversations.get(&channel) {
-            Some(found) if found.connections.contains_key(&connection) => channel,
-            _ => self.spoken_for_by(connection).unwrap_or(channel),
-        };
+        let channel = self.spoken_for_by(connection, channel);
         self.to.channel.do_send(Detach { channel: channel.clone(), connection });
         let now = self.to.clock.now();
         let Some(conversation) = self.conversations.get_mut(&channel) else {
@@ -485,6 +509,7 @@ impl Handler<Receive> for Router {
 
     fn handle(&mut self, receive: Receive, ctx: &mut Self::Context) {
         let Receive { channel, connection, inbound } = receive;
+        let channel = self.spoken_for_by(connection, channel);
         if let Some(conversation) = self.conversations.get_mut(&channel) {
             conversation.speaks(connection);
         }

@@ -185,10 +185,12 @@ pub struct ChannelHistory {
     pub read: Vec<(String, Timestamp)>,
 }
 
-/// A channel, if it exists.
+/// A channel, if it exists. What was said is read of the topics in which something happened since a moment, and of pinned
+/// ones: of others nothing is compared.
 pub fn channel(
     storage: &dyn Storage,
     id: &ChannelId,
+    said_since: Timestamp,
 ) -> Result<Option<ChannelHistory>, StorageError> {
     let Some(row) = get::<ChannelRow>(storage, id)? else {
         return Ok(None);
@@ -197,7 +199,8 @@ pub fn channel(
     let read = scan_keyed::<ReadMark>(storage, Range::under(&(id,)))?.into_iter();
     let topics = scan::<Topic>(storage, Range::under(&(id,)))?;
     let mut said = Vec::new();
-    for topic in topics.iter().filter(|topic| !topic.closed) {
+    let is_compared = |topic: &Topic| topic.pinned || topic.last_activity >= said_since;
+    for topic in topics.iter().filter(|topic| !topic.closed && is_compared(topic)) {
         said.extend(said_in(storage, &topic.id)?);
     }
     Ok(Some(ChannelHistory {

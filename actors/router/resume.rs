@@ -2,13 +2,14 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
-use super::{Conversation, Resume, Router};
+use super::{Close, Conversation, Resume, Router};
 use crate::{
     channel::{
         Adopt, MOST_CONNECTIONS, outbox,
         records::{self as outboxes, ChannelRow},
         socket::{Closing, Item, Socket},
     },
+    clock::Timestamp,
     frame::ErrorBody,
     identities::Owner,
     ids::ChannelId,
@@ -27,11 +28,15 @@ struct Found {
 }
 
 impl Found {
-    fn channel(storage: &dyn Storage, channel: Option<ChannelId>) -> Result<Self, StorageError> {
+    fn channel(
+        storage: &dyn Storage,
+        channel: Option<ChannelId>,
+        said_since: Timestamp,
+    ) -> Result<Self, StorageError> {
         let (history, newest) = match &channel {
             Some(id) => {
                 let newest = outboxes::newest_ordinal(storage, id)?;
-                (conversations::channel(storage, id)?, newest)
+                (conversations::channel(storage, id, said_since)?, newest)
             }
             None => (None, 0),
         };
@@ -45,6 +50,7 @@ impl Found {
         owner: &Owner,
         made: Option<ChannelId>,
         proposed: Option<ChannelId>,
+        said_since: Timestamp,
     ) -> Result<Self, StorageError> {
         let stored = match made {
             Some(made) => Some(made),
@@ -58,7 +64,7 @@ impl Found {
             }
             (stored, _) => stored,
         };
-        Ok(Self { is_home, ..Self::channel(storage, channel)? })
+        Ok(Self { is_home, ..Self::channel(storage, channel, said_since)? })
     }
 }
 
@@ -102,23 +108,26 @@ impl Router {
         if known.is_some_and(|known| known.connections.len() >= MOST_CONNECTIONS) {
             return socket.tell(Item::Close(Closing::Crowded));
         }
-        let (Some(channel), Some(mine)) = (channel, self.conversations.remove(&fresh)) else {
+        let (Some(channel), Some(mine)) = (channel, self.conversations.get(&fresh)) else {
             return;
         };
         let connection = socket.connection();
+        let sender = mine.connections.get(&connection).unwrap_or(&mine.sender).clone();
+        // Others may speak for the channel that it leaves, and work may be under way for it.
+        self.handle(Close { channel: fresh, connection }, ctx);
         match (self.conversations.get_mut(&channel), history) {
             (Some(conversation), _) => {
-                conversation.connections.insert(connection, mine.sender);
+                conversation.connections.insert(connection, sender);
             }
             (None, Some(history)) => {
                 let stored = self.conversation(history);
-                let resumed = Conversation { sender: mine.sender, ..stored }.connected(connection);
+                let resumed = Conversation { sender, ..stored }.connected(connection);
                 self.conversations.insert(channel.clone(), resumed);
             }
             (None, None) => {}
         }
         let mut writes = Writes::new();
-        if let Some(owner) = mine.owner {
+        if let Some(owner) = owner {
             if home {
                 self.homes.insert(owner.grant.clone(), channel.clone());
             }
@@ -132,7 +141,7 @@ impl Router {
             }
         }
         self.commit(writes, ctx);
-        self.to.channel.do_send(Adopt { fresh: Some(fresh), channel, socket, last_seq });
+        self.to.channel.do_send(Adopt { channel, socket, last_seq });
     }
 
     /// The channel that a connection has becomes the one that those of its owner share. It is stored at once, so that the
@@ -161,10 +170,10 @@ impl Handler<Resume> for Router {
         let mine = self.conversations.get(&resume.fresh);
         let owner = mine.and_then(|mine| mine.owner.clone()).filter(|_| resume.home);
         let made = owner.as_ref().and_then(|owner| self.homes.get(&owner.grant)).cloned();
-        let named = resume.channel.clone();
+        let (named, since) = (resume.channel.clone(), self.said_since());
         let read = self.to.store.read(move |storage| match &owner {
-            Some(owner) => Found::home(storage, owner, made, named),
-            None => Found::channel(storage, named),
+            Some(owner) => Found::home(storage, owner, made, named, since),
+            None => Found::channel(storage, named, since),
         });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
             Ok(found) => router.resume(resume, found, ctx),

@@ -98,12 +98,35 @@ impl Router {
         if self.waiters.is_empty() {
             return false;
         }
-        let Some(waiter) = self.waiters.remove(&(channel.clone(), id.clone())) else {
+        let Some(waiters) = self.waiters.remove(&(channel.clone(), id.clone())) else {
             return false;
         };
-        // Whoever asked may have gone; the message goes its way all the same.
-        let _gone = waiter.send(fate);
+        for waiter in waiters {
+            // Whoever asked may have gone; the message goes its way all the same.
+            let _gone = waiter.send(fate.clone());
+        }
         true
+    }
+
+    /// Tells whoever sent a message again what is known of it: who sent it first waits for its fate.
+    pub(super) fn settle_repeat(
+        &mut self,
+        channel: &ChannelId,
+        id: &MessageId,
+        fate: Result<Accepted, ErrorBody>,
+    ) -> bool {
+        let key = (channel.clone(), id.clone());
+        let Some(waiters) = self.waiters.get_mut(&key) else {
+            return false;
+        };
+        let newest = waiters.pop();
+        if waiters.is_empty() {
+            self.waiters.remove(&key);
+        }
+        newest.is_some_and(|waiter| {
+            let _gone = waiter.send(fate);
+            true
+        })
     }
 
     fn say(
@@ -151,7 +174,7 @@ impl Router {
                 Some(self.topic_named(&channel, &name, make)?.to_string())
             }
         };
-        self.waiters.insert((channel.clone(), id.clone()), waiter);
+        self.waiters.entry((channel.clone(), id.clone())).or_default().push(waiter);
         let incoming = Incoming { content, topic, id: Some(id), notify, team, files };
         self.receive(&channel, incoming, ctx);
         Ok(())

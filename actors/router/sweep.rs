@@ -1,6 +1,6 @@
 //! Sweep: what nobody needs any more is forgotten, a slice at a time.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
@@ -13,15 +13,16 @@ use crate::{
         undelivered,
     },
     clock::Timestamp,
-    ids::{ChannelId, Ids},
+    ids::{ChannelId, Ids, MessageId},
     interactions,
     notice::Notice,
     repeats::is_known,
     router::records::{self as conversations, MessageRow},
     storage::{Storage, StorageError},
     store::{
+        keys::key_of,
         reads::{Range, get, scan_keyed},
-        records::Writes,
+        records::{Record, Writes},
     },
 };
 
@@ -63,6 +64,35 @@ impl Excess {
     }
 }
 
+/// Those messages of a channel that need not be known any longer: the oldest beyond a number, if they are old.
+fn surplus(
+    known: impl ExactSizeIterator<Item = (Timestamp, MessageId)>,
+    now: Timestamp,
+) -> Vec<MessageId> {
+    let surplus = known.len().saturating_sub(MOST_KNOWN_IDS);
+    let mut old = Vec::new();
+    if surplus > 0 {
+        old.extend(known.filter(|(at, _)| !is_known(*at, now)));
+        old.sort_unstable();
+    }
+    old.into_iter().take(surplus).map(|(_, id)| id).collect()
+}
+
+/// The same of a channel that nobody uses just now, as stored keys.
+fn old_messages(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    now: Timestamp,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    let of_channel = || Range::<MessageRow>::under(&(channel,));
+    if of_channel().keys(storage)?.len() <= MOST_KNOWN_IDS {
+        return Ok(Vec::new());
+    }
+    let rows = scan_keyed::<MessageRow>(storage, of_channel())?.into_iter();
+    let old = surplus(rows.map(|((_, id), row)| (row.at, id)), now);
+    Ok(old.iter().map(|id| key_of(MessageRow::KIND, &(channel, id))).collect())
+}
+
 impl Router {
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.to.clock.now();
@@ -72,9 +102,14 @@ impl Router {
         self.note_presence(now, ctx);
         let ids = self.to.ids.clone();
         let forgotten = now - self.settings.channels_kept;
+        let in_use: HashSet<ChannelId> = self.conversations.keys().cloned().collect();
         let read = self.to.store.read(move |storage| {
-            let rows = interactions::before(storage, now - INTERACTIONS_KEPT)?;
-            let channels = scan_keyed::<ChannelRow>(storage, Range::all())?.into_iter();
+            let mut rows = interactions::before(storage, now - INTERACTIONS_KEPT)?;
+            let channels = scan_keyed::<ChannelRow>(storage, Range::all())?;
+            for (channel, _) in channels.iter().filter(|(channel, _)| !in_use.contains(channel)) {
+                rows.extend(old_messages(storage, channel, now)?);
+            }
+            let channels = channels.into_iter();
             let idle = channels.filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
             let (unused, kept): (Vec<_>, Vec<_>) =
                 idle.partition(|(_, row)| row.last_seen < forgotten);
@@ -110,18 +145,8 @@ impl Router {
     fn forget_messages(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut writes = Writes::new();
         for (channel, conversation) in &mut self.conversations {
-            let surplus = conversation.known.len().saturating_sub(MOST_KNOWN_IDS);
-            if surplus == 0 {
-                continue;
-            }
-            let mut old: Vec<_> = conversation
-                .known
-                .iter()
-                .filter(|(_, known)| !is_known(known.at, now))
-                .map(|(id, known)| (known.at, id.clone()))
-                .collect();
-            old.sort_unstable();
-            for (_, id) in old.into_iter().take(surplus) {
+            let known = conversation.known.iter().map(|(id, known)| (known.at, id.clone()));
+            for id in surplus(known, now) {
                 conversation.known.remove(&id);
                 writes = writes.delete::<MessageRow>(&(channel, &id));
             }
@@ -180,5 +205,32 @@ impl Router {
             }
         };
         ctx.spawn(work.into_actor(self));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doubles::disk::Disk;
+
+    /// CH-47: also of a channel that nobody uses just now; what is young or among the newest stays known.
+    #[test]
+    fn the_oldest_messages_of_a_channel_beyond_a_number_are_forgotten() {
+        let (storage, channel) = (Disk::default().mount(None), ChannelId::from("ws:1"));
+        let day = 24 * 60 * 60 * 1_000;
+        let now = Timestamp(10 * day);
+        let message = |number: usize| MessageId::from(format!("m{number:05}"));
+        let rows = (0..MOST_KNOWN_IDS + 3).fold(Writes::new(), |writes, number| {
+            let at = if number == 1 { now } else { Timestamp(day + number as u64) };
+            let row = MessageRow { digest: 0, at, task: None };
+            writes.put_at(&(channel.clone(), message(number)), &row)
+        });
+        storage.commit(&rows.batch().unwrap()).unwrap();
+
+        let old = old_messages(&*storage, &channel, now).unwrap();
+        let other = old_messages(&*storage, &"ws:2".into(), now).unwrap();
+
+        let key = |number| key_of(MessageRow::KIND, &(&channel, &message(number)));
+        assert_eq!((old, other), ([0, 2, 3].map(key).to_vec(), Vec::new()));
     }
 }

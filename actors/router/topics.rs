@@ -93,6 +93,11 @@ impl Topic {
         }
     }
 
+    /// A topic whose stored row names an earlier moment is over, unless it is pinned or has open work.
+    pub fn over_before(now: Timestamp, idle_after: Duration) -> Timestamp {
+        now - idle_after.saturating_add(DONE_AFTER).saturating_add(STORE_INTERVAL)
+    }
+
     fn remember(&mut self, content: &str, now: Timestamp) {
         self.last_activity = self.last_activity.max(now);
         self.recent.truncate(REMEMBERED - 1);

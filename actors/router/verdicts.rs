@@ -118,6 +118,7 @@ impl Router {
                 self.decide_on(word, message, ctx);
             }
             Verdict::Answer(question, text) => {
+                let mut message = message;
                 let answer = self.to.approvals.send(Reply {
                     question: question.into(),
                     answer: Answer { selected: Vec::new(), text },
@@ -125,6 +126,8 @@ impl Router {
                     channel: Some(message.channel.clone()),
                 });
                 ctx.spawn(answer.into_actor(self).map(move |answered, router, ctx| {
+                    // The other connections of the channel, and the store, are not told a secret.
+                    message.told |= matches!(answered, Ok(Err(NotAnswered::SecretInChat)));
                     let text = answered.map_or_else(|_| GONE.to_owned(), told_of_answer);
                     router.respond(&message, text, Writes::new(), ctx);
                 }));
@@ -230,7 +233,7 @@ pub(super) fn told_of_answer(answered: Result<Question, NotAnswered>) -> String 
             question.by.as_deref().unwrap_or("nobody")
         ),
         Err(NotAnswered::SecretInChat) => {
-            "It asks for a secret: use `hivewright questions answer`, and change what you wrote here."
+            "It asks for a secret, which must not stand in a conversation: take another one, and answer with `hivewright questions answer` or in the page."
                 .to_owned()
         }
         Err(refusal) => sentence(&refusal.to_string()),

@@ -16,14 +16,13 @@ use super::{
     window::{self, Phase},
 };
 use crate::{
+    clock::pause_until,
     ids::TriggerId,
     notice::NoticeKind,
     repeats::is_known,
     store::records::{Keyed, Writes},
 };
 
-/// A sleep is never longer: a clock that was set forward must not delay what is due until then.
-const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// A clock that is off by more than this has jumped.
 const JUMP: Duration = Duration::from_secs(60);
 
@@ -59,8 +58,7 @@ impl Scheduler {
         let now = self.now();
         self.set_at = (now, Instant::now());
         let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else { return };
-        let pause = at.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP);
-        self.alarm = Some(ctx.run_later(pause, |scheduler, ctx| {
+        self.alarm = Some(ctx.run_later(pause_until(*at, now), |scheduler, ctx| {
             scheduler.alarm = None;
             scheduler.notice_jump();
             scheduler.ring(ctx);

@@ -56,7 +56,7 @@ pub enum Change {
     Disable {
         /// Why.
         reason: String,
-        /// Its task ends too.
+        /// Its tasks end too.
         cancel_running: bool,
     },
     /// What its runs leave for one another is replaced.
@@ -241,7 +241,7 @@ impl Handler<Manage> for Scheduler {
         Manage { which, change }: Manage,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let mut ends_task = false;
+        let mut ends_tasks = false;
         let changed = match change {
             Change::Define(define) => self.edited(&which, |trigger| self.redefine(trigger, define)),
             Change::Enable => self.edited(&which, |trigger| {
@@ -250,7 +250,7 @@ impl Handler<Manage> for Scheduler {
                 Ok(())
             }),
             Change::Disable { reason, cancel_running } => {
-                ends_task = cancel_running;
+                ends_tasks = cancel_running;
                 self.edited(&which, |trigger| {
                     trigger.disable(reason);
                     Ok(())
@@ -268,14 +268,14 @@ impl Handler<Manage> for Scheduler {
                 return self.answer(deleted, writes);
             }
         };
-        let task = changed.as_ref().ok().and_then(|trigger| trigger.active_task_id.clone());
-        let answer = self.put(changed, ctx);
-        if let Some(task) = task.filter(|_| ends_task) {
-            self.to
-                .queue
-                .do_send(CancelTask { task, reason: "its trigger was disabled".to_owned() });
+        let ended = changed.as_ref().ok().filter(|_| ends_tasks).map(|trigger| trigger.id.clone());
+        for (task, run) in &self.runs {
+            if ended.as_ref() == Some(&run.trigger) {
+                let reason = "its trigger was disabled".to_owned();
+                self.to.queue.do_send(CancelTask { task: task.clone(), reason });
+            }
         }
-        answer
+        self.put(changed, ctx)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     live::{Publisher, event::Event},
     room::Room,
     search::{Search, SearchPage},
-    storage::{Batch, Storage, StorageError},
+    storage::{Batch, LONGEST_KEY, Storage, StorageError},
 };
 
 pub mod keys;
@@ -43,6 +43,10 @@ const GROUP_BYTES: usize = 1024 * 1024;
 const LOOKED_AT: usize = 64;
 /// A single request above this is refused rather than stalling everyone.
 const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
+/// How long is waited for the archive.
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// So much of a key is shown that is too long.
+const SHOWN_KEY: usize = 64;
 /// How long a group waits for room on the disk before it is tried again.
 const ROOM_PAUSE: Duration = Duration::from_millis(250);
 
@@ -103,12 +107,22 @@ pub enum StoreError {
     /// A row of it does not serialise. Nothing was written.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
-    /// A record that is to lose its words cannot be read just now. Nothing was written.
+    /// A record that is to lose words cannot be read just now. Nothing was written.
     #[error(transparent)]
     Unreadable(StorageError),
+    /// What was written is safe, and the archive has not taken it in.
+    #[error("the archive did not take in what was written within {} s", ARCHIVE_TIMEOUT.as_secs())]
+    NotArchived,
     /// The store went away before the record was safe. It may or may not be there.
     #[error("the store stopped before the record was safe")]
     Gone,
+}
+
+impl StoreError {
+    /// What was asked for can never be written: nothing is wrong with the store, and to repeat it is of no use.
+    pub fn is_of_the_request(&self) -> bool {
+        matches!(self, Self::TooLarge(_) | Self::Unwritable(_))
+    }
 }
 
 /// How the rest of the spine reaches the store.
@@ -118,6 +132,7 @@ pub struct StoreHandle {
     storage: Arc<dyn Storage>,
     redaction: Arc<OnceLock<Redaction>>,
     failed: Arc<AtomicBool>,
+    unarchived: Arc<AtomicBool>,
     groups: Groups,
     room: Room,
     archivist: Arc<OnceLock<Recipient<MoveAll>>>,
@@ -177,7 +192,18 @@ impl StoreHandle {
     pub async fn archived(&self) -> Result<(), StoreError> {
         let Some(archivist) = self.archivist.get() else { return Ok(()) };
         let moved = archivist.send(MoveAll).await.map_err(|_| StoreError::Gone)?;
-        moved.await.map_err(|_| StoreError::Gone)
+        let moved = tokio::time::timeout(ARCHIVE_TIMEOUT, moved).await;
+        moved.map_err(|_| StoreError::NotArchived)?.map_err(|_| StoreError::Gone)
+    }
+
+    /// Notes whether records can move to the archive.
+    pub fn note_archive(&self, works: bool) {
+        self.unarchived.store(!works, Ordering::Relaxed);
+    }
+
+    /// Records can move to the archive, as far as is known.
+    pub fn is_archiving(&self) -> bool {
+        !self.unarchived.load(Ordering::Relaxed)
     }
 
     /// Runs a read on the blocking pool. Nobody hears of what it found before that is durable.
@@ -215,14 +241,15 @@ impl StoreHandle {
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;
-        let held = self.read(move |storage| redaction.held(storage)).await?;
+        let (held, mut left) = self.read(move |storage| redaction.held(storage)).await?;
         for keys in held.chunks(LOOKED_AT) {
             let again = Writes::new().look_again(keys);
-            self.commit(again).await.map_err(failed)?;
+            // A record that cannot be read keeps no other, and is looked at again the next time.
+            left = self.commit(again).await.map(drop).map_err(failed).and(left);
         }
         // What the archive still holds of it is replaced.
         self.archived().await.map_err(failed)?;
-        Ok(held.len())
+        left.map(|()| held.len())
     }
 }
 
@@ -322,6 +349,7 @@ impl Store {
             storage,
             redaction,
             failed,
+            unarchived: Arc::default(),
             groups,
             room: Room::default(),
             archivist: Arc::default(),
@@ -416,6 +444,12 @@ impl Store {
             tracing::error!(error = %unwritable, "a commit is refused");
             return Err(unwritable.clone().into());
         }
+        if let Some(key) = writes.keys().find(|key| key.len() > LONGEST_KEY) {
+            let reason = format!("its key has {} bytes, more than {LONGEST_KEY}", key.len());
+            let unwritable = Unwritable { key: shortened(&key), reason };
+            tracing::error!(error = %unwritable, "a commit is refused");
+            return Err(unwritable.into());
+        }
         let size = writes.size();
         if size > LARGEST_COMMIT {
             return Err(StoreError::TooLarge(size));
@@ -438,14 +472,13 @@ impl Store {
                     if batch.changes.iter().any(|(other, _)| *other == key) {
                         continue;
                     }
-                    match self.storage.get(&key) {
-                        Ok(Some(value)) => {
-                            let value = self.redacted(&key, &value);
-                            batch.changes.extend(value.map(|value| (key, Some(value))));
-                        }
-                        Ok(None) => {}
-                        Err(error) => tracing::error!(%error, "a record may still hold a secret"),
-                    }
+                    let value = match self.storage.get(&key) {
+                        Ok(value) => value.and_then(|it| self.redacted(&key, &it)).map(Some),
+                        // It held a secret before, and nobody will read it again.
+                        Err(StorageError::Damaged { .. }) => Some(None),
+                        Err(error) => return Err(StoreError::Unreadable(error)),
+                    };
+                    batch.changes.extend(value.map(|value| (key, value)));
                 }
                 Write::Empty { key, texts } => {
                     let value = self.emptied(&key, texts, batch).map_err(StoreError::Unreadable)?;
@@ -555,4 +588,9 @@ impl Handler<Request> for Store {
             }
         }
     }
+}
+
+/// The beginning of a key that is too long, for people.
+fn shortened(key: &[u8]) -> String {
+    format!("{}…", keys::printable(&key[..SHOWN_KEY.min(key.len())]))
 }

@@ -1,12 +1,13 @@
 //! Records: what a kind of row that is stored has to say of itself, and how a commit is put together.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     keys::{Key, KeyOf, key_of, printable},
+    log,
     redact::Texts,
 };
 use crate::{
@@ -251,6 +252,18 @@ impl Writes {
             | Write::Empty { .. } => None,
         };
         Ok(Batch::from(self.list.into_iter().filter_map(change).collect::<Vec<_>>()))
+    }
+
+    /// The keys that this will write; of an entry of a log one that is as long.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.list.iter().filter_map(|write| match write {
+            Write::Put { key, .. }
+            | Write::Delete { key }
+            | Write::LookAgain { key }
+            | Write::Empty { key, .. } => Some(Cow::Borrowed(key.as_slice())),
+            Write::Append { entry, .. } => Some(Cow::Owned(log::key(&entry.log, 0))),
+            Write::Fence { .. } | Write::ForgetLog { .. } => None,
+        })
     }
 
     /// Roughly the bytes that this will write.

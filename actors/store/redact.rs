@@ -144,26 +144,31 @@ impl Redaction {
         changed.then(|| record.to_string().into_bytes())
     }
 
-    /// The keys of all records that hold a secret. Blocks.
-    pub(super) fn held(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
+    /// The keys of all records that hold a secret, and whether all could be looked at. Blocks.
+    pub(super) fn held(&self, storage: &dyn Storage) -> Result<Held, StorageError> {
         self.redactor.learn(storage)?;
-        let mut held = Vec::new();
+        let (mut held, mut left) = (Vec::new(), Ok(()));
         for texts in &*self.texts {
             let prefix = texts.prefix();
             storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
                 match value {
                     Ok(value) if self.redacted(key, value).is_some() => held.push(key.to_vec()),
                     Ok(_) => {}
-                    Err(error) => {
+                    // Nobody will read it again.
+                    Err(error @ StorageError::Damaged { .. }) => {
                         tracing::error!(%error, "a record is not looked through for secrets");
                     }
+                    Err(error) => left = Err(error),
                 }
                 ControlFlow::Continue(())
             })?;
         }
-        Ok(held)
+        Ok((held, left))
     }
 }
+
+/// Keys, and why a record could not be looked at.
+type Held = (Vec<Vec<u8>>, Result<(), StorageError>);
 
 type Clean<'a> = dyn Fn(&str) -> Option<String> + 'a;
 

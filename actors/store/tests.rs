@@ -281,6 +281,24 @@ async fn a_request_that_is_too_large_is_refused_alone() {
     assert_eq!(taken.await, Ok(Vec::new()));
 }
 
+/// SC-115: a storage gives up at a key that it cannot hold, so it never gets one.
+#[actix::test]
+async fn a_key_that_is_too_long_is_refused_alone() {
+    let opened = open(&Disk::default(), None);
+    let long = "x".repeat(LONGEST_KEY);
+    let channel = ChannelId::from(long.as_str());
+
+    let put = opened.store.commit(Writes::new().put_json(key(&long), &1));
+    let removed = opened.store.commit(Writes::new().drop_keys([key(&long)]));
+    let appended = opened.store.commit(Writes::new().frame(&channel, frame("a")));
+    let taken = opened.store.commit(row("small"));
+
+    for refused in [put.await, removed.await, appended.await] {
+        assert!(matches!(refused, Err(StoreError::Unwritable(_))), "{refused:?}");
+    }
+    assert_eq!(taken.await, Ok(Vec::new()));
+}
+
 /// SC-101: a commit that cannot be put together is not made, and takes no other with it.
 #[actix::test]
 async fn a_row_that_does_not_serialise_refuses_its_commit_alone() {

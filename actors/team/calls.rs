@@ -147,9 +147,14 @@ impl Session {
         // The reply holds it; only a step that broke off has nothing else to show.
         let said = !std::mem::take(&mut self.text.said).is_empty();
         let input = match replied {
-            Ok(reply) => {
+            Ok(mut reply) => {
                 // It is paid for: whatever stops the turn from here on cuts nothing off.
                 self.spending.heard = 0;
+                for block in &mut reply.blocks {
+                    if let Block::Call(call) = block {
+                        call.bound_id();
+                    }
+                }
                 return self.reword(reply, ctx);
             }
             Err(failure) => Input::Failed { failure, said, now: self.cx.now() },

@@ -25,7 +25,7 @@ use crate::{
     history::Fact,
     ids::ApprovalId,
     notice::NoticeKind,
-    queue::{Return, parking::Park},
+    queue::{Return, Unstorable, parking::Park},
     store::{Numbered, StoreError, records::Writes},
     task::{Ending, Source, Wait, WaitReason, ending},
     tool::Stow,
@@ -184,9 +184,7 @@ impl Session {
     ) {
         let frames = match result {
             Ok(frames) => frames,
-            Err(error @ (StoreError::TooLarge(_) | StoreError::Unwritable(_))) => {
-                return self.refused(&error, ctx);
-            }
+            Err(error) if error.is_of_the_request() => return self.refused(error, ctx),
             Err(error) => {
                 let turn = &self.leased.turn;
                 tracing::warn!(team = %self.cx.name, %turn, %error, "turn abandoned");
@@ -295,6 +293,7 @@ impl Session {
             told.extend(same.told);
             tasks.push((task, same.follow_up.map(Box::new)));
         }
+        closing = closing.and(self.settle_approved(&facts));
         if steps > 0 {
             closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
         }
@@ -308,12 +307,35 @@ impl Session {
         self.commit(writes, After::Ended(Box::new(ended)), ctx);
     }
 
+    /// What has become of approved calls that run when the turn ends, by the results in its last facts.
+    fn settle_approved(&self, facts: &[Fact]) -> Writes {
+        let did_well = |approval: &Approval| {
+            facts.iter().any(|fact| match fact {
+                Fact::ToolResult { id, fault: None, .. } => {
+                    self.turn.approval_of(id) == Some(&approval.id)
+                }
+                _ => false,
+            })
+        };
+        let running = self.approvals.values();
+        let running = running.filter(|approval| approval.execution == Execution::Running);
+        running.fold(Writes::new(), |writes, approval| {
+            let execution = if did_well(approval) { Execution::Done } else { Execution::Failed };
+            writes.put(&Approval { execution, ..approval.clone() })
+        })
+    }
+
     /// A record that the store does not take ends the turn; nothing of it was written.
-    fn refused(&mut self, error: &StoreError, ctx: &mut Context<Team>) {
+    fn refused(&mut self, error: StoreError, ctx: &mut Context<Team>) {
         self.committing = false;
         self.wants.clear();
-        let end = self.turn.refused_by_store(error);
-        self.end(Vec::new(), end, ctx);
+        match self.turn.refused_by_store(&error) {
+            Some(end) => self.end(Vec::new(), end, ctx),
+            None => {
+                let task = self.leave();
+                self.cx.queue.do_send(Unstorable { task, error });
+            }
+        }
     }
 }
 

@@ -145,7 +145,9 @@ impl Session {
 /// The model call that an event tells of.
 fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
     let (profile, model, usage) = match &event.fact {
-        Fact::Meta(Meta::Usage { profile, model, usage, .. }) => (profile, model, usage),
+        Fact::Meta(
+            Meta::Usage { profile, model, usage, .. } | Meta::Spent { profile, model, usage },
+        ) => (profile, model, usage),
         Fact::Meta(Meta::Compaction(compaction)) => {
             let Paid { profile, model, usage } = compaction.paid.as_ref()?;
             (profile, model, usage)

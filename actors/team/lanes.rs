@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ids::{LeaseId, TaskId, TopicId},
     journal::LaneHistory,
+    task::Task,
 };
 
 /// More lanes than this are not kept while they are idle.
@@ -50,6 +51,8 @@ pub(super) struct Preparing {
     pub(super) leased: LeasedTask,
     /// It was cancelled meanwhile, which its turn is told when it begins.
     pub(super) cancelled: Option<Cancellation>,
+    /// Messages that came meanwhile: its turn decides what they do.
+    pub(super) waiting: Vec<Task>,
 }
 
 impl Lanes {

@@ -208,7 +208,7 @@ impl Team {
         let leased = LeasedTask { task: task.clone(), lease, turn, began: Instant::now() };
         let key = leased.key();
         let lane = self.lanes.get(&key.topic);
-        let preparing = Preparing { leased, cancelled: None };
+        let preparing = Preparing { leased, cancelled: None, waiting: Vec::new() };
         lane.work = Work::Preparing(Box::new(preparing));
         let prepared = preparation::prepare(self.cx.clone(), task, lane.history.clone(), inbox);
         ctx.spawn(
@@ -227,7 +227,7 @@ impl Team {
         let Some(preparing) = self.lanes.take_preparing(key) else {
             return;
         };
-        let Preparing { leased, cancelled } = preparing;
+        let Preparing { leased, cancelled, waiting } = preparing;
         match result {
             _ if self.retiring => self.cx.give_back(leased.task),
             Ok(prepared) => {
@@ -237,6 +237,9 @@ impl Team {
                 let session = Session::new(cx, leased, known, prepared, overhead);
                 lane.work = Work::Running(Box::new(session));
                 self.with_session(&key.topic, ctx, |session, ctx| session.start(cancelled, ctx));
+                for task in waiting {
+                    self.resume(key, ctx, |session, ctx| session.place(task, ctx));
+                }
             }
             Err(unprepared) => {
                 self.rest(&key.topic);
@@ -317,7 +320,14 @@ impl Handler<Waiting> for Team {
 
     fn handle(&mut self, Waiting { task }: Waiting, ctx: &mut Self::Context) {
         let topic = task.lane.topic.clone();
-        self.with_session(&topic, ctx, |session, ctx| session.place(task, ctx));
+        match &mut self.lanes.get(&topic).work {
+            // The queue leases it next.
+            Work::Idle => {}
+            Work::Preparing(preparing) => preparing.waiting.push(task),
+            Work::Running(_) => {
+                self.with_session(&topic, ctx, |session, ctx| session.place(task, ctx));
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     approvals::record::Approval,
     clock::{Timestamp, millis},
     history::Fact,
-    queue::Finished,
+    queue::{Finished, Unstorable},
     task::{Code, Ending, Outcome, Task, Wait, ending, records::LaneKey},
     usage::Usage,
 };
@@ -62,6 +62,7 @@ pub(super) fn end_unprepared(
     end: End,
     ctx: &mut Context<Team>,
 ) {
+    let held = leased.task.clone();
     let task = &mut leased.task;
     tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
     let outcome = outcome(&end, Usage::default(), cx.now());
@@ -74,11 +75,16 @@ pub(super) fn end_unprepared(
         told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };
     let committed = cx.recipe.store.commit(leased.guard().and(closed.writes));
-    ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| {
-        if let Ok(frames) = result {
+    ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| match result {
+        Ok(frames) => {
             ended.report(&team.cx, NO_ENGINE, leased.began);
             team.cx.deliver(frames);
         }
+        Err(error) if error.is_of_the_request() => {
+            team.cx.queue.do_send(Unstorable { task: held, error });
+        }
+        // The task is someone else's, or the process is ending.
+        Err(error) => tracing::warn!(team = %team.cx.name, %error, "turn abandoned"),
     }));
 }
 

@@ -403,11 +403,15 @@ fn handed(task: &Task) -> Handed {
 }
 
 async fn brief(cx: &TeamContext, task: &Task, handed: Handed) -> Result<Brief, Unprepared> {
+    let tree = match task.kind {
+        Kind::Bootstrap => cx.recipe.view.once_it_has(cx.name.as_str()).await,
+        _ => cx.recipe.view.now(),
+    };
     let assignment = Assignment {
         lane: task.lane.clone(),
         generation: task.generation,
         topic: task.source.as_ref().and_then(|source| source.topic.clone()),
-        ancestors: cx.recipe.view.now().ancestors(cx.name.as_str()),
+        ancestors: tree.ancestors(cx.name.as_str()),
         options: task.options.clone(),
         inner: task.kind == Kind::Agent,
         reports: task.kind == Kind::Trigger,

@@ -51,16 +51,16 @@ impl Session {
         };
         let queue = &self.cx.queue;
         match mode {
-            QueueMode::Queue => {
-                queue.do_send(Placed { task: task.id, placement: Placement::NextTurn });
-            }
-            QueueMode::Steer => {
+            QueueMode::Steer if !self.turn.ended => {
                 let alone = task.options.steers;
                 queue.do_send(queue::Join { lane: task.lane, behind, alone });
             }
             QueueMode::Interrupt => {
                 queue.do_send(Placed { task: task.id, placement: Placement::Started });
                 self.stop(Stop::Interrupted, ctx);
+            }
+            QueueMode::Queue | QueueMode::Steer => {
+                queue.do_send(Placed { task: task.id, placement: Placement::NextTurn });
             }
         }
     }

@@ -162,8 +162,8 @@ pub(super) struct Turn {
     /// Messages that joined and wait for the next model call.
     steered: Vec<Task>,
     said: Vec<String>,
-    /// The store has refused a step of it.
-    refused: bool,
+    /// How often the store has refused a step or an end of it.
+    refusals: u32,
     tools_used: Vec<String>,
     /// What the model calls cost so far, those that gave no answer included.
     pub(super) usage: Usage,
@@ -215,7 +215,7 @@ impl Turn {
             calls: Vec::new(),
             steered: Vec::new(),
             said: Vec::new(),
-            refused: false,
+            refusals: 0,
             tools_used: Vec::new(),
             usage: Usage::default(),
             label,

@@ -65,6 +65,9 @@ pub struct Job {
     pub progress: JobProgress,
     /// What came of it.
     pub message: String,
+    /// What else there is to know, such as what a backup left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     pub started_at: String,
 }
 

@@ -34,6 +34,8 @@ pub struct Overview {
     pub spend_today_usd: f64,
     /// The date, in the time zone that days are counted by.
     pub today: String,
+    /// When that day ends.
+    pub today_ends_at: Option<String>,
     /// The service is about to stop.
     pub drain: bool,
 }

@@ -11,6 +11,8 @@ pub const JSON: &str = "application/json";
 pub const EVENT_STREAM: &str = "text/event-stream";
 /// Of JSON, one document a line.
 pub const LINES: &str = "application/x-ndjson";
+/// Of rows, for spreadsheets.
+pub const CSV: &str = "text/csv";
 /// Lists are counted so far.
 pub const MOST_COUNTED: usize = 10_000;
 
@@ -81,6 +83,9 @@ pub struct EventStream;
 
 /// JSON documents, one a line, sent as they are read.
 pub struct Lines;
+
+/// All rows of a list, for spreadsheets, sent as they are read.
+pub struct Csv;
 
 /// Some of the things of a kind, and how many there are.
 pub struct Rows<T> {
@@ -198,6 +203,7 @@ not_json! {
     Content: "*/*", {};
     EventStream: EVENT_STREAM, {"type": "string"};
     Lines: LINES, {"type": "string"};
+    Csv: CSV, {"type": "string"};
 }
 
 impl<T: JsonSchema + 'static> Reply for Rows<T> {

@@ -6,6 +6,7 @@ use clap::Args;
 use hivewright_actors::{
     clock::millis,
     ids::{TaskId, TeamName},
+    queue::submit::Overlap,
     task::{Code, Kind, Label, Lineage, Outcome, Priority, Task, TaskState, WaitReason},
     text::Span,
     usage::Usage,
@@ -28,7 +29,7 @@ pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
             "The main team works in topics: send it a message instead. `X-Source-Channel` \
              names a channel that hears of the end.",
         )
-        .refuses(&[404, 409, 503])
+        .refuses(&[404, 409, 422, 503])
         .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
 
 pub const COUNT_TASKS: Endpoint<Data<TaskStats>> =
@@ -150,6 +151,9 @@ row! {
     pub struct TaskLineage from task: &Task {
         pub root: TaskId = task.root().clone(),
         pub parent: Option<TaskId> = task.lineage.as_ref().and_then(Lineage::parent).cloned(),
+        /// The task whose end it tells to whoever asked for that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub result_of: Option<TaskId> = task.told_end(),
         pub hops: usize = task.lineage.as_ref().map_or(0, Lineage::hops),
         /// From the first task to the one above.
         pub path: Option<Vec<TaskId>> = task
@@ -242,6 +246,17 @@ pub struct NewTask {
     #[arg(long, value_name = "COUNT")]
     #[schemars(range(min = 1, max = 500))]
     pub max_steps: Option<u32>,
+    /// Who of that team does it.
+    #[arg(long, value_name = "NAME")]
+    pub subagent: Option<String>,
+    /// What to do if the team has other work.
+    #[arg(long, value_name = "POLICY", default_value_t = Overlap::Allow, value_parser = words::<Overlap>())]
+    #[serde(default = "allowed")]
+    pub overlap_policy: Overlap,
+}
+
+fn allowed() -> Overlap {
+    Overlap::Allow
 }
 
 /// Work that was given.
@@ -250,6 +265,9 @@ pub struct GivenTask {
     pub id: TaskId,
     pub team: String,
     pub state: TaskState,
+    /// What the team had to do already.
+    #[serde(default)]
+    pub in_flight: Vec<TaskId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]

@@ -41,6 +41,19 @@ pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerS
 .only_looks()
 .example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#);
 
+pub const LIST_DUE: Endpoint<Rows<DueRow>, Empty, TriggerFilter> = get(
+    "/api/v1/triggers/agenda",
+    Operate,
+    "Lists when triggers are due in the next 24 hours, the soonest first.",
+)
+.description(
+    "Times of a trigger within the same quarter of an hour are one row, with their `count`. A \
+     window is due when it opens. Those that nothing comes of as they stand are listed too: \
+     `state` and `held` tell them apart.",
+)
+.sorted(&["at"])
+.refuses(&[503]);
+
 pub const SHOW_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
     get("/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]);
 
@@ -231,6 +244,27 @@ pub struct TriggerDue {
     pub at: Option<String>,
     /// In the trigger's own zone.
     pub local: String,
+}
+
+/// When a trigger is due, within a quarter of an hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerDueTimes")]
+pub struct DueRow {
+    pub trigger_id: TriggerId,
+    pub name: String,
+    pub team: TeamName,
+    #[serde(rename = "type")]
+    pub kind: TriggerType,
+    /// Whether it fires: only one that is active does.
+    pub state: State,
+    /// Its team is paused: it waits until the team goes on.
+    #[serde(rename = "held")]
+    pub is_held: bool,
+    /// The first of these times.
+    #[serde(flatten)]
+    pub due: TriggerDue,
+    /// How many times there are.
+    pub count: usize,
 }
 
 /// A new trigger: its definition, and whose it is.

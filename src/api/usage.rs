@@ -21,6 +21,13 @@ pub const LIST_BUDGETS: Endpoint<Rows<BudgetRow>> =
     get("/api/v1/usage/budgets", Read, "Lists what teams may spend, and have spent today.")
         .sorted(&["team"]);
 
+pub const EXPORT_USAGE: Endpoint<Csv, Empty, UsageFilter> =
+    get("/api/v1/usage/export", Read, "Sends all rows of the list of usage, for spreadsheets.")
+        .description(
+            "In the usual order of the list, with the names of its fields above. A text that a \
+             spreadsheet would take for a formula has an apostrophe before it.",
+        );
+
 words! {
     /// What calls are told apart by.
     #[derive(Default)]

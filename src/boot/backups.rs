@@ -11,7 +11,10 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    settings::{config, home::Home},
+    settings::{
+        config::{self, Config},
+        home::Home,
+    },
     storage::{self, tiers::TieredStorage},
 };
 
@@ -20,9 +23,22 @@ const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
 /// One that failed is tried again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
+/// What of the settings backups follow.
+#[derive(Clone, PartialEq)]
+struct Plan {
+    backup: config::Backup,
+    limits: config::Limits,
+}
+
+impl Plan {
+    fn of(config: &Config) -> Self {
+        Self { backup: config.backup.clone(), limits: config.limits.clone() }
+    }
+}
+
 /// Where backups go, and how often they are made. Ends when it is dropped.
 pub(super) struct RegularBackups {
-    settings: watch::Sender<config::Backup>,
+    settings: watch::Sender<Plan>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -31,18 +47,19 @@ impl RegularBackups {
     pub(super) fn start(
         storage: Arc<TieredStorage>,
         home: Home,
-        settings: config::Backup,
+        config: &Config,
         on_failure: impl Fn(String) + 'static,
     ) -> Self {
-        let (settings, heard) = watch::channel(settings);
+        let (settings, heard) = watch::channel(Plan::of(config));
         let task = actix::spawn(keep(storage, home, heard, on_failure));
         Self { settings, _task: AbortOnDropHandle::new(task) }
     }
 
-    pub(super) fn set(&self, settings: &config::Backup) {
+    pub(super) fn set(&self, config: &Config) {
+        let plan = Plan::of(config);
         self.settings.send_if_modified(|present| {
-            let differs = present != settings;
-            present.clone_from(settings);
+            let differs = *present != plan;
+            *present = plan;
             differs
         });
     }
@@ -51,13 +68,13 @@ impl RegularBackups {
 async fn keep(
     storage: Arc<TieredStorage>,
     home: Home,
-    mut settings: watch::Receiver<config::Backup>,
+    mut settings: watch::Receiver<Plan>,
     on_failure: impl Fn(String),
 ) {
     let mut not_before = Instant::now() + FIRST_AFTER;
     loop {
-        let now = settings.borrow_and_update().clone();
-        let layout = backup_home(&home, &now);
+        let Plan { backup: now, limits } = settings.borrow_and_update().clone();
+        let layout = backup_home(&home, &now, &limits);
         let due = async {
             let Some(every) = now.every.0 else {
                 return std::future::pending().await;
@@ -76,7 +93,7 @@ async fn keep(
         let (archived, layout) = (storage.clone(), layout.clone());
         let create = move || {
             let made = storage::backup::create(&archived, &layout, None, &storage::unwatched);
-            made.map_err(|error| error.to_string())
+            made.map(|made| made.file).map_err(|error| error.to_string())
         };
         if !attempt(create, &on_failure).await {
             not_before = Instant::now() + AGAIN_AFTER;
@@ -104,8 +121,13 @@ async fn attempt(
 }
 
 /// The folders of the store and its backups.
-pub(crate) fn backup_home(home: &Home, settings: &config::Backup) -> storage::Home {
+pub(crate) fn backup_home(
+    home: &Home,
+    settings: &config::Backup,
+    limits: &config::Limits,
+) -> storage::Home {
     let mut layout = storage::Home::new(home.data(), home.run());
+    layout.free_space = limits.free_space.0;
     if let Some(folder) = &settings.dir {
         layout.backups.clone_from(folder);
     }
@@ -138,8 +160,9 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    fn every(every: Option<Duration>, dir: &Path) -> config::Backup {
-        config::Backup { every: Interval(every), dir: Some(dir.to_owned()) }
+    fn every(every: Option<Duration>, dir: &Path) -> Config {
+        let backup = config::Backup { every: Interval(every), dir: Some(dir.to_owned()) };
+        Config { backup, ..Config::default() }
     }
 
     /// The backup that is made next, taken away. With the time that passed until it was there.
@@ -161,7 +184,7 @@ mod tests {
         let flags = Flags { home: Some(place.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
-        let layout = backup_home(&home, &config::Backup::default());
+        let layout = backup_home(&home, &config::Backup::default(), &config::Limits::default());
         let storage =
             storage::open::open(&layout, Durability::Process, &storage::unwatched).unwrap();
         let (one, two) = (place.path().join("one"), place.path().join("two"));
@@ -169,7 +192,7 @@ mod tests {
         let count = failures.clone();
         tokio::time::pause();
         let backups =
-            RegularBackups::start(Arc::new(storage), home, every(Some(DAY), &one), move |_| {
+            RegularBackups::start(Arc::new(storage), home, &every(Some(DAY), &one), move |_| {
                 count.set(count.get() + 1)
             });
 

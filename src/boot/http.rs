@@ -218,8 +218,9 @@ pub(super) struct Archive(pub(super) Arc<Context>);
 
 impl Archive {
     fn layout(&self) -> storage::Home {
-        let backup = self.0.live.held().map(|held| held.config.backup.clone());
-        backup_home(&self.0.home, &backup.unwrap_or_default())
+        let held = self.0.live.held();
+        let config = held.as_ref().map_or(&self.0.config, |held| &*held.config);
+        backup_home(&self.0.home, &config.backup, &config.limits)
     }
 }
 
@@ -235,8 +236,10 @@ impl Backups for Archive {
             });
             if work.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        storage::backup::create(&self.0.storage, &layout, file.as_deref(), &report)
-            .map_err(|error| error.to_string())
+        let made = storage::backup::create(&self.0.storage, &layout, file.as_deref(), &report);
+        let made = made.map_err(|error| error.to_string())?;
+        work.remark(made.left_out);
+        Ok(made.file)
     }
 
     fn list(&self) -> io::Result<Vec<Backup>> {

@@ -209,7 +209,7 @@ impl Service {
         let socket = SocketPath::of(&context.home)
             .map_err(|error| machine("the run dir cannot be opened", error))?;
         let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
-        forget_replaced(backup_home(&context.home, &config.backup));
+        forget_replaced(backup_home(&context.home, &config.backup, &config.limits));
         catch_up(&context);
         Ok(Self {
             spine,
@@ -301,6 +301,8 @@ impl Service {
                 "some turns did not reach a commit point; they go on after the next start"
             );
         }
+        // Also those of turns that wait for other teams, and hold no slot meanwhile.
+        let _gone = self.spine.queue.send(queue::UncountLeased).await;
         tokio::join!(self.servers.end(), self.plugins.end(), self.hosts.end());
         if let Some(browsers) = &self.browsers {
             browsers.end().await;
@@ -380,8 +382,8 @@ fn catch_up(context: &Context) {
 /// Backups in time, and word of those that fail.
 fn regular_backups(context: &Context) -> RegularBackups {
     let (told, names) = (context.store.clone(), context.ids.clone());
-    let settings = context.config.backup.clone();
-    RegularBackups::start(context.storage.clone(), context.home.clone(), settings, move |why| {
+    let (storage, home) = (context.storage.clone(), context.home.clone());
+    RegularBackups::start(storage, home, &context.config, move |why| {
         let text = format!("The regular backup failed and is tried again: {why}");
         notify(&told, &names, NoticeKind::Report, text, Writes::new());
     })

@@ -89,9 +89,15 @@ fn channels(channels: &Channels, fault: Option<&Problems>) -> Result<String, Str
     match fault {
         Some(fault) => Err(format!("only the operator's command line is let in: {fault}")),
         None => {
-            let websocket = if channels.ws == WebSocket::Off { "off" } else { "on" };
-            let discord =
-                if channels.discord.token.is_some() { ", Discord connecting" } else { "" };
+            let websocket = match channels.ws {
+                WebSocket::Off => "off: `channels.yaml` does not say `ws: {enabled: true}`",
+                WebSocket::Loopback | WebSocket::On => "on",
+            };
+            let discord = match &channels.discord {
+                discord if discord.token.is_some() => ", Discord connecting",
+                discord if discord.disabled.is_some() => ", Discord off",
+                _ => "",
+            };
             Ok(format!("WebSocket {websocket}{discord}"))
         }
     }

@@ -310,7 +310,7 @@ impl Watch {
         self.context.sandbox.set_memory(config.sandbox.memory.0);
         self.context.sandbox.quota().set(&config.limits);
         self.told.disk.set_floor(config.limits.free_space.0);
-        self.told.backups.set(&config.backup);
+        self.told.backups.set(config);
         self.told.packages.notify_one();
         self.tell_name(config);
         let pending = self.context.in_file.needs_restart(config);

@@ -10,13 +10,14 @@ use std::{
 
 use actix::Arbiter;
 use hivewright_actors::{
-    archivist::Archivist,
+    archivist::{Archivist, OnFault},
     blocking,
     ids::Ids,
     live::boot,
+    notice::NoticeKind,
     router, spine,
     storage::StorageError,
-    store::{Store, StoreHandle},
+    store::{Store, StoreHandle, records::Writes},
     tool::REPORT_RUN,
 };
 
@@ -25,6 +26,7 @@ use super::{
     backups::backup_home,
     certificate::Certificate,
     error::{ServiceError, machine},
+    notices::notify,
     public_url,
     starting::{AddressFile, Phase, Starting},
     vault,
@@ -162,7 +164,7 @@ impl Opened {
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
         // Transcripts are written with what moves to the archive, and hold no secret that is known by now.
         let transcripts = follow(&home, &config, &storage, &secrets);
-        let archivist = Archivist::start(storage.clone());
+        let archivist = Archivist::start(storage.clone(), tell_of_archive(&store, &ids));
         store.archive_with(archivist, storage.clone());
         let files = FileStore::open(
             home.files(),
@@ -211,13 +213,29 @@ fn check_kernel(home: &Home, can: fn(&Path) -> io::Result<()>) -> Result<(), Ser
     can(home.run()).map_err(|error| machine(missing, error))
 }
 
+/// Tells the operator of an archive that cannot be written, and of its end.
+fn tell_of_archive(store: &StoreHandle, ids: &Ids) -> OnFault {
+    let (store, ids) = (store.clone(), ids.clone());
+    Box::new(move |error| {
+        store.note_archive(error.is_none());
+        let text = match error {
+            Some(error) => format!(
+                "What is over cannot be moved to `history.db`, and takes memory until it can: {error}. It is tried \
+                 again every few seconds; see to the disk and the rights of `run/store`."
+            ),
+            None => "What is over moves to `history.db` again.".to_owned(),
+        };
+        notify(&store, &ids, NoticeKind::Report, text, Writes::new());
+    })
+}
+
 /// Opens the store and reads what a former process left. Blocks, so off the main thread.
 async fn open_store(
     home: &Home,
     config: &Config,
     phase: &Phase,
 ) -> Result<(Arc<TieredStorage>, router::Recovered, u64), ServiceError> {
-    let layout = backup_home(home, &config.backup);
+    let layout = backup_home(home, &config.backup, &config.limits);
     let durability = config.store.durability;
     let phase = phase.clone();
     phase.set("opening the store");

@@ -121,7 +121,7 @@ impl Services {
         let toolbox = tools::web::add(toolbox, &web);
         let browsers = Installed::find().map(|program| browsers(program, context, &web));
         let toolbox = match &browsers {
-            Some(browsers) => tools::browser::add(toolbox, browsers, &context.files),
+            Some(browsers) => tools::browser::add(toolbox, browsers, &web, &context.files),
             None => toolbox,
         };
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
@@ -331,5 +331,6 @@ fn office_parts(
         roster: subagents(prompts),
         plugins: plugins.clone(),
         spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
+        keyed: tokio::sync::Mutex::default(),
     }
 }

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     files::{FileError, FileStore},
     sandbox::{quota::Excess, workspace::WorkspaceError},
+    system::hex,
     taint::{TaintError, Worker, seen::Seen},
     tools::toolbox::Grant,
 };
@@ -155,6 +156,5 @@ fn is_same(mut file: &File, digest: &str) -> bool {
             Err(_) => return false,
         }
     }
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    found == digest
+    hex(&hash.finalize()) == digest
 }

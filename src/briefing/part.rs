@@ -20,8 +20,9 @@ use crate::{
     mcp::Offers,
     plugins::{hooks::Hooks, instance::offers},
     prompt::{
-        compose::{Availability, Cast},
+        compose::Cast,
         library::Library,
+        parts::Availability,
         role::{Role, listed},
         subagents::Subagent,
     },

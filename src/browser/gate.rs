@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hivewright_actors::{ids::TeamName, policy::Subject};
 use reqwest::Url;
 
 use super::snapshot::cut;
@@ -16,11 +17,14 @@ const MOST_FAILURES: usize = 10;
 const LONGEST_URL: usize = 200;
 
 /// Whether a host may be reached that the settings allow; the error says why not.
-pub type Admit = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+pub type Admit = Arc<dyn Fn(&str, &Subject) -> Result<(), String> + Send + Sync>;
 
 /// What a team may reach now.
 #[derive(Clone)]
 pub struct Terms {
+    pub team: TeamName,
+    /// On whose behalf.
+    pub subject: Subject,
     pub egress: Arc<Egress>,
     /// None leaves it as it was.
     pub admit: Option<Admit>,
@@ -29,14 +33,12 @@ pub struct Terms {
 }
 
 /// The gate of one browser.
-#[derive(Default)]
 pub(super) struct TeamGate(Mutex<State>);
 
-#[derive(Default)]
 struct State {
-    egress: Arc<Egress>,
-    admit: Option<Admit>,
-    scrubber: Scrubber,
+    terms: Terms,
+    /// Bytes that went through since the call began.
+    spent: u64,
     failures: Vec<(Url, EgressError)>,
     /// Failures that are not kept.
     more: usize,
@@ -50,20 +52,23 @@ pub(super) struct Failures {
 }
 
 impl TeamGate {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self(Mutex::new(State { terms, spent: 0, failures: Vec::new(), more: 0 }))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The terms of a call, which hold until the next.
-    pub(super) fn set(&self, Terms { egress, admit, scrubber }: Terms) {
+    pub(super) fn set(&self, mut terms: Terms) {
         let mut state = self.state();
-        state.egress = egress;
-        state.scrubber = scrubber;
-        state.admit = admit.or_else(|| state.admit.take());
+        terms.admit = terms.admit.or_else(|| state.terms.admit.take());
+        (state.terms, state.spent) = (terms, 0);
     }
 
     pub(super) fn scrubber(&self) -> Scrubber {
-        self.state().scrubber.clone()
+        self.state().terms.scrubber.clone()
     }
 
     /// What failed since the last time.
@@ -75,13 +80,23 @@ impl TeamGate {
 }
 
 impl Gate for TeamGate {
+    fn team(&self) -> TeamName {
+        self.state().terms.team.clone()
+    }
+
     fn egress(&self) -> Arc<Egress> {
-        Arc::clone(&self.state().egress)
+        Arc::clone(&self.state().terms.egress)
     }
 
     fn admit(&self, host: &str) -> Result<(), String> {
-        let admit = self.state().admit.clone();
-        admit.map_or(Ok(()), |admit| admit(host))
+        let Terms { admit, subject, .. } = self.state().terms.clone();
+        admit.map_or(Ok(()), |admit| admit(host, &subject))
+    }
+
+    fn spend(&self, bytes: u64) -> u64 {
+        let mut state = self.state();
+        state.spent += bytes;
+        state.spent
     }
 
     fn failed(&self, url: &Url, error: EgressError) {
@@ -108,5 +123,38 @@ impl Failures {
             lines.push(format!("not loaded: {} more", self.more));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::task::{Cause, Label};
+
+    use super::*;
+
+    /// SC-61, TO-28: a rule about hosts sees whoever calls now, and a call has its own share of bytes.
+    #[test]
+    fn the_terms_of_a_call_are_those_of_whoever_calls() {
+        let terms = |label: Label, admit: Option<Admit>| Terms {
+            team: "ops".into(),
+            subject: Subject::of(&Cause::System, label),
+            egress: Arc::default(),
+            admit,
+            scrubber: Scrubber::default(),
+        };
+        let trusted_only: Admit =
+            Arc::new(
+                |_, subject| {
+                    if subject.untrusted { Err("a rule says no".to_owned()) } else { Ok(()) }
+                },
+            );
+
+        let gate = TeamGate::new(terms(Label::Trusted, Some(trusted_only)));
+        let opened = (gate.admit("a.example"), gate.spend(7), gate.spend(1));
+        gate.set(terms(Label::Untrusted, None));
+        let clicked = (gate.admit("a.example"), gate.spend(1));
+
+        assert_eq!(opened, (Ok(()), 7, 8));
+        assert_eq!(clicked, (Err("a rule says no".to_owned()), 1));
     }
 }

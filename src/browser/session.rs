@@ -105,13 +105,12 @@ impl Session {
         let mut session = Self {
             link,
             pages: Arc::new(watch::Sender::new(Pages::default())),
-            gate: Arc::default(),
+            gate: Arc::new(TeamGate::new(terms)),
             context: String::new(),
             end: end.clone(),
             gone,
             over: CancellationToken::new(),
         };
-        session.gate.set(terms);
         let body = Body { life, errors, relay, disk };
         tokio::spawn(session.run(body, guard, connection, events, end));
         let prepared = tokio::time::timeout(START_TIMEOUT, session.prepare()).await;

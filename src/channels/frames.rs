@@ -165,7 +165,7 @@ fn message_id(fields: &Map<String, Value>) -> Result<Option<MessageId>, Refusal>
             Some(id) => Ok(Some(id)),
             None => Err(Refusal::new(
                 "bad_message_id",
-                "`message_id` must be a string of 1 to 128 printable characters",
+                "`message_id` must be a string of 1 to 128 printable characters (384 bytes)",
             )),
         },
     }

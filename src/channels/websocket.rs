@@ -150,6 +150,17 @@ struct Said {
     message_id: Option<MessageId>,
 }
 
+/// What its sender hears of a frame that comes while as many wait as may.
+fn overflowing(frame: Result<ClientFrame, Refusal>) -> Refusal {
+    let message_id = match frame {
+        Ok(ClientFrame::Message { message_id, .. }) => message_id,
+        Ok(_) => None,
+        Err(refusal) => refusal.message_id,
+    };
+    let error = format!("more than {HELD_FRAMES} frames wait for an earlier one; slow down");
+    Refusal { code: "rate_limited", error, message_id }
+}
+
 fn refusal_code(error: &FileError) -> &'static str {
     match error {
         FileError::Unknown(_) => "unknown_file",
@@ -193,13 +204,11 @@ impl Connection {
 
     fn text(&mut self, text: &str, ctx: &mut WebsocketContext<Self>) {
         let frame = frames::parse(text);
-        if let Some(waiting) = &mut self.held {
-            if waiting.len() < HELD_FRAMES {
-                waiting.push_back(frame);
-            }
-            return;
+        match &mut self.held {
+            None => self.frame(frame, ctx),
+            Some(held) if held.len() < HELD_FRAMES => held.push_back(frame),
+            Some(_) => self.refuse(overflowing(frame)),
         }
-        self.frame(frame, ctx);
     }
 
     fn frame(&mut self, frame: Result<ClientFrame, Refusal>, ctx: &mut WebsocketContext<Self>) {
@@ -502,5 +511,23 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
             None => {}
         }
         ctx.run_later(CLOSE_TIMEOUT, |_, ctx| ctx.stop());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CH-91: whoever sends too much while a channel is looked up hears which message was not taken.
+    #[test]
+    fn a_frame_that_cannot_wait_is_refused_by_its_name() {
+        let message = frames::parse(r#"{"type":"message","content":"hello","message_id":"m1"}"#);
+        let misspelt = frames::parse(r#"{"type":"message","content":1,"message_id":"m2"}"#);
+
+        let refused = [message, misspelt, frames::parse("{")].map(overflowing);
+
+        assert!(refused.iter().all(|refusal| refusal.code == "rate_limited"));
+        let ids = refused.map(|refusal| refusal.message_id);
+        assert_eq!(ids, [Some("m1".into()), Some("m2".into()), None]);
     }
 }

@@ -84,8 +84,13 @@ impl<R: Columns + DeserializeOwned> Answer<Vec<R>> {
     /// The same of rows: otherwise in columns.
     pub(super) fn table(&self, screen: Screen) -> Result<(), Failure> {
         self.show(screen, |rows| table::rows(&rows))?;
-        if !screen.json && self.document["next_cursor"].is_string() {
+        if screen.json {
+            return Ok(());
+        }
+        if self.document["next_cursor"].is_string() {
             screen.remark("· there is more: `--all` lists all, and filters list less");
+        } else if self.document["data"].as_array().is_some_and(Vec::is_empty) {
+            screen.remark("· there are none");
         }
         Ok(())
     }

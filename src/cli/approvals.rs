@@ -44,10 +44,10 @@ pub(super) enum Action {
         hivewright approvals watch\n  \
         hivewright approvals watch --team web-shop --json")]
     Watch(ApprovalFilter),
-    /// Show one whole, with its arguments and its digest
+    /// Show an approval whole, with its arguments and its digest
     #[command(after_help = "Example:\n  hivewright approvals show kxqzvt")]
     Show {
-        /// Its id or its six letters
+        /// The id of the approval, or its six letters
         id: String,
     },
     /// Let a call run
@@ -56,7 +56,7 @@ pub(super) enum Action {
         hivewright approvals approve kxqzvt --uses 10\n  \
         hivewright approvals approve kxqzvt --uses always")]
     Approve {
-        /// Its id or its six letters
+        /// The id of the approval, or its six letters
         id: String,
         /// Let equal calls run, too: so many within a day (up to 100), or `always`
         #[arg(long)]
@@ -73,7 +73,7 @@ pub(super) enum Action {
         after_help = "Example:\n  hivewright approvals deny kxqzvt \"not before the release\""
     )]
     Deny {
-        /// Its id or its six letters
+        /// The id of the approval, or its six letters
         id: String,
         /// Why, for the team
         note: String,
@@ -205,7 +205,9 @@ async fn revoke(service: &Service, context: &Context, id: String) -> Result<(), 
     let grants = service.rows(&LIST_GRANTS, &GrantFilter::default(), MOST_ROWS).await?.document;
     let mut rows = grants["data"].as_array().into_iter().flatten();
     let Some(found) = rows.find(|row| row["id"] == *id) else {
-        let message = format!("there is no grant `{id}`; see `hivewright approvals grants`");
+        let message = format!(
+            "there is no grant `{id}`; `hivewright approvals grants` shows those there are"
+        );
         return Err(Failure::not_found(message));
     };
     let answer: Answer<Vec<GrantRow>> = Answer::new(json!({ "data": [found] }));

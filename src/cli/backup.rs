@@ -12,6 +12,7 @@ use super::{
     events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
+    screen::complain,
     service::Service,
     stopped::{self, Stopped},
 };
@@ -22,7 +23,7 @@ use crate::{
         events::EventFilter,
         jobs::{CANCEL_JOB, Job, JobProgress, JobState, SHOW_JOB},
     },
-    storage::backup::{create, move_to, refuse_existing},
+    storage::backup::{Made, create, move_to, refuse_existing},
 };
 
 /// Copy the store, teams and settings into one verified file
@@ -42,13 +43,16 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     if let Some(file) = &arguments.file {
         refuse_existing(file)?;
     }
-    let file = match Service::if_running(context)? {
+    let Made { file, left_out } = match Service::if_running(context)? {
         Some(service) => ask_for(&service, arguments.file, context).await?,
         None => tokio::select! {
             made = make(arguments.file, context) => made?,
             _ = tokio::signal::ctrl_c() => return Err(stopped_by_person()),
         },
     };
+    for line in &left_out {
+        complain(&format!("left out: {line}"));
+    }
     let file = file.display();
     Answer::naming("file", &file).show(context.screen, |_| format!("{file}\n"))
 }
@@ -59,10 +63,13 @@ fn stopped_by_person() -> Failure {
 }
 
 /// Makes the backup here, with the service stopped.
-async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failure> {
+async fn make(file: Option<PathBuf>, context: &Context) -> Result<Made, Failure> {
     if !stopped::has_store(context) {
         let store = context.home.store();
-        return Err(Failure::not_found(format!("there is no store in `{}` yet", store.display())));
+        return Err(Failure::not_found(format!(
+            "there is no store in `{}` yet; the first start of the service makes it",
+            store.display()
+        )));
     }
     let context = context.clone();
     blocking(move || {
@@ -80,17 +87,17 @@ async fn ask_for(
     service: &Service,
     file: Option<PathBuf>,
     context: &Context,
-) -> Result<PathBuf, Failure> {
+) -> Result<Made, Failure> {
     let Some(file) = file else {
         return await_made(service, &NewBackup::default(), context).await;
     };
     let bits = getrandom::u64().map_err(|error| Failure::system("no random number", error))?;
     let new = NewBackup { name: Some(format!("moving-{bits:016x}")) };
     let made = await_made(service, &new, context).await?;
-    blocking(move || match move_to(&made, &file) {
-        Ok(()) => Ok(file),
+    blocking(move || match move_to(&made.file, &file) {
+        Ok(()) => Ok(Made { file, ..made }),
         Err(error) => {
-            let kept = made.display();
+            let kept = made.file.display();
             Err(Failure::failed(format!("{error}; the backup stays in `{kept}`")))
         }
     })
@@ -101,7 +108,7 @@ async fn await_made(
     service: &Service,
     new: &NewBackup,
     context: &Context,
-) -> Result<PathBuf, Failure> {
+) -> Result<Made, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
     let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
@@ -130,7 +137,9 @@ async fn await_made(
                 let JobProgress { done, total, unit } = job.progress;
                 gauge.set(done, total, &unit);
             }
-            JobState::Done => return Ok(PathBuf::from(job.message)),
+            JobState::Done => {
+                return Ok(Made { file: PathBuf::from(job.message), left_out: job.remarks });
+            }
             JobState::Failed | JobState::Cancelled => return Err(Failure::failed(job.message)),
         }
     }

@@ -33,7 +33,7 @@ pub(super) enum Action {
     /// Put back the text from before a change
     #[command(after_help = "Example:\n  hivewright changes rollback chg-61c8864680b583eb")]
     Rollback {
-        /// Its id
+        /// The id of the change
         id: String,
     },
 }

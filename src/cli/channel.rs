@@ -17,7 +17,7 @@ pub(super) enum Action {
     /// Show a plugin: what it asks for, and what is wrong with it
     #[command(alias = "info", after_help = "Example:\n  hivewright channel show echo-channel")]
     Show {
-        /// Its key
+        /// The key of the plugin
         key: String,
     },
     #[command(flatten)]

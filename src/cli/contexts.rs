@@ -32,7 +32,7 @@ pub(super) enum Action {
         after_help = "Example:\n  hivewright context add office --url https://hive.example.org --token-file office.token"
     )]
     Add {
-        /// The name
+        /// The name of the context
         name: String,
     },
     /// Have commands be for this service from now on; `local` is the one of the home
@@ -40,7 +40,7 @@ pub(super) enum Action {
         hivewright context use office\n  \
         hivewright context use local")]
     Use {
-        /// The name
+        /// The name of the context
         name: String,
     },
     /// List the services that have a name
@@ -49,7 +49,7 @@ pub(super) enum Action {
     /// Forget a name
     #[command(after_help = "Example:\n  hivewright context remove office")]
     Remove {
-        /// The name
+        /// The name of the context
         name: String,
     },
 }

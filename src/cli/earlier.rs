@@ -66,7 +66,10 @@ impl Which {
                 Some(id) => format!(
                     "none of your conversations has an open topic `{id}`; {topics} lists them"
                 ),
-                None => "there is no conversation to go on with".to_owned(),
+                None => {
+                    "there is no conversation to go on with; leave `--continue` out to begin one"
+                        .to_owned()
+                }
             })
         })
     }

@@ -10,6 +10,7 @@ use super::{
     Context,
     events::{Follower, Step},
     failure::Failure,
+    send::message_id,
     service::Service,
 };
 use crate::api::{
@@ -18,22 +19,36 @@ use crate::api::{
     messages::{MessageFilter, MessageReply, MessageRow, NewMessage, SEND_MESSAGE, SHOW_MESSAGE},
 };
 
-/// Says something to a team. The channel, the caller's own if none is named, hears what becomes of it.
-pub(super) async fn say(
-    team: &str,
+/// Words for a team, which may be said again after a break: they are heard once.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    pub(super) team: String,
     content: String,
     files: Vec<String>,
-    channel: Option<&ChannelId>,
-    service: &Service,
-) -> Result<MessageRow, Failure> {
-    let words = NewMessage {
-        content,
-        team: Some(team.to_owned()),
-        files,
-        channel_id: channel.map(ToString::to_string),
-        ..NewMessage::default()
-    };
-    service.give(&SEND_MESSAGE, &words).await?.data()
+    key: String,
+}
+
+impl Errand {
+    pub(super) fn new(team: &str, content: String, files: Vec<String>) -> Result<Self, Failure> {
+        let key = message_id()?.to_string();
+        Ok(Self { team: team.to_owned(), content, files, key })
+    }
+
+    /// Says it. The channel, the caller's own if none is named, hears what becomes of it.
+    pub(super) async fn say(
+        &self,
+        channel: Option<&ChannelId>,
+        service: &Service,
+    ) -> Result<MessageRow, Failure> {
+        let words = NewMessage {
+            content: self.content.clone(),
+            team: Some(self.team.clone()),
+            files: self.files.clone(),
+            channel_id: channel.map(ToString::to_string),
+            ..NewMessage::default()
+        };
+        service.give_once(&SEND_MESSAGE, &words, &self.key).await?.data()
+    }
 }
 
 /// Says something to a team, and waits for the answer. `seen` is told what it became.
@@ -47,7 +62,8 @@ pub(super) async fn ask(
         EventFilter { team: Some(team.to_owned()), ..EventFilter::of([Kind::TaskChanged]) };
     // Opened before anything is said, so that the end is not missed.
     let mut follower = Follower::open(context, filter).await?;
-    let row = say(team, content.to_owned(), Vec::new(), None, follower.service()).await?;
+    let errand = Errand::new(team, content.to_owned(), Vec::new())?;
+    let row = errand.say(None, follower.service()).await?;
     seen(&row);
     let MessageRow { message_id, channel_id, task_id, .. } = row;
     let id = task_id.map(|task| task.to_string()).unwrap_or_default();

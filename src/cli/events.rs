@@ -49,7 +49,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 async fn show(filter: EventFilter, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
+    let team = filter.team.clone();
     let mut follower = Follower::open(context, filter).await?;
+    if let Some(team) = team {
+        follower.service().refuse_unknown(&team).await?;
+    }
     loop {
         let line = match (follower.next().await?, screen.json) {
             (Step::Begin, true) => json!({"event": "begin"}).to_string(),

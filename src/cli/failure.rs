@@ -95,7 +95,8 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(error) = cause {
         let reason = error.to_string();
         // Some errors repeat their cause in their own words.
-        if !text.ends_with(&reason) {
+        let is_told = text.ends_with(&reason) || text.contains(&format!(": {reason}"));
+        if !is_told {
             text.push_str(": ");
             text.push_str(&reason);
         }

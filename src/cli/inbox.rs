@@ -43,7 +43,7 @@ pub(super) enum Action {
         hivewright inbox read n-61c8864680b583eb\n  \
         hivewright inbox read --all")]
     Read {
-        /// Its id
+        /// The id of the notice
         #[arg(required_unless_present = "all")]
         id: Option<String>,
         /// All of them

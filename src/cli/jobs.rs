@@ -27,13 +27,13 @@ pub(super) enum Action {
     /// Say how far a job is
     #[command(after_help = "Example:\n  hivewright jobs show job-1")]
     Show {
-        /// Its id
+        /// The id of the job
         id: String,
     },
     /// Have a job stop at the next safe point, leaving nothing half done
     #[command(after_help = "Example:\n  hivewright jobs cancel job-1")]
     Cancel {
-        /// Its id
+        /// The id of the job
         id: String,
     },
 }

@@ -72,6 +72,7 @@ mod topics;
 mod transcript;
 mod trigger;
 mod trust;
+mod unknown;
 mod untrusted;
 mod usage;
 mod vault;

@@ -10,11 +10,15 @@ use super::{
     service::Service,
     table::{columns, or_never},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    policies::{
-        ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE, RuleRow,
+use crate::{
+    api::{
+        endpoint::{ById, Empty},
+        policies::{
+            ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
+            RuleRow,
+        },
     },
+    text::counted,
 };
 
 /// See and change the rules for what teams do
@@ -35,7 +39,7 @@ pub(super) enum Action {
     /// Remove a rule that was added
     #[command(alias = "rm", after_help = "Example:\n  hivewright policy remove rule-61c88646")]
     Remove {
-        /// Its id
+        /// The id of the rule
         id: String,
     },
     /// Say what the rules make of a call, and which rule does
@@ -94,7 +98,7 @@ fn resource(row: &RuleRow) -> String {
     let mode = row.mode.as_ref().map(|mode| format!(" ({mode})")).unwrap_or_default();
     match row.when.len() {
         0 => format!("{}{mode}", row.resource),
-        count => format!("{}{mode} if {count} condition(s)", row.resource),
+        many => format!("{}{mode} if {}", row.resource, counted(many, "condition")),
     }
 }
 
@@ -134,7 +138,7 @@ mod tests {
 
         assert!(
             list.ends_with(
-                "config-1  settings  deny    file:docs (w) if 1 condition(s)  *     any        never    why\n"
+                "config-1  settings  deny    file:docs (w) if 1 condition  *     any        never    why\n"
             ),
             "{list}"
         );

@@ -30,10 +30,10 @@ pub(super) enum Action {
     /// List what waits for an answer, oldest first
     #[command(after_help = "Example:\n  hivewright questions list --json")]
     List(Watched<QuestionFilter>),
-    /// Show one whole
+    /// Show a question whole, with its options and its answer
     #[command(after_help = "Example:\n  hivewright questions show qst-61c8864680b583eb")]
     Show {
-        /// The question
+        /// The id of the question
         id: String,
     },
     /// Answer a question; a secret is asked for, or read from standard input
@@ -42,7 +42,7 @@ pub(super) enum Action {
         hivewright questions answer qst-61c8864680b583eb --text \"neither\"\n  \
         hivewright questions answer qst-61c8864680b583eb < key.txt")]
     Answer {
-        /// The question
+        /// The id of the question
         id: String,
         /// One of its options; may be repeated
         #[arg(long = "select", value_name = "OPTION")]

@@ -167,11 +167,14 @@ fn work(
     is_stopped: &AtomicBool,
 ) -> Result<(Restored, Option<String>), Failure> {
     let config = load::load_config(&context.home, &context.environment)?.0;
-    let home = backup_home(&context.home, &config.backup);
+    let home = backup_home(&context.home, &config.backup, &config.limits);
     // A home is not made for what is not there.
     match &arguments.file {
         Some(file) if !file.exists() => {
-            return Err(Failure::not_found(format!("there is no file `{}`", file.display())));
+            return Err(Failure::not_found(format!(
+                "there is no file `{}`; `--newest` takes the newest backup of the home",
+                file.display()
+            )));
         }
         None if !home.backups.exists() => return Err(RestoreError::NoBackup(home.backups).into()),
         _ => {}

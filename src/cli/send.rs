@@ -21,11 +21,11 @@ use super::{
     blocking::blocking,
     delegated::{Delegated, goes_on, interrupted},
     earlier::Which,
-    errand,
+    errand::Errand,
     exchange::Heard,
     failure::{Exit, Failure},
     line::{Incoming, Words},
-    link::{Event, Link},
+    link::{Event, Link, patiently},
     paper::Paper,
     service::Service,
     transcript::{Print, Sent},
@@ -118,8 +118,10 @@ async fn say_to(
     context: &Context,
 ) -> Result<Option<Sent>, Failure> {
     let screen = context.screen;
-    let service = Service::find(context)?;
-    let row = errand::say(team, content, files, link.channel.as_ref(), &service).await?;
+    let errand = Errand::new(team, content, files)?;
+    let said =
+        patiently(async || errand.say(link.channel.as_ref(), &Service::find(context)?).await);
+    let row = said.await?;
     if let Some(reply) = &row.reply {
         if screen.json {
             screen.document(&json!({"data": row}))?;

@@ -8,7 +8,10 @@ use std::{
 
 use clap::Args;
 
-use super::{Context, failure::Failure};
+use super::{
+    Context,
+    failure::{Exit, Failure},
+};
 use crate::boot::{Service, parts::Part};
 
 /// Run the service in the foreground (the default)
@@ -28,7 +31,18 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments, context: Context) -> Result<(), Failure> {
     let announce: fn(&Service) = if arguments.open { open } else { announce };
-    Ok(crate::run(context.home, arguments.bind, arguments.port, announce)?)
+    let ways = [context.command("restart"), context.command("token link")];
+    let served = crate::run(context.home, arguments.bind, arguments.port, announce);
+    served.map_err(|error| {
+        let mut failure = Failure::from(error);
+        if failure.exit == Exit::Conflict {
+            let [restart, link] = ways;
+            failure
+                .message
+                .push_str(&format!("; {restart} starts it anew, {link} leads to its chat"));
+        }
+        failure
+    })
 }
 
 /// Says how each part stands, and how to reach the service. The link logs in once, so it is shown to a

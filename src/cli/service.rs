@@ -3,6 +3,7 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use clap::Args;
+use futures_util::StreamExt;
 use hivewright_actors::file::FileRef;
 use reqwest::{Certificate, Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::Serialize;
@@ -13,6 +14,8 @@ use super::{
     answer::{Answer, Listing},
     failure::{Exit, Failure, chain},
     notice::notice,
+    screen::Screen,
+    unknown::{list_of, team_in},
 };
 use crate::{
     api::{
@@ -50,6 +53,8 @@ pub(super) struct Service {
     _socket: Option<Arc<SocketPath>>,
     /// What to do if it does not answer.
     remedy: String,
+    /// The flags that lead to the home.
+    way: String,
 }
 
 impl Service {
@@ -77,7 +82,15 @@ impl Service {
         let authorities = authorities(context.cacert.as_deref())?;
         let client = client(&base, socket.as_ref(), authorities)
             .map_err(|error| Failure::system("the HTTP client cannot be set up", chain(&error)))?;
-        Ok(Self { client, url, base, token, _socket: socket.map(Arc::new), remedy })
+        Ok(Self {
+            client,
+            url,
+            base,
+            token,
+            _socket: socket.map(Arc::new),
+            remedy,
+            way: context.way.clone(),
+        })
     }
 
     /// The service of the home, if one runs there or was named. Otherwise the caller may work on
@@ -112,7 +125,15 @@ impl Service {
         if has_body {
             request = request.json(body);
         }
-        Ok(Answer::at(R::PLACE, self.ask(request).await?))
+        let answer = self.ask(request).await.map_err(|mut failure| {
+            let is_vague = failure.exit == Exit::NotFound && !failure.message.contains("; ");
+            if let (true, Some(list)) = (is_vague, list_of(endpoint.path)) {
+                let list = format!("; `hivewright{} {list}` shows those there are", self.way);
+                failure.message.push_str(&list);
+            }
+            failure
+        });
+        Ok(Answer::at(R::PLACE, answer?))
     }
 
     /// Gives the service a file.
@@ -158,6 +179,18 @@ impl Service {
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
         self.call(endpoint, &Empty {}, &Empty {}, body).await
+    }
+
+    /// The same, done once however often it is sent with this key.
+    pub(super) async fn give_once<R: Readable, B: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, Empty, Empty, B>,
+        body: &B,
+        key: &str,
+    ) -> Result<Answer<R::Content>, Failure> {
+        let request = self.request(Method::POST, endpoint.path, Vec::new()).json(body);
+        let answer = self.ask(request.header("Idempotency-Key", key)).await?;
+        Ok(Answer::at(R::PLACE, answer))
     }
 
     /// The rows that a command lists.
@@ -244,7 +277,13 @@ impl Service {
         let mut fields = pairs(filter);
         fields.push(("limit".to_owned(), limit.to_string()));
         fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
-        self.ask(self.request(Method::GET, &target(endpoint, path)?, fields)).await.map(Answer::new)
+        let team = team_in(&fields).map(str::to_owned);
+        let rows = self.ask(self.request(Method::GET, &target(endpoint, path)?, fields)).await?;
+        // Teams that are gone may have rows.
+        if let (Some(team), Some([])) = (team, rows["data"].as_array().map(Vec::as_slice)) {
+            self.refuse_unknown(&team).await?;
+        }
+        Ok(Answer::new(rows))
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -274,6 +313,25 @@ impl Service {
             request = request.header("Last-Event-ID", from);
         }
         self.begin(request).await
+    }
+
+    /// Passes an answer that is no document on as it comes, whatever the form of results is.
+    pub(super) async fn pass_on(
+        &self,
+        path: &str,
+        fields: Vec<(String, String)>,
+        screen: Screen,
+    ) -> Result<(), Failure> {
+        let mut chunks = self.stream(path, fields, None).await?.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| {
+                Failure::system("the answer was cut off before its end", chain(&error))
+            })?;
+            if !screen.put(&chunk) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Asks for a connection that goes on as something else than HTTP.
@@ -467,10 +525,15 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
             "the service does not accept the token: it is wrong or was replaced; see `--token-file`"
                 .to_owned()
         }
-        (Some(message), Some(code)) => match error["field"].as_str() {
-            Some(field) if !message.contains(field) => format!("`{field}`: {message} ({code})"),
-            _ => format!("{message} ({code})"),
-        },
+        (Some(message), Some(code)) => {
+            // The others say no more than the exit code.
+            let is_plain = ["not_found", "invalid_input", "forbidden", "conflict"].contains(&code);
+            let code = if is_plain { String::new() } else { format!(" ({code})") };
+            match error["field"].as_str() {
+                Some(field) if !message.contains(field) => format!("`{field}`: {message}{code}"),
+                _ => format!("{message}{code}"),
+            }
+        }
         _ => format!("the service answered {status}"),
     };
     let advice = match exit {
@@ -491,7 +554,7 @@ mod tests {
         let body =
             br#"{"error":{"code":"forbidden","message":"needs scope `admin`","request_id":"r"}}"#;
         let table = [
-            (403, &body[..], 4, "needs scope `admin` (forbidden)"),
+            (403, &body[..], 4, "needs scope `admin`"),
             (
                 401,
                 b"",
@@ -510,7 +573,7 @@ mod tests {
                 422,
                 br#"{"error":{"code":"invalid_input","message":"is in the past","field":"deadline"}}"#,
                 2,
-                "`deadline`: is in the past (invalid_input)",
+                "`deadline`: is in the past",
             ),
             (500, b"", 1, "the service answered 500 Internal Server Error"),
         ];

@@ -23,7 +23,7 @@ impl Stopped {
         context.home.prepare()?;
         let lock = context.home.lock()?;
         let config = load::load_config(&context.home, &context.environment)?.0;
-        let home = backup_home(&context.home, &config.backup);
+        let home = backup_home(&context.home, &config.backup, &config.limits);
         let storage = open::open(&home, config.store.durability, progress)?;
         Ok(Self { storage, home, _lock: lock })
     }

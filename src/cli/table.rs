@@ -148,7 +148,7 @@ fn exact_in(date: &str, zone: &TimeZone) -> String {
 fn near(at: Timestamp, now: Timestamp) -> Option<String> {
     let seconds = now.as_second() - at.as_second();
     let span = match seconds.unsigned_abs() {
-        0..60 => "less than 1 min".to_owned(),
+        0..60 => "<1 min".to_owned(),
         under @ ..3_600 => format!("{} min", under / 60),
         under @ ..86_400 => format!("{} h", under / 3_600),
         _ => return None,
@@ -212,14 +212,8 @@ mod tests {
         let at = |seconds: i64| near(Timestamp::from_second(1_000_000 + seconds).unwrap(), now);
         let told = |seconds| at(seconds).unwrap_or_default();
 
-        assert_eq!(
-            [told(-59), told(-60), told(-3_599)],
-            ["less than 1 min ago", "1 min ago", "59 min ago"]
-        );
-        assert_eq!(
-            [told(-86_399), told(7_200), told(59)],
-            ["23 h ago", "in 2 h", "in less than 1 min"]
-        );
+        assert_eq!([told(-59), told(-60), told(-3_599)], ["<1 min ago", "1 min ago", "59 min ago"]);
+        assert_eq!([told(-86_399), told(7_200), told(59)], ["23 h ago", "in 2 h", "in <1 min"]);
         assert_eq!([at(-86_400), at(86_400)], [None, None]);
     }
 }

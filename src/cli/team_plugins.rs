@@ -209,7 +209,12 @@ async fn edit(
 async fn shown(service: &Service, which: &ByTeamPlugin) -> Result<TeamPluginRow, Failure> {
     let path = ByName { name: which.team.clone() };
     let rows = service.all_rows(&LIST_TEAM_PLUGINS, &path, &Empty {}).await?.data()?;
-    let missing = || Failure::not_found(format!("no plugin `{}` is installed", which.key));
+    let missing = || {
+        Failure::not_found(format!(
+            "no plugin `{}` is installed; `hivewright plugin list` shows those there are",
+            which.key
+        ))
+    };
     rows.into_iter().find(|row| row.key == which.key).ok_or_else(missing)
 }
 

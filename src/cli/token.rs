@@ -5,7 +5,6 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     ids::MAIN,
     storage::Storage,
-    text::quoted,
 };
 use serde_json::json;
 
@@ -33,6 +32,7 @@ use crate::{
     settings::{home::Home, load},
     storage,
     system::WallClock,
+    text::no_such,
 };
 
 /// Make, list and revoke tokens, or a link that logs a browser in
@@ -50,7 +50,7 @@ pub(super) enum Action {
     /// End a token, and every connection that uses it
     #[command(after_help = "Example:\n  hivewright token revoke ci")]
     Revoke {
-        /// Its id or name
+        /// The id or name of the token
         id: String,
         #[command(flatten)]
         revocation: Revocation,
@@ -127,7 +127,7 @@ fn refuse_unknown<'a>(teams: impl Iterator<Item = &'a String>, home: &Home) -> R
     let mut unknown = teams.filter(|team| !known.contains(team));
     unknown.next().map_or(Ok(()), |team| {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        Err(Failure::usage(format!("there is no team `{team}`; there are {}", quoted(&known))))
+        Err(Failure::usage(no_such("team", team, &known)))
     })
 }
 

@@ -31,50 +31,50 @@ pub(super) enum Action {
         hivewright topics list --state active\n  \
         hivewright topics list --query billing --json")]
     List(Watched<Listing<TopicFilter>>),
-    /// Show one
+    /// Show a topic: its name, state, channel and session
     #[command(after_help = "Example:\n  hivewright topics show t-4c756a07e8af79c2")]
     Show {
-        /// Its id
+        /// The id of the topic
         id: String,
     },
-    /// Give one another name
+    /// Give a topic another name
     #[command(after_help = "Example:\n  hivewright topics rename t-4c756a07e8af79c2 billing")]
     Rename {
-        /// Its id
+        /// The id of the topic
         id: String,
         /// The new name
         name: String,
     },
-    /// Put one before the others in the lists of people
+    /// Put a topic before the others in the lists of people
     #[command(after_help = "Examples:\n  \
         hivewright topics pin t-4c756a07e8af79c2\n  \
         hivewright topics pin t-4c756a07e8af79c2 --off")]
     Pin {
-        /// Its id
+        /// The id of the topic
         id: String,
         /// Let it stand among the others again
         #[arg(long)]
         off: bool,
     },
-    /// Archive one: what runs in it is stopped, it takes no more messages, and what was said stays
+    /// Archive a topic: what runs in it is stopped, it takes no more messages, and what was said stays
     #[command(
         visible_alias = "close",
         after_help = "Example:\n  hivewright topics archive t-4c756a07e8af79c2"
     )]
     Archive {
-        /// Its id
+        /// The id of the topic
         id: String,
     },
-    /// Open one again that was archived, or left for long
+    /// Open a topic again that was archived, or left for long
     #[command(after_help = "Example:\n  hivewright topics reopen t-4c756a07e8af79c2")]
     Reopen {
-        /// Its id
+        /// The id of the topic
         id: String,
     },
-    /// Delete one for good, with its branches and what was said in them; other teams keep what they did for it
+    /// Delete a topic for good, with its branches and what was said in them; other teams keep what they did for it
     #[command(after_help = "Example:\n  hivewright topics delete t-4c756a07e8af79c2 --yes")]
     Delete {
-        /// Its id
+        /// The id of the topic
         id: String,
     },
 }

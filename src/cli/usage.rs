@@ -10,8 +10,8 @@ use super::{
     table::{columns, table},
 };
 use crate::api::{
-    endpoint::Empty,
-    usage::{BudgetRow, LIST_BUDGETS, LIST_USAGE, UsageFilter, UsageGroup, UsageRow},
+    endpoint::{Empty, pairs},
+    usage::{BudgetRow, EXPORT_USAGE, LIST_BUDGETS, LIST_USAGE, UsageFilter, UsageGroup, UsageRow},
 };
 
 /// Show what model calls have come to, and what teams may spend
@@ -19,6 +19,7 @@ use crate::api::{
 #[command(after_help = "Examples:\n  \
     hivewright usage --by day --from 7d\n  \
     hivewright usage --by model --from 2026-01-01 --to 2026-01-31\n  \
+    hivewright usage --by task --csv > usage.csv\n  \
     hivewright usage --budgets")]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -26,10 +27,13 @@ pub(super) struct Arguments {
     /// What each team may spend, and has spent today
     #[arg(long, conflicts_with_all = ["group", "from", "to"])]
     budgets: bool,
+    /// All rows, for a spreadsheet
+    #[arg(long, conflicts_with_all = ["budgets", "limit", "all"])]
+    csv: bool,
 }
 
 pub(super) async fn run(
-    Arguments { list, budgets }: Arguments,
+    Arguments { list, budgets, csv }: Arguments,
     context: &Context,
 ) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
@@ -38,6 +42,9 @@ pub(super) async fn run(
             .limited(&LIST_BUDGETS, &Empty {}, &Empty {}, &list.limit)
             .await?
             .table(screen);
+    }
+    if csv {
+        return service.pass_on(EXPORT_USAGE.path, pairs(&list.filter), screen).await;
     }
     service.list(&LIST_USAGE, &list).await?.show(screen, |rows| by_group(rows, list.filter.group))
 }

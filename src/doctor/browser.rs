@@ -4,19 +4,26 @@ use crate::{
     api::doctor::Finding,
     browser::program::Installed,
     settings::{home::Home, load},
+    tools::{filter::ToolFilter, registry},
 };
 
 const ID: &str = "browser";
 const INSTALL: &str = "install Chromium (`apt install chromium`), and start the service again";
 
-/// Looks for one, and for teams that name its tools. Blocks.
+/// Looks for one, and for teams that have its tools. Blocks.
 pub fn check(home: &Home) -> Finding {
     let names = load::team_names(home).into_iter();
     let wanting = names.filter(|name| {
-        let read = load::read_team(home, name);
-        read.is_ok_and(|team| team.allowed_tools.iter().any(|tool| tool.contains("browser")))
+        load::read_team(home, name).is_ok_and(|team| wants_one(&team.allowed_tools))
     });
     found(Installed::find(), &wanting.collect::<Vec<_>>())
+}
+
+/// Whether one of its tools is among those of a team.
+fn wants_one(allowed_tools: &[String]) -> bool {
+    let tools = registry::members("@browser").unwrap_or_default();
+    ToolFilter::parse(allowed_tools)
+        .is_ok_and(|filter| tools.into_iter().any(|tool| filter.allows(tool)))
 }
 
 fn found(installed: Option<Installed>, wanting: &[String]) -> Finding {
@@ -24,7 +31,7 @@ fn found(installed: Option<Installed>, wanting: &[String]) -> Finding {
         (Some(installed), _) => {
             Finding::ok(ID, format!("{}, in our sandbox", installed.path().display()))
         }
-        (None, []) => Finding::ok(ID, "none is installed, and no team names its tools"),
+        (None, []) => Finding::ok(ID, "none is installed, and no team has its tools"),
         (None, teams) => {
             let message =
                 format!("none is installed, so its tools are missing for {}", teams.join(", "));
@@ -43,8 +50,13 @@ mod tests {
         let quiet = found(None, &[]);
         let missing = found(None, &["main".to_owned()]);
 
-        assert_eq!(quiet, Finding::ok(ID, "none is installed, and no team names its tools"));
+        assert_eq!(quiet, Finding::ok(ID, "none is installed, and no team has its tools"));
         let message = "none is installed, so its tools are missing for main";
         assert_eq!(missing, Finding::warn(ID, message, INSTALL));
+        let wanting = [&["*"][..], &["@browser"], &["read", "browser_*"], &["*", "!@browser"]];
+        let wanting = wanting.map(|tools| {
+            wants_one(&tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>())
+        });
+        assert_eq!(wanting, [true, true, true, false]);
     }
 }

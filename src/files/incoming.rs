@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
 use super::{FileError, FileStore, sniff};
+use crate::system::hex;
 
 /// A file that comes piece by piece.
 pub struct Incoming {
@@ -83,9 +84,8 @@ impl Incoming {
     pub(super) async fn finish(mut self) -> io::Result<Received> {
         self.file.flush().await?;
         self.file.sync_all().await?;
-        let digest = self.digest.finalize();
         Ok(Received {
-            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            digest: hex(&self.digest.finalize()),
             size: self.held.size,
             mime: sniff::mime(&self.head),
             path: self.held.path.clone(),

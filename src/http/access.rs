@@ -103,8 +103,14 @@ impl Access {
         if principal.may(scope) { Ok(principal) } else { Err(ApiError::forbidden(scope)) }
     }
 
-    /// Everything that is asked of a request before it becomes a WebSocket.
+    /// Everything that is asked of a request before it becomes a WebSocket, which talks to the main team.
     pub fn upgrade(&self, request: &HttpRequest) -> ApiResult<Upgrade> {
+        let upgrade = self.speaker(request)?;
+        if upgrade.principal.reaches(MAIN) { Ok(upgrade) } else { Err(ApiError::other_team()) }
+    }
+
+    /// Whoever speaks by a request, over REST or a WebSocket.
+    pub(super) fn speaker(&self, request: &HttpRequest) -> ApiResult<Upgrade> {
         if has_token(request.query_string()) {
             return Err(ApiError::token_in_url());
         }
@@ -116,10 +122,6 @@ impl Access {
             return Err(ApiError::origin("a connection of a browser session needs an `Origin`"));
         }
         let principal = self.require(request, Scope::Chat)?;
-        // Connections talk to the main team.
-        if !principal.reaches(MAIN) {
-            return Err(ApiError::other_team());
-        }
         let claimed = claimed_sender(request.headers())?;
         if claimed.is_some() && !principal.may(Scope::AssertSender) {
             return Err(ApiError::sender());

@@ -1,6 +1,6 @@
 //! `/api/v1/changes`: what teams changed about themselves after a person agreed, and the way back.
 
-use super::{call::*, error::*, json, listing};
+use super::{call::*, config::tell_changed, error::*, json, listing};
 use crate::{
     api::{changes::*, endpoint::*, reply::*},
     teams::self_changes::{Change, ChangeError},
@@ -56,5 +56,6 @@ pub(super) async fn roll_back(
         }
     }
     let change = state.changes.roll_back(&id, &caller.principal.id).await?;
+    tell_changed(&state, change.team.name.as_str(), &change.file);
     Ok(Data(row(change)))
 }

@@ -4,11 +4,15 @@ use std::{collections::BTreeSet, future::Future, io::ErrorKind, path::Path, pin:
 
 use actix_web::web;
 
-use hivewright_actors::blocking;
+use hivewright_actors::{
+    blocking,
+    live::event::{Event, Kind},
+};
+use serde_json::json;
 
-use super::{State, call::*, error::*};
+use super::{State, call::*, error::*, teams::known_team};
 use crate::{
-    api::{config::*, endpoint::*, reply::*},
+    api::{config::*, endpoint::*, reply::*, scope::Scope},
     logging::Secrets,
     scrub::REDACTED,
     settings::{
@@ -219,17 +223,10 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
     Ok(TeamConfig { team: team.to_owned(), file })
 }
 
-pub(super) fn known(state: &State, team: &str) -> ApiResult<String> {
-    let key = state.service.team(team);
-    let key = key.ok_or_else(|| ApiError::not_found(format!("there is no team `{team}`")))?;
-    Ok(key.name.to_string())
-}
-
 pub(super) async fn show_team(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamConfig>> {
-    caller.team(&name)?;
-    let team = known(&state, &name)?;
+    let team = known_team(&state, &caller, &name)?.name.to_string();
     let secrets = state.secrets.clone();
     let found = looking(&state, move |files| read_team(files, &secrets, &team)).await??;
     Ok(Data(found))
@@ -239,10 +236,10 @@ pub(super) async fn put_team(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, FileContent>,
 ) -> ApiResult<Data<TeamConfig>> {
     let FileContent { content, revision } = body;
-    caller.team(&path.name)?;
-    let team = known(&state, &path.name)?;
+    let team = known_team(&state, &caller, &path.name)?.name.to_string();
     let secrets = state.secrets.clone();
     let of_some_teams = caller.principal.teams.is_some();
+    let may_move_secrets = caller.principal.may(Scope::Secrets);
     let written = editing(&state, move |files| {
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
@@ -254,13 +251,24 @@ pub(super) async fn put_team(
         if of_some_teams && load::gains_of_machine(&files.home, &team, &before, &content) {
             return Err(ApiError::other_team().about("content"));
         }
+        // Whoever says where a server is says where its key goes.
+        if !may_move_secrets && load::moves_secrets(&files.home, &team, &before, &content) {
+            return Err(ApiError::forbidden(Scope::Secrets).about("content"));
+        }
         replace(&path, &beside, &content)?;
         Ok(read_team(files, &secrets, &team)?)
     });
     let written = written.await??;
     let file = state.files.home.team_file(&path.name);
     state.taint.operator_wrote(file).await.map_err(ApiError::internal)?;
+    tell_changed(&state, &path.name, "config.yaml");
     Ok(Data(written))
+}
+
+/// Tells whoever watches that a file of a team is another one, which counts from its next turn on.
+pub(super) fn tell_changed(state: &State, team: &str, file: &str) {
+    let event = Event::new(Kind::ConfigReloaded, json!({ "file": file }));
+    state.spine.live.publish(event.of_team(&team.into()));
 }
 
 /// Refuses a text in which a mark stands for a value that was not shown.

@@ -92,7 +92,9 @@ pub(super) fn check(request: &HttpRequest, gate: &Gate) -> ApiResult<()> {
     }
     match request.conn_data::<Counted>() {
         Some(counted) if counted.is_too_many() && !gate.is_proxy(counted.peer) => {
-            Err(ApiError::rate_limited("this address has too many connections open"))
+            Err(ApiError::rate_limited(
+                "this address has too many connections open; close some tabs, or try again in a moment",
+            ))
         }
         _ => Ok(()),
     }

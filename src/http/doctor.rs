@@ -68,7 +68,10 @@ fn service(state: &State) -> Finding {
         Finding::warn(id, "is about to stop", "start it again if it should run")
     } else {
         let minutes = state.started.elapsed().as_secs() / 60;
-        Finding::ok(id, format!("runs since {minutes} minutes, version {}", super::VERSION))
+        Finding::ok(
+            id,
+            format!("has been running for {minutes} minutes, version {}", super::VERSION),
+        )
     }
 }
 

@@ -103,7 +103,7 @@ impl ApiError {
     }
 
     pub fn forbidden(missing: Scope) -> Self {
-        Self::denied(format!("this needs scope `{missing}`"))
+        Self::denied(format!("this needs a token with scope `{missing}`"))
     }
 
     /// A page of someone else sent it.
@@ -234,7 +234,8 @@ fixed! {
         "a token may not stand in a URL; send it as `Authorization: Bearer …`, and replace this one, \
          since it may have been recorded on the way";
     disk_full: SERVICE_UNAVAILABLE, "disk_full", DISK_FULL;
-    draining: SERVICE_UNAVAILABLE, "draining", "the service is shutting down";
+    draining: SERVICE_UNAVAILABLE, "draining",
+        "the service is shutting down; try again when it is back";
     /// The credential is for some teams, and this is about others.
     other_team: FORBIDDEN, "forbidden",
         "this token is for other teams; use one whose `teams` reach this";
@@ -265,15 +266,18 @@ macro_rules! internal {
     )+};
 }
 
-internal!(
-    StorageError,
-    StoreError,
-    MailboxError,
-    CutOff,
-    getrandom::Error,
-    serde_json::Error,
-    std::io::Error,
-);
+impl From<StorageError> for ApiError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::TooSlow(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_slow", error.to_string())
+            }
+            error => Self::internal(error),
+        }
+    }
+}
+
+internal!(StoreError, MailboxError, CutOff, getrandom::Error, serde_json::Error, std::io::Error,);
 
 /// Why a request is refused.
 #[derive(Serialize, JsonSchema)]

@@ -74,7 +74,7 @@ pub(super) async fn upload(
 async fn next(payload: &mut actix_web::web::Payload) -> ApiResult<Option<Bytes>> {
     let piece = tokio::time::timeout(SILENCE, payload.next()).await;
     let piece = piece.map_err(|_| ApiError::too_slow())?.transpose();
-    piece.map_err(|_| ApiError::invalid("the body broke off"))
+    piece.map_err(|_| ApiError::invalid("the file did not arrive whole; send it again"))
 }
 
 fn declared(request: &HttpRequest) -> Option<u64> {

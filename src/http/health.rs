@@ -36,7 +36,7 @@ pub(super) async fn show_ready(
         let scheduler = state.spine.scheduler.send(views::Count).timeout(PROBE_TIMEOUT);
         readiness.vault = state.vault.locked().map(|locked| locked.to_string());
         readiness.checks = Some(ReadinessChecks {
-            store: word(store),
+            store: word(store && state.spine.store.is_archiving()),
             settings: word(service.settings_fault().is_none()),
             vault: match readiness.vault {
                 None => Condition::Ok,

@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use super::{
     State,
     call::*,
-    config::{editable, editing, looking, refuse_stale, refuse_unseen, refused},
+    config::{editable, editing, looking, refuse_stale, refuse_unseen, refused, tell_changed},
     error::*,
     listing,
+    teams::known_team,
 };
 use crate::{
     api::{
@@ -27,10 +28,9 @@ fn missing(file: &str) -> ApiError {
 
 /// What a path names, if the caller may act on its team.
 fn instruction(state: &State, caller: &Caller, path: &ByInstruction) -> ApiResult<Instruction> {
-    caller.team(&path.team)?;
-    let team = super::config::known(state, &path.team)?;
+    let team = known_team(state, caller, &path.team)?.name;
     let kind = path.kind.parse().ok();
-    let found = kind.and_then(|kind| Instruction::new(team.as_str().into(), kind, &path.name));
+    let found = kind.and_then(|kind| Instruction::new(team.clone(), kind, &path.name));
     found.ok_or_else(|| missing(&format!("{}/{}", path.kind, path.name)))
 }
 
@@ -45,12 +45,9 @@ fn text(workspace: &Workspace, file: &str) -> ApiResult<Option<String>> {
 pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
 ) -> ApiResult<Rows<InstructionRow>> {
-    caller.team(&name)?;
-    let team = super::config::known(&state, &name)?;
+    let team = known_team(&state, &caller, &name)?.name;
     let taint = state.taint.clone();
-    let rows = looking(&state, move |files| {
-        instructions::list(&files.home, &team.as_str().into(), &taint)
-    });
+    let rows = looking(&state, move |files| instructions::list(&files.home, &team, &taint));
     listing::page(rows.await?, &page, |row| row.file.clone())
 }
 
@@ -86,10 +83,11 @@ pub(super) async fn put(
         instructions::check(wanted.kind, &file, &content)
             .map_err(|problems| refused(&secrets, problems))?;
         write(&workspace, &file, &content)?;
-        Ok((folder.join(file), editable(&secrets, content, Default::default())))
+        Ok((folder, file, editable(&secrets, content, Default::default())))
     });
-    let (file, shown) = written.await??;
-    state.taint.operator_wrote(file).await.map_err(ApiError::internal)?;
+    let (folder, file, shown) = written.await??;
+    state.taint.operator_wrote(folder.join(&file)).await.map_err(ApiError::internal)?;
+    tell_changed(&state, &path.team, &file);
     Ok(Data(shown))
 }
 
@@ -103,5 +101,6 @@ pub(super) async fn remove(
         ErrorKind::NotFound => missing(&format!("{}/{}", path.kind, path.name)),
         _ => ApiError::conflict(format!("`{}` cannot be moved: {error}", path.name)),
     })?;
+    tell_changed(&state, &path.team, &format!("{}/{}", path.kind, path.name));
     Ok(Done)
 }

@@ -47,6 +47,13 @@ impl Work {
         self.jobs.update(&self.id, |job| job.progress = progress);
     }
 
+    /// Says what else whoever follows it should know.
+    pub fn remark(&self, remarks: Vec<String>) {
+        if !remarks.is_empty() {
+            self.jobs.update(&self.id, |job| job.remarks.extend(remarks));
+        }
+    }
+
     /// It is to stop where nothing is left half done.
     pub fn is_cancelled(&self) -> bool {
         self.stop.is_cancelled()
@@ -89,6 +96,7 @@ impl Jobs {
                 state: JobState::Running,
                 progress: JobProgress::default(),
                 message: String::new(),
+                remarks: Vec::new(),
                 started_at: self.clock.now().date(),
             };
             list.push_back(Known { job, stop: stop.clone() });

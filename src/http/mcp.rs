@@ -10,6 +10,7 @@ use super::{
     config::{looking, refused},
     error::*,
     json, listing,
+    teams::known_team,
 };
 use crate::{
     api::{endpoint::*, mcp::*, reply::*},
@@ -77,8 +78,7 @@ pub(super) async fn try_out(
     >,
 ) -> ApiResult<Data<McpServerRow>> {
     caller.everything()?;
-    let missing = || ApiError::not_found(format!("there is no team `{team}`"));
-    let key = state.service.team(&team).ok_or_else(missing)?;
+    let key = known_team(&state, &caller, &team)?;
     let name = key.name.to_string();
     let read = looking(&state, move |files| {
         let file = load::team_of(&files.home, &name, &content)?;
@@ -96,7 +96,7 @@ pub(super) async fn try_out(
 pub(super) async fn restart(
     Call { state, caller, path: ByServer { team, server }, .. }: Call<ByServer>,
 ) -> ApiResult<Data<McpServerRow>> {
-    caller.team(&team)?;
+    known_team(&state, &caller, &team)?;
     if let Some(known) = state.servers.find(&team.as_str().into(), &server) {
         known.restart().await;
     }

@@ -2,20 +2,15 @@
 
 use std::collections::HashMap;
 
-use hivewright_actors::{
-    clock::Timestamp,
-    excerpt,
-    ids::{MemoryId, TeamKey},
-};
+use hivewright_actors::{clock::Timestamp, excerpt, ids::MemoryId};
 use serde_json::{Value, json};
 
-use super::{State, call::*, error::*, listing};
+use super::{State, call::*, error::*, listing, teams::existing};
 use crate::{
     api::{endpoint::*, memories::*, reply::*},
     memory::{
         chain::{Draft, Edit, Verdict},
         entry::{Actor, Entry, Key, Kind},
-        provenance::Provenance,
         reading::{Browse, Found, Sort},
     },
     time,
@@ -124,13 +119,13 @@ pub(super) async fn save(
     caller.team(&new.team)?;
     let by = operator(&caller);
     let draft = Draft {
-        team: team(&state, &new.team)?,
+        team: existing(&state, &caller, "team", &new.team)?,
         key: Key::parse(&new.key)?,
         content: new.content,
         kind: new.kind.as_deref().map(Kind::named).transpose()?,
         reason: new.supersede_reason,
         sources: new.sources,
-        provenance: Provenance::by(&by),
+        provenance: by.provenance(),
         by,
         call: None,
         expires_at: new.expires_at.as_deref().map(moment).transpose()?,
@@ -242,11 +237,6 @@ pub(super) async fn pin(
 
 fn operator(caller: &Caller) -> Actor {
     Actor::Operator(caller.principal.id.to_string())
-}
-
-fn team(state: &State, name: &str) -> ApiResult<TeamKey> {
-    let found = state.service.team(name);
-    found.ok_or_else(|| ApiError::invalid_field("team", "there is no such team"))
 }
 
 fn moment(text: &str) -> ApiResult<Timestamp> {

@@ -30,14 +30,13 @@ use hivewright_actors::{
 use tokio::time::Instant;
 
 use super::{
-    ANSWER_TIMEOUT, State,
-    access::Upgrade,
-    ask,
+    ANSWER_TIMEOUT, State, ask,
     auth::authenticator::Principal,
     call::*,
     error::*,
     profiles,
     tasks::giving::{check_words, source_channel},
+    teams::known_team,
 };
 use crate::{
     api::{endpoint::*, messages::*, reply::*, scope::Scope},
@@ -99,7 +98,7 @@ fn begun(task: &Task) -> Option<Placement> {
 
 /// A channel that the caller named.
 fn named(field: &str, id: &str) -> ApiResult<ChannelId> {
-    let reason = "expected 1 to 128 printable characters";
+    let reason = "expected 1 to 128 printable characters (384 bytes)";
     ChannelId::named(id).ok_or_else(|| ApiError::invalid_field(field, reason))
 }
 
@@ -116,7 +115,7 @@ pub(super) async fn send(
     Call { state, caller, request, body: words, .. }: Call<Empty, Empty, NewMessage>,
 ) -> ApiResult<Progress<MessageRow>> {
     caller.team(words.team.as_deref().unwrap_or(MAIN))?;
-    let upgrade = state.access.upgrade(&request)?;
+    let upgrade = state.access.speaker(&request)?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
@@ -144,7 +143,7 @@ pub(super) async fn send(
         return Err(ApiError::invalid_field("instead_of", reason));
     }
     let topic = words.topic_id.map(Wanted::Id).or(words.topic.map(by_name));
-    let team = other_team(&state, &upgrade, words.team.as_deref(), topic.is_some())?;
+    let team = other_team(&state, &caller, words.team.as_deref(), topic.is_some())?;
     let message = state.org().ids.message();
     let own = match upgrade.channel_type {
         ChannelType::Cli => "cli".into(),
@@ -226,26 +225,24 @@ async fn fork(state: &State, channel: ChannelId, message: String) -> ApiResult<F
 /// Another team than the main one that words are for, which only operators may talk to.
 fn other_team(
     state: &State,
-    upgrade: &Upgrade,
+    caller: &Caller,
     team: Option<&str>,
     has_topic: bool,
 ) -> ApiResult<Option<TeamKey>> {
     let Some(name) = team.filter(|name| *name != MAIN) else {
         return Ok(None);
     };
-    if !upgrade.principal.may(Scope::Operate) {
+    if !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
     if has_topic {
         let reason = "only the main team works in topics";
         return Err(ApiError::invalid_field("topic", reason));
     }
-    let tree = state.org().view.now();
-    let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
-    let team = tree.get(name).ok_or_else(unknown)?;
-    match team.state {
-        TeamState::Draining => Err(Refusal::TeamDraining.into()),
-        _ => Ok(Some(team.key())),
+    let key = known_team(state, caller, name)?;
+    match state.org().view.now().get(name) {
+        Some(team) if team.state == TeamState::Draining => Err(Refusal::TeamDraining.into()),
+        _ => Ok(Some(key)),
     }
 }
 

@@ -26,6 +26,7 @@ mod channel_webhooks;
 mod channels;
 pub mod config;
 pub mod connections;
+mod csv;
 mod doctor;
 pub mod edge;
 pub mod error;

@@ -21,7 +21,10 @@ use hivewright_actors::{
 };
 
 use super::{State, VERSION, approvals, ask, call::*, channels, error::*, teams, topics};
-use crate::api::{overview::*, questions::QuestionRow, reply::*, snapshot::*, topics::RunningTurn};
+use crate::{
+    api::{overview::*, questions::QuestionRow, reply::*, snapshot::*, topics::RunningTurn},
+    time::date,
+};
 
 /// A snapshot during which something changed is taken again, so often.
 const TRIES: usize = 4;
@@ -80,6 +83,7 @@ async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overvi
     let service = state.service.clone();
     let bytes = blocking::run(move || (service.store_bytes(), service.free_bytes()));
     let (store_bytes, free_bytes) = bytes.await?;
+    let today = state.days.day_of(state.now());
     Ok(Overview {
         uptime_s: state.started.elapsed().as_secs(),
         version: VERSION.to_owned(),
@@ -98,7 +102,8 @@ async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overvi
         questions_open: stored.questions.len(),
         inbox_unread: stored.unread,
         spend_today_usd: (state.org().spent)(&MAIN.into()).usd,
-        today: state.days.day_of(state.now()).date(),
+        today: today.date(),
+        today_ends_at: date(today.ends_at),
         drain: state.service.is_draining(),
     })
 }

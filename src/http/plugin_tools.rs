@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hivewright_actors::ids::TeamName;
 
-use super::{State, call::*, error::*, json, listing};
+use super::{State, call::*, error::*, json, listing, teams::known_team};
 use crate::{
     api::{endpoint::*, plugin_tools::*, reply::*},
     tools::plugin_tool::{Change, PluginTool, ToolStateError},
@@ -74,7 +74,7 @@ pub(super) async fn get(
         ToolVersion,
     >,
 ) -> ApiResult<Data<PluginToolRow>> {
-    caller.team(&team)?;
+    known_team(&state, &caller, &team)?;
     let team = team.as_str().into();
     let known = found(&state, &team, &tool)?;
     // What was imported or removed has no source here.
@@ -93,7 +93,7 @@ pub(super) async fn deprecate(
         ToolDeprecation,
     >,
 ) -> ApiResult<Data<PluginToolRow>> {
-    caller.team(&team)?;
+    known_team(&state, &caller, &team)?;
     let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
     let known = state.plugin_tools.deprecate(&team, &tool, body.reason.trim(), &by).await?;
     Ok(Data(row(&team, &known)))
@@ -102,7 +102,7 @@ pub(super) async fn deprecate(
 pub(super) async fn remove(
     Call { state, caller, path: ByTool { team, tool }, .. }: Call<ByTool>,
 ) -> ApiResult<Data<PluginToolRow>> {
-    caller.team(&team)?;
+    known_team(&state, &caller, &team)?;
     let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
     let known = state.plugin_tools.remove(&team, &tool, &by).await?;
     Ok(Data(row(&team, &known)))

@@ -55,8 +55,7 @@ pub(super) async fn explain(
     Call { state, caller, body: call, .. }: Call<Empty, Empty, ExplainCall>,
 ) -> ApiResult<Data<Explained>> {
     caller.team(&call.team)?;
-    let unknown = || ApiError::invalid_field("team", "there is no such team");
-    let team = state.service.team(&call.team).ok_or_else(unknown)?;
+    let team = existing(&state, &caller, "team", &call.team)?;
     let subject = subject(call.principal.as_deref())?;
     let args = if call.args.is_null() { json!({}) } else { call.args };
     let explainer = Arc::clone(&state.explainer);

@@ -44,6 +44,12 @@ impl Page {
         })
     }
 
+    /// The part behind this one.
+    pub(super) fn behind(&self, cursor: &str) -> ApiResult<Self> {
+        let after = Some(place(cursor, &self.list, self.sort)?);
+        Ok(Self { offset: 0, after, ..self.clone() })
+    }
+
     pub(super) fn order(&self) -> Order {
         if self.sort.falling { Order::Falling } else { Order::Rising }
     }

@@ -15,7 +15,7 @@ use crate::{
     api::{
         draft::Draft,
         reply::{
-            Accepted, Available, Bare, Content, Created, Data, Done, EventStream, Lines,
+            Accepted, Available, Bare, Content, Created, Csv, Data, Done, EventStream, Lines,
             MOST_COUNTED, Matches, Progress, Reply, Requested, Rows, Saved, Settled, bare,
         },
     },
@@ -36,6 +36,7 @@ impl<R: Respond> Answers<R> for Dressed<R> {}
 impl Answers<Content> for HttpResponse {}
 impl Answers<EventStream> for HttpResponse {}
 impl Answers<Lines> for HttpResponse {}
+impl Answers<Csv> for HttpResponse {}
 
 /// A reply with header fields of its own.
 pub(super) struct Dressed<R> {

@@ -53,6 +53,7 @@ fn of_work() -> Vec<Resource> {
         on(&api::triggers::LIST_TRIGGERS, triggers::list),
         on(&api::triggers::CREATE_TRIGGER, triggers::create),
         on(&api::triggers::PREVIEW_TRIGGER, triggers::look),
+        on(&api::triggers::LIST_DUE, triggers::list_due),
         on(&api::triggers::ENABLE_TRIGGER, triggers::enable),
         on(&api::triggers::DISABLE_TRIGGER, triggers::disable),
         on(&api::triggers::RUN_TRIGGER, triggers::run),
@@ -144,6 +145,7 @@ fn of_decisions() -> Vec<Resource> {
     vec![
         on(&api::usage::LIST_USAGE, usage::list),
         on(&api::usage::LIST_BUDGETS, usage::list_budgets),
+        on(&api::usage::EXPORT_USAGE, usage::export),
         on(&api::audit::LIST_AUDIT, audit::list),
         on(&api::logs::LIST_LOGS, logs::list),
         on(&api::config::SHOW_CONFIG, config::show),

@@ -11,13 +11,14 @@ use hivewright_actors::{
         sessions::{self, Session},
     },
     live::turns::{ActiveTurn, TurnPlace},
+    queue::submit::Overlap,
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes},
     task::{Cause, Kind, Lane, Task, records::LaneKey},
     team::BeganAnew,
 };
 
-use super::{State, call::*, error::*, listing::Gathering, tasks::giving};
+use super::{State, call::*, error::*, listing::Gathering, tasks::giving, teams::known_team};
 use crate::{
     api::{endpoint::*, reply::*, sessions::*},
     logging::Secrets,
@@ -97,9 +98,7 @@ pub(super) async fn show(
 pub(super) async fn show_of_team(
     Call { state, caller, path: ByName { name }, query, .. }: Call<ByName, TeamHistoryFilter>,
 ) -> ApiResult<Bare<Transcript>> {
-    caller.team(&name)?;
-    let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
-    let team = state.service.team(&name).ok_or_else(unknown)?;
+    let team = known_team(&state, &caller, &name)?;
     let (lane, generation) = match (&query.session_id, &query.session_key) {
         (Some(id), _) => lane_of(id)?,
         (None, Some(key)) => of_key(&team, key)?,
@@ -245,7 +244,7 @@ pub(super) async fn compact(
         cause: Some(Cause::Operator { name: by.clone() }),
         ..Task::new(task_id.clone(), lane, "/compact".to_owned(), by, org.clock.now())
     };
-    giving::submit(&state, task).await?;
+    giving::submit(&state, task, Overlap::Allow).await?;
     Ok(Accepted(CompactionTask { task_id, session_id: id }))
 }
 

@@ -7,9 +7,10 @@ use hivewright_actors::{
     excerpt,
     ids::TaskId,
     org::{Bootstrap, record::TeamState, tree::Tree},
+    queue::submit::Overlap,
     store::reads::{Range, scan},
     task::{
-        Cause, Ending, Kind, Lineage, Source, Task, TaskState, WaitReason, ended,
+        Ending, Kind, Lineage, OnResult, Source, Task, TaskState, WaitReason, ended,
         query::{TaskQuery, TaskWindow},
         records::{self as tasks, EndedTask},
     },
@@ -219,7 +220,7 @@ pub(super) async fn retry(
     }
     if matches!(task.kind, Kind::Query | Kind::Agent) {
         return Err(ApiError::conflict(
-            "nobody waits for the answer any more: the turn that asked has gone on",
+            "nobody waits for the answer any more: whoever asked has gone on without it",
         ));
     }
     let org = state.org();
@@ -231,27 +232,37 @@ pub(super) async fn retry(
     }
     let (new_id, lineage) = (org.ids.task(), Some(task.lineage_below()));
     let is_bootstrap = task.kind == Kind::Bootstrap;
+    // A run of a trigger has been accounted for: what comes now is work that somebody wants to hear of.
+    let (kind, on_result) = match task.kind {
+        Kind::Trigger => (Kind::Delegate, OnResult::Notify),
+        kind => (kind, task.on_result),
+    };
+    let now = org.clock.now();
     // The same work as a new task, linked to the one it follows.
     let new = Task {
         generation: task.generation,
-        kind: task.kind,
+        kind,
         priority: task.priority,
         // That message has had its answer: what comes now is a notification.
         source: task.source.map(|source| Source { message: None, ..source }),
         reply_to: task.reply_to,
         asker: task.asker,
-        on_result: task.on_result,
+        on_result,
         options: task.options,
         lineage,
         label: task.label,
-        cause: Some(Cause::Operator { name: caller.principal.id.to_string() }),
-        ..Task::new(new_id.clone(), task.lane, task.body, task.from, org.clock.now())
+        // Whoever is behind it may do no more because somebody else tries it again.
+        cause: task.cause,
+        files: task.files,
+        deadline_at: now + task.deadline_at.since(task.created_at),
+        ..Task::new(new_id.clone(), task.lane, task.body, task.from, now)
     };
     if is_bootstrap {
         let given = org.org.send(Bootstrap { task: new }).await??;
         given.ok_or_else(|| ApiError::conflict("the team is ready: there is nothing to set up"))?;
     } else {
-        giving::submit(&state, new).await?;
+        giving::submit(&state, new, Overlap::Allow).await?;
     }
+    caller.names(format!("{new_id} in place of {}", task.id));
     Ok(Created(TaskRetried { id: new_id, retry_of: task.id, state: TaskState::Accepted }))
 }

@@ -13,22 +13,28 @@ use serde_json::{Value, json};
 use super::{
     State,
     call::*,
-    config::{Files, editing},
+    config::{Files, editing, looking},
     error::*,
-    json as dates, listing, vault,
+    json as dates, listing,
+    teams::known_team,
+    vault,
 };
 use crate::{
     api::{endpoint::*, reply::*, scope::Scope, team_plugins::*},
     plugins::{
         instance::{
             TeamPlugin,
-            config::{holds_secrets, shown},
-            setup::{SetupError, SetupProgress, SetupStep, state::SetupState},
+            config::{shown, uses_secrets},
+            setup::{
+                SetupProgress, SetupStep,
+                state::{SetupError, SetupState},
+            },
         },
         package::Package,
         schema::Mismatch,
     },
     settings::{
+        home::Home,
         load,
         plugins::{LARGEST_CONFIG, PluginSwitch},
         problem::Problem,
@@ -96,11 +102,6 @@ fn row(state: &State, team: &TeamKey, key: &str, file: &Team) -> TeamPluginRow {
     }
 }
 
-fn team_of(state: &State, name: &str) -> ApiResult<TeamKey> {
-    let team = state.service.team(name);
-    team.ok_or_else(|| ApiError::not_found(format!("there is no team `{name}`")))
-}
-
 /// What the file of a team says now.
 async fn file_of(state: &web::Data<State>, team: &TeamName) -> ApiResult<Arc<Team>> {
     let (looking, team) = (state.clone(), team.clone());
@@ -111,8 +112,7 @@ async fn file_of(state: &web::Data<State>, team: &TeamName) -> ApiResult<Arc<Tea
 pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
 ) -> ApiResult<Rows<TeamPluginRow>> {
-    caller.team(&name)?;
-    let team = team_of(&state, &name)?;
+    let team = known_team(&state, &caller, &name)?;
     let file = file_of(&state, &team.name).await?;
     let loaded = state.plugins.catalogue().now();
     let mut all: BTreeSet<&str> = loaded.packages.keys().map(|key| key.as_str()).collect();
@@ -128,8 +128,7 @@ pub(super) async fn set(
         TeamPluginChange,
     >,
 ) -> ApiResult<Data<TeamPluginRow>> {
-    caller.team(&team)?;
-    let team = team_of(&state, &team)?;
+    let team = known_team(&state, &caller, &team)?;
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
     let package = state.plugins.catalogue().get(&key);
     let TeamPluginChange { enabled, config, trusted_output } = body;
@@ -144,19 +143,23 @@ pub(super) async fn set(
         config: config.map(Value::Object),
         may_run: caller.principal.teams.is_none(),
     };
+    let mut now = now.unwrap_or_default();
+    let is_other = change.config.as_ref().is_some_and(|config| *config != now.config);
     // Before the vault or a file is touched.
-    change.make(&mut now.unwrap_or_default())?;
-    if let Some(config) = &mut change.config {
+    change.make(&mut now)?;
+    if let Some(config) = &change.config {
         let package = package.ok_or_else(missing)?;
         if config.to_string().len() > LARGEST_CONFIG {
             return Err(ApiError::unfit("config", "is larger than 64 KiB"));
         }
-        if holds_secrets(&package.schema, config) {
+        if is_other && uses_secrets(&package.schema, config) {
             may_keep_secrets(&caller)?;
         }
-        let by = vault::operator(&caller);
-        let received = state.plugins.received(&team, &package, config, &by).await;
-        *config = received.map_err(|wrong| refused(&wrong))?;
+        let (wanted, by) = (config.clone(), vault::operator(&caller));
+        let planned = change.clone();
+        try_to_write(&state, &team.name, &key, move |switch| planned.make(switch)).await?;
+        let received = state.plugins.received(&team, &package, &wanted, &by).await;
+        change.config = Some(received.map_err(|wrong| refused(&wrong))?);
     }
     write(&state, &team.name, &key, move |switch| change.make(switch)).await?;
     let file = file_of(&state, &team.name).await?;
@@ -169,6 +172,7 @@ pub(super) async fn set(
 }
 
 /// What becomes of the entry of a plugin in a team's file. What is not given stays as it is.
+#[derive(Clone)]
 struct Change {
     enabled: Option<bool>,
     config: Option<Value>,
@@ -211,6 +215,45 @@ fn refused(wrong: &[Mismatch]) -> ApiError {
     ApiError::config_invalid(message, problems)
 }
 
+/// The file of a team, as it is now, with what is switched in it; none if that changes nothing.
+fn edited(
+    home: &Home,
+    team: &TeamName,
+    key: &str,
+    change: impl FnOnce(&mut PluginSwitch) -> ApiResult<()>,
+) -> ApiResult<Option<String>> {
+    let path = home.team_file(team.as_str());
+    let old = replace::text(&path)?;
+    let mut expected = load::team_of(home, team.as_str(), &old)
+        .map_err(|found| ApiError::conflict(found.to_string()))?;
+    let before = expected.plugins.0.get(key).cloned().unwrap_or_default();
+    let mut switch = before.clone();
+    change(&mut switch)?;
+    if switch == before {
+        return Ok(None);
+    }
+    expected.plugins.0.insert(key.to_owned(), switch);
+    let text = with_plugin(&old, &expected.plugins, key);
+    if load::team_of(home, team.as_str(), &text).as_ref() != Ok(&expected) {
+        let path = path.display();
+        let reason = format!("`plugins` cannot be changed in {path}; change it by hand");
+        return Err(ApiError::conflict(reason));
+    }
+    Ok(Some(text))
+}
+
+/// Finds out whether a change could be written, before secrets of it go into the vault.
+async fn try_to_write(
+    state: &web::Data<State>,
+    team: &TeamName,
+    key: &str,
+    change: impl FnOnce(&mut PluginSwitch) -> ApiResult<()> + Send + 'static,
+) -> ApiResult<()> {
+    let (team, key) = (team.clone(), key.to_owned());
+    let tried = looking(state, move |Files { home, .. }| edited(home, &team, &key, change));
+    tried.await?.map(drop)
+}
+
 /// Writes what is switched into the file of a team, as it is now.
 async fn write(
     state: &web::Data<State>,
@@ -219,25 +262,9 @@ async fn write(
     change: impl FnOnce(&mut PluginSwitch) -> ApiResult<()> + Send + 'static,
 ) -> ApiResult<()> {
     let (name, key) = (team.clone(), key.to_owned());
-    let written = editing(state, move |Files { home, .. }| {
-        let (path, beside) = (home.team_file(name.as_str()), home.teams());
-        let old = replace::text(&path)?;
-        let mut expected = load::team_of(home, name.as_str(), &old)
-            .map_err(|found| ApiError::conflict(found.to_string()))?;
-        let before = expected.plugins.0.get(&key).cloned().unwrap_or_default();
-        let mut switch = before.clone();
-        change(&mut switch)?;
-        if switch == before {
-            return Ok(false);
-        }
-        expected.plugins.0.insert(key.clone(), switch);
-        let text = with_plugin(&old, &expected.plugins, &key);
-        if load::team_of(home, name.as_str(), &text).as_ref() != Ok(&expected) {
-            let path = path.display();
-            let reason = format!("`plugins` cannot be changed in {path}; change it by hand");
-            return Err(ApiError::conflict(reason));
-        }
-        replace(&path, &beside, &text)?;
+    let written = editing(state, move |Files { home, .. }| -> ApiResult<bool> {
+        let Some(text) = edited(home, &name, &key, change)? else { return Ok(false) };
+        replace(&home.team_file(name.as_str()), &home.teams(), &text)?;
         Ok(true)
     });
     if !written.await?? {
@@ -250,8 +277,7 @@ async fn write(
 pub(super) async fn restart(
     Call { state, caller, path: ByTeamPlugin { team, key }, .. }: Call<ByTeamPlugin>,
 ) -> ApiResult<Data<TeamPluginRow>> {
-    caller.team(&team)?;
-    let team = team_of(&state, &team)?;
+    let team = known_team(&state, &caller, &team)?;
     let file = file_of(&state, &team.name).await?;
     state.plugins.settle(&team, &file.plugins);
     if !file.plugins.0.get(&key).is_some_and(|switch| switch.enabled) {
@@ -283,9 +309,8 @@ async fn setup_of(
     caller: &Caller,
     ByTeamPlugin { team, key }: &ByTeamPlugin,
 ) -> ApiResult<(TeamKey, Arc<TeamPlugin>, Arc<Package>)> {
-    caller.team(team)?;
     caller.all_teams()?;
-    let team = team_of(state, team)?;
+    let team = known_team(state, caller, team)?;
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
     let package = state.plugins.catalogue().get(key).ok_or_else(missing)?;
     // What a setup finds out is kept in the vault.
@@ -358,15 +383,18 @@ async fn settled(
         let message = "The plugin made settings that are larger than 64 KiB.".to_owned();
         return Ok(Data(PluginSetup { session, state: SetupState::Error { message } }));
     }
+    let set_up = |mut config: Value| {
+        move |switch: &mut PluginSwitch| {
+            switch.enabled = true;
+            switch.config["channel"] = config["channel"].take();
+            Ok(())
+        }
+    };
+    try_to_write(state, &team.name, key, set_up(config.clone())).await?;
     let by = vault::operator(caller);
     let stands = match state.plugins.received(team, package, &config, &by).await {
-        Ok(mut config) => {
-            let set_up = move |switch: &mut PluginSwitch| {
-                switch.enabled = true;
-                switch.config["channel"] = config["channel"].take();
-                Ok(())
-            };
-            write(state, &team.name, key, set_up).await?;
+        Ok(config) => {
+            write(state, &team.name, key, set_up(config)).await?;
             let file = file_of(state, &team.name).await?;
             state.plugins.settle(team, &file.plugins);
             stands

@@ -15,13 +15,13 @@ use hivewright_actors::{
         TaskState,
         records::{self as tasks, TeamError},
     },
-    text::quoted,
 };
 
 use super::{Equipper, State, call::*, error::*, json, listing};
 use crate::{
     api::{endpoint::*, reply::*, teams::*},
     logging::Secrets,
+    text::no_such,
     tools::org::office::Parts,
 };
 
@@ -177,16 +177,30 @@ pub(super) async fn list(
     listing::page(rows, &page, |row| row.name.to_string())
 }
 
-/// Refuses the name of a team that there is not, in a field of what was sent, with those that there are.
-pub(super) fn existing(state: &State, caller: &Caller, field: &str, name: &str) -> ApiResult<()> {
-    if state.service.team(name).is_some() {
-        return Ok(());
-    }
+/// The team that a path names, if the caller may act on it.
+pub(super) fn known_team(state: &State, caller: &Caller, name: &str) -> ApiResult<TeamKey> {
+    caller.team(name)?;
+    found(state, caller, name).map_err(ApiError::not_found)
+}
+
+/// The team that a field of what was sent names.
+pub(super) fn existing(
+    state: &State,
+    caller: &Caller,
+    field: &str,
+    name: &str,
+) -> ApiResult<TeamKey> {
+    found(state, caller, name).map_err(|reason| ApiError::invalid_field(field, reason))
+}
+
+/// A team by its name, or the complaint that there is none.
+fn found(state: &State, caller: &Caller, name: &str) -> Result<TeamKey, String> {
     let tree = state.org().view.now();
-    let names = tree.as_ref().iter().map(|team| team.name.as_str());
-    let names: Vec<&str> = names.filter(|name| caller.reaches(name)).collect();
-    let reason = format!("there is no team `{name}`; there are {}", quoted(&names));
-    Err(ApiError::invalid_field(field, reason))
+    tree.key(name).ok_or_else(|| {
+        let names = tree.as_ref().iter().map(|team| team.name.as_str());
+        let names: Vec<&str> = names.filter(|name| caller.reaches(name)).collect();
+        no_such("team", name, &names)
+    })
 }
 
 pub(super) async fn list_templates(Call { page, .. }: Call) -> ApiResult<Rows<TeamTemplate>> {
@@ -197,11 +211,12 @@ pub(super) async fn list_templates(Call { page, .. }: Call) -> ApiResult<Rows<Te
 pub(super) async fn show(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
 ) -> ApiResult<Data<OneTeam>> {
-    caller.team(&name)?;
-    let missing = ApiError::not_found(format!("there is no team `{name}`"));
+    let key = known_team(&state, &caller, &name)?;
     let equip = state.equipment.clone();
-    let shown = looking(&state, move |sight| sight.one(sight.tree.get(&name)?, &*equip));
-    Ok(Data(shown.await?.ok_or(missing)?))
+    let shown =
+        looking(&state, move |sight| sight.one(sight.tree.get(key.name.as_str())?, &*equip));
+    // One that ends at this moment is gone.
+    Ok(Data(shown.await?.ok_or_else(|| ApiError::not_found(format!("there is no team `{name}`")))?))
 }
 
 pub(super) async fn show_tree(Call { state, caller, .. }: Call) -> ApiResult<Data<TeamNode>> {

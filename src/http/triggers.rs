@@ -9,17 +9,18 @@ use hivewright_actors::{
         records,
         requests::{ByHand, Fire, Overlap},
         run::Cause,
-        trigger::{Trigger, Which},
+        trigger::{self, Trigger, Which},
         views::Listed,
     },
     store::reads::{Range, get},
     task,
 };
 
-use super::{State, call::*, error::*, idempotency, listing, listing::Gathering};
+use super::{State, call::*, error::*, idempotency, listing, listing::Gathering, teams};
 use crate::{
     api::{endpoint::*, reply::*, triggers::*},
     triggers::{
+        agenda,
         desk::{Author, DeskError, Parts},
         preview,
     },
@@ -110,10 +111,27 @@ pub(super) async fn list(
     rows.await
 }
 
+pub(super) async fn list_due(
+    Call { state, caller, query: filter, page, .. }: Call<Empty, TriggerFilter>,
+) -> ApiResult<Rows<DueRow>> {
+    let (reaches, desk) = (caller.reach(), state.desk.clone());
+    let rows = state.read(move |storage| {
+        let mut rows = Vec::new();
+        Range::<Trigger>::all().for_each(storage, &mut |trigger| {
+            let is_over = trigger.state == trigger::State::Finished;
+            if !is_over && reaches(trigger.team.name.as_str()) && fits(&filter, &trigger) {
+                rows.extend(agenda::agenda(desk.parts(), &trigger));
+            }
+        })?;
+        Ok(rows)
+    });
+    listing::page(rows.await?, &page, |row| row.trigger_id.to_string())
+}
+
 pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewTrigger>,
 ) -> ApiResult<Created<TriggerRow>> {
-    caller.team(&new.team)?;
+    teams::known_team(&state, &caller, &new.team)?;
     let (desk, author) = (state.desk.parts(), author(&caller));
     let team = desk.team(&author, &new.team)?;
     let enable = new.enable.unwrap_or_default();
@@ -188,9 +206,9 @@ pub(super) async fn run(
         ByHand::Fired(answer) => {
             Ok(Accepted(RunRow { duplicate_of: answer.first, ..RunRow::from(&answer.run) }))
         }
-        ByHand::NeedsConfirmation(task) => {
-            Err(ApiError::conflict(format!("its task {task} is unfinished; give `overlap_policy`")))
-        }
+        ByHand::NeedsConfirmation(task) => Err(ApiError::conflict(format!(
+            "its last run, task {task}, is unfinished; say with `overlap_policy` what to do then"
+        ))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hivewright_actors::blocking;
 
-use super::{State, call::*, error::*, listing};
+use super::{State, call::*, error::*, listing, teams::known_team};
 use crate::{
     api::{endpoint::*, reply::*, untrusted_files::*},
     taint::TaintError,
@@ -16,18 +16,17 @@ fn path_from(folder: &Path, path: &str) -> String {
     if inside.as_os_str().is_empty() { ".".to_owned() } else { inside.display().to_string() }
 }
 
-/// The real folder of a team that there is.
-async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
-    let team = super::config::known(state, name)?;
-    let folder = state.files.home.team(&team);
+/// The real folder of a team that the caller may act on.
+async fn folder(state: &State, caller: &Caller, name: &str) -> ApiResult<PathBuf> {
+    let team = known_team(state, caller, name)?;
+    let folder = state.files.home.team(team.name.as_str());
     Ok(blocking::run(move || folder.canonicalize().unwrap_or(folder)).await?)
 }
 
 pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
 ) -> ApiResult<Rows<UntrustedFileRow>> {
-    caller.team(&name)?;
-    let folder = folder(&state, &name).await?;
+    let folder = folder(&state, &caller, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
     let rows =
         labels.iter().map(|label| UntrustedFileRow::from((label, path_from(&folder, &label.path))));
@@ -37,8 +36,7 @@ pub(super) async fn list(
 pub(super) async fn accept(
     Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
 ) -> ApiResult<Data<AcceptedFiles>> {
-    caller.team(&name)?;
-    let folder = folder(&state, &name).await?;
+    let folder = folder(&state, &caller, &name).await?;
     let team = name.as_str().into();
     let accepted = state.taint.accept(&team, &body.ids, &caller.principal.id).await;
     let accepted = accepted.map_err(|error| match error {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use actix_web::{HttpResponse, http::header, web, web::Bytes};
+use futures_util::{Stream, StreamExt, stream};
 use hivewright_actors::{
     blocking,
     budget::{
@@ -14,8 +16,11 @@ use hivewright_actors::{
     storage::{Storage, StorageError},
 };
 
-use super::{State, call::*, error::*, listing, listing::Gathering, query::Page};
-use crate::api::{endpoint::*, reply::*, usage::*, when::When};
+use super::{State, call::*, csv, error::*, listing, listing::Gathering, query::Page};
+use crate::api::{endpoint::*, page::PageQuery, reply::*, usage::*, when::When};
+
+/// An export reads so many rows at a time.
+const PIECE: usize = 2_000;
 
 fn row(key: String, tally: Tally) -> UsageRow {
     UsageRow { key, tally, cached_share: tally.cached_share() }
@@ -24,9 +29,63 @@ fn row(key: String, tally: Tally) -> UsageRow {
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, UsageFilter>,
 ) -> ApiResult<Rows<UsageRow>> {
-    let UsageFilter { group, from, to } = query;
-    let first = day(&state, "from", from)?.unwrap_or(0);
-    let last = day(&state, "to", to)?.unwrap_or(u32::MAX);
+    rows(&state, &caller, query, page).await
+}
+
+/// An export under way.
+struct Export {
+    state: web::Data<State>,
+    caller: Caller,
+    filter: UsageFilter,
+    /// What is read next.
+    page: Page,
+}
+
+pub(super) async fn export(
+    Call { state, caller, query: filter, .. }: Call<Empty, UsageFilter>,
+) -> ApiResult<HttpResponse> {
+    let list = &LIST_USAGE;
+    let usual = (list.usual_sort)(&filter).unwrap_or(list.sorts[0]);
+    let page = Page::new(list.path, &PageQuery::default(), list.sorts, usual)?;
+    let file = format!("usage-by-{}.csv", filter.group);
+    let export = Export { state, caller, filter, page: Page { limit: PIECE, ..page } };
+    let head = csv::head(&row(String::new(), Tally::default()))?;
+    // What is refused is refused before the answer begins.
+    let (first, rest) = export.next().await?;
+    let start = stream::iter([Ok(Bytes::from(head)), Ok(Bytes::from(first))]);
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, format!("{CSV}; charset=utf-8; header=present")))
+        .insert_header((header::CONTENT_DISPOSITION, format!("attachment; filename=\"{file}\"")))
+        .streaming(start.chain(chunks(rest))))
+}
+
+fn chunks(export: Option<Export>) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
+    stream::try_unfold(export, |export| async move {
+        let Some(export) = export else { return Ok(None) };
+        let (lines, rest) = export.next().await?;
+        Ok(Some((Bytes::from(lines), rest)))
+    })
+}
+
+impl Export {
+    /// The next rows as lines, and what is left.
+    async fn next(self) -> ApiResult<(String, Option<Self>)> {
+        let found = rows(&self.state, &self.caller, self.filter.clone(), self.page.clone()).await?;
+        let lines = found.data.iter().map(csv::row).collect::<Result<String, _>>()?;
+        let behind = found.next_cursor.map(|cursor| self.page.behind(&cursor)).transpose()?;
+        Ok((lines, behind.map(|page| Self { page, ..self })))
+    }
+}
+
+async fn rows(
+    state: &web::Data<State>,
+    caller: &Caller,
+    filter: UsageFilter,
+    page: Page,
+) -> ApiResult<Rows<UsageRow>> {
+    let UsageFilter { group, from, to } = filter;
+    let first = day(state, "from", from)?.unwrap_or(0);
+    let last = day(state, "to", to)?.unwrap_or(u32::MAX);
     if group == UsageGroup::Task {
         // Whose a task was is not counted.
         caller.all_teams()?;

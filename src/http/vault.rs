@@ -2,10 +2,10 @@
 //! value of a secret.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::{blocking, store::reads::Range};
+use hivewright_actors::store::reads::Range;
 use serde_json::json;
 
-use super::{State, call::*, error::*, listing, listing::Gathering};
+use super::{State, call::*, error::*, listing, listing::Gathering, teams::known_team};
 use crate::{
     api::{endpoint::*, reply::*, vault::*},
     tools::filter::ToolFilter,
@@ -54,7 +54,7 @@ pub(super) async fn list(
     let prefix = query.prefix.unwrap_or_default();
     let words = query.words.map(|words| words.to_lowercase());
     let of = match query.scope {
-        Some(text) => Some(scope(&state, &caller, &text).await?),
+        Some(text) => Some(scope(&state, &caller, &text)?),
         None => None,
     };
     let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
@@ -110,7 +110,7 @@ fn named(name: &str) -> Option<(Scope, &str)> {
 pub(super) async fn show(
     Call { state, caller, path, .. }: Call<VaultPath>,
 ) -> ApiResult<Data<VaultEntry>> {
-    let of = scope(&state, &caller, &path.scope).await?;
+    let of = scope(&state, &caller, &path.scope)?;
     let seen = state.vault.get(&of, &path.key, &operator(&caller)).await?;
     let mut row = VaultEntry::from((&of, seen.entry));
     if let Some(value) = seen.value {
@@ -126,7 +126,7 @@ pub(super) async fn set(
     Call { state, caller, path, body, .. }: Call<VaultPath, Empty, VaultPut>,
 ) -> ApiResult<Saved<VaultSet>> {
     let put = put(body)?;
-    let of = scope(&state, &caller, &path.scope).await?;
+    let of = scope(&state, &caller, &path.scope)?;
     let is_new = state.vault.version_of(&of, &path.key).is_none();
     let set = state.vault.set(&of, &path.key, put, &operator(&caller)).await?;
     let Entry { key, secret, version, .. } = set;
@@ -134,9 +134,13 @@ pub(super) async fn set(
 }
 
 pub(super) async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
-    let of = scope(&state, &caller, &path.scope).await?;
+    let of = scope(&state, &caller, &path.scope)?;
     let is_gone = state.vault.delete(&of, &path.key, &operator(&caller)).await?;
-    if is_gone { Ok(Done) } else { Err(ApiError::not_found("there is no such entry")) }
+    if is_gone {
+        Ok(Done)
+    } else {
+        Err(ApiError::not_found(format!("there is no secret `{}`", path.key)))
+    }
 }
 
 pub(super) async fn list_audit(
@@ -200,15 +204,12 @@ fn team_of(scope: &str) -> ApiResult<Option<&str>> {
 }
 
 /// The scope of `system` or `team:<name>`, if the caller reaches it.
-async fn scope(state: &State, caller: &Caller, text: &str) -> ApiResult<Scope> {
+fn scope(state: &State, caller: &Caller, text: &str) -> ApiResult<Scope> {
     let Some(name) = team_of(text)? else {
         caller.all_teams()?;
         return Ok(Scope::System);
     };
-    caller.team(name)?;
-    let (service, name) = (state.service.clone(), name.to_owned());
-    let team = blocking::run(move || service.team(&name)).await?;
-    team.map(Scope::Team).ok_or_else(|| ApiError::not_found("there is no such team"))
+    known_team(state, caller, name).map(Scope::Team)
 }
 
 impl From<VaultError> for ApiError {

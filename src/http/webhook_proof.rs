@@ -13,7 +13,7 @@ use hivewright_actors::{
 };
 
 use super::error::{ApiError, ApiResult};
-use crate::{triggers::signature, vault::reading::SecretSource};
+use crate::{system::hex, triggers::signature, vault::reading::SecretSource};
 
 /// The longest name of a delivery.
 const LONGEST_ID: usize = 256;
@@ -154,7 +154,7 @@ impl Proof {
     pub(super) fn key(&self) -> String {
         match (&self.id, self.signatures.first()) {
             (Some(id), _) => format!("id:{id}"),
-            (None, Some(signature)) => format!("sig:{}", signature::hex(signature)),
+            (None, Some(signature)) => format!("sig:{}", hex(signature)),
             (None, None) => String::new(),
         }
     }

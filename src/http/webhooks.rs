@@ -152,6 +152,15 @@ pub(super) async fn receive(
             return Err(ApiError::rate_limited("the team gets too many tasks from triggers"));
         }
         Decision::NotActive => return Err(unknown()),
+        // Whoever sent it sends it again.
+        Decision::TeamPaused => {
+            return Err(ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "team_paused",
+                "the team rests; send it again later",
+            )
+            .with(header::RETRY_AFTER, "60"));
+        }
         Decision::Filtered => Either::Right(Bare(ignored)),
         decision => Either::Right(Bare(Ignored {
             run_id: Some(run.id.to_string()),

@@ -1,4 +1,4 @@
-//! Argument validation: a walk over the arguments of a call beside the schema of a stranger, within bounds.
+//! Validation by a stranger's JSON Schema: a walk over arguments or settings beside it, within bounds.
 
 use std::{collections::HashSet, fmt};
 
@@ -15,32 +15,58 @@ const PATTERN_BYTES: usize = 64 << 10;
 /// What is repeated of a name, in characters.
 const LONGEST_NAME: usize = 64;
 
-/// Why arguments do not fit.
-#[derive(Debug, PartialEq, Eq)]
-enum Misfit {
-    /// Where, and what was expected there.
-    Wrong(String, String),
-    /// Nobody can say.
-    Endless,
+/// What is said of a field that is not there.
+const MISSING: &str = "is missing";
+
+/// Why a value does not fit. It never says what was found, which may be a secret in the wrong place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// A JSON pointer to it.
+    pub pointer: String,
+    /// The same for people, such as `filter.tags[0]`.
+    path: String,
+    pub reason: String,
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Wrong(path, reason) if path.is_empty() => f.write_str(reason),
-            Self::Wrong(path, reason) => write!(f, "`{path}`: {reason}"),
-            Self::Endless => f.write_str("they are too large or too deep to be checked"),
+        let Self { path, reason, .. } = self;
+        match reason.as_str() {
+            _ if path.is_empty() => f.write_str(reason),
+            MISSING => write!(f, "`{path}` {reason}"),
+            _ => write!(f, "`{path}`: {reason}"),
         }
     }
 }
 
-/// What is wrong with arguments. It never says what was found, which may be a secret in the wrong place.
-pub(super) fn problem(schema: &Value, args: &Value) -> Option<String> {
+/// Why a walk goes no further.
+enum Stop {
+    Wrong(Misfit),
+    /// Nobody can say.
+    Endless,
+}
+
+/// What is wrong with arguments.
+pub fn problem(schema: &Value, args: &Value) -> Option<String> {
     if !args.is_object() {
         return Some("expected an object".to_owned());
     }
-    let mut walk = Walk { root: schema, steps: MOST_STEPS };
-    walk.fits(schema, args, &Place::Root, 0).err().map(|misfit| misfit.to_string())
+    misfits(schema, args, 1, PATTERN_BYTES).first().map(Misfit::to_string)
+}
+
+/// What is wrong with a value, up to so many things. A pattern that takes more memory than this is passed over.
+pub fn misfits(schema: &Value, value: &Value, most: usize, pattern_bytes: usize) -> Vec<Misfit> {
+    let mut walk = Walk { root: schema, steps: MOST_STEPS, pattern_bytes, most, found: Vec::new() };
+    let last = match walk.fits(schema, value, &Place::Root, 0) {
+        Ok(()) => None,
+        Err(Stop::Wrong(misfit)) => Some(misfit),
+        Err(Stop::Endless) => {
+            let reason = "they are too large or too deep to be checked".to_owned();
+            Some(Misfit { pointer: String::new(), path: String::new(), reason })
+        }
+    };
+    walk.found.extend(last);
+    walk.found
 }
 
 /// Where a walk is.
@@ -61,18 +87,38 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-fn wrong<T>(place: &Place<'_>, reason: impl Into<String>) -> Result<T, Misfit> {
-    Err(Misfit::Wrong(place.to_string(), reason.into()))
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(of, name) => format!("{}/{}", of.pointer(), escaped(name)),
+            Self::Item(of, index) => format!("{}/{index}", of.pointer()),
+        }
+    }
+}
+
+/// A name as a part of a JSON pointer.
+pub fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn wrong<T>(place: &Place<'_>, reason: impl Into<String>) -> Result<T, Stop> {
+    let (pointer, path) = (place.pointer(), place.to_string());
+    Err(Stop::Wrong(Misfit { pointer, path, reason: reason.into() }))
 }
 
 struct Walk<'s> {
     root: &'s Value,
     steps: usize,
+    pattern_bytes: usize,
+    /// So many misfits are looked for.
+    most: usize,
+    found: Vec<Misfit>,
 }
 
 impl<'s> Walk<'s> {
-    fn step(&mut self, steps: usize) -> Result<(), Misfit> {
-        self.steps = self.steps.checked_sub(steps).ok_or(Misfit::Endless)?;
+    fn step(&mut self, steps: usize) -> Result<(), Stop> {
+        self.steps = self.steps.checked_sub(steps).ok_or(Stop::Endless)?;
         Ok(())
     }
 
@@ -82,10 +128,10 @@ impl<'s> Walk<'s> {
         value: &Value,
         place: &Place<'_>,
         depth: usize,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         self.step(1)?;
         if depth > DEEPEST {
-            return Err(Misfit::Endless);
+            return Err(Stop::Endless);
         }
         let keywords = match schema {
             Value::Object(keywords) => keywords,
@@ -114,7 +160,7 @@ impl<'s> Walk<'s> {
         keywords: &Map<String, Value>,
         value: &Value,
         place: &Place<'_>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         if let Some(kind) = keywords.get("type") {
             let fits = match kind {
                 Value::Array(kinds) => kinds.iter().any(|kind| is_of(kind, value)),
@@ -138,18 +184,32 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a value fits; what is endless is an error.
-    fn is_fit(
+    /// Keeps what is wrong and goes on, while there is room for more.
+    fn keep(&mut self, looked: Result<(), Stop>) -> Result<(), Stop> {
+        match looked {
+            Err(Stop::Wrong(misfit)) if self.found.len() + 1 < self.most => {
+                self.found.push(misfit);
+                Ok(())
+            }
+            looked => looked,
+        }
+    }
+
+    /// The first misfit of a value, which is not kept; what is endless is an error.
+    fn misfit(
         &mut self,
         schema: &'s Value,
         value: &Value,
         place: &Place<'_>,
         depth: usize,
-    ) -> Result<bool, Misfit> {
-        match self.fits(schema, value, place, depth + 1) {
-            Ok(()) => Ok(true),
-            Err(Misfit::Wrong(..)) => Ok(false),
-            Err(Misfit::Endless) => Err(Misfit::Endless),
+    ) -> Result<Option<Misfit>, Stop> {
+        let most = std::mem::take(&mut self.most);
+        let looked = self.fits(schema, value, place, depth + 1);
+        self.most = most;
+        match looked {
+            Ok(()) => Ok(None),
+            Err(Stop::Wrong(misfit)) => Ok(Some(misfit)),
+            Err(Stop::Endless) => Err(Stop::Endless),
         }
     }
 
@@ -160,7 +220,7 @@ impl<'s> Walk<'s> {
         value: &Value,
         place: &Place<'_>,
         depth: usize,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         let list = |name: &str| keywords.get(name).and_then(Value::as_array);
         for schema in list("allOf").into_iter().flatten() {
             self.fits(schema, value, place, depth + 1)?;
@@ -170,26 +230,25 @@ impl<'s> Walk<'s> {
             let mut fitting = 0;
             let mut nearest = None;
             for schema in schemas {
-                match self.fits(schema, value, place, depth + 1) {
-                    Ok(()) => fitting += 1,
-                    Err(Misfit::Endless) => return Err(Misfit::Endless),
-                    Err(misfit) => nearest = Some(misfit),
+                match self.misfit(schema, value, place, depth)? {
+                    None => fitting += 1,
+                    misfit => nearest = misfit,
                 }
             }
             match (fitting, nearest) {
-                (0, Some(misfit)) if schemas.len() == 1 => return Err(misfit),
+                (0, Some(misfit)) if schemas.len() == 1 => return Err(Stop::Wrong(misfit)),
                 (0, _) => return wrong(place, format!("fits none of `{name}`")),
                 (2.., _) if is_one => return wrong(place, "fits more than one of `oneOf`"),
                 _ => {}
             }
         }
         if let Some(schema) = keywords.get("not")
-            && self.is_fit(schema, value, place, depth)?
+            && self.misfit(schema, value, place, depth)?.is_none()
         {
             return wrong(place, "is what `not` excludes");
         }
         if let Some(condition) = keywords.get("if") {
-            let holds = self.is_fit(condition, value, place, depth)?;
+            let holds = self.misfit(condition, value, place, depth)?.is_none();
             if let Some(schema) = keywords.get(if holds { "then" } else { "else" }) {
                 self.fits(schema, value, place, depth + 1)?;
             }
@@ -203,47 +262,56 @@ impl<'s> Walk<'s> {
         fields: &Map<String, Value>,
         place: &Place<'_>,
         depth: usize,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         within(keywords, ["minProperties", "maxProperties"], fields.len(), "fields", place)?;
         let required = keywords.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str) {
             self.step(1)?;
             if !fields.contains_key(name) {
-                return wrong(place, format!("`{name}` is missing"));
+                self.keep(wrong(&Place::Field(place, name), MISSING))?;
             }
         }
-        let known = keywords.get("properties").and_then(Value::as_object);
-        let patterns = keywords.get("patternProperties").and_then(Value::as_object);
         for (name, value) in fields {
-            let place = Place::Field(place, name);
-            let schema = known.and_then(|known| known.get(name));
-            let mut is_known = schema.is_some();
-            if let Some(schema) = schema {
-                self.fits(schema, value, &place, depth + 1)?;
-            }
-            for (pattern, schema) in patterns.into_iter().flatten() {
-                match self.matches(pattern, name)? {
-                    Some(true) => {
-                        is_known = true;
-                        self.fits(schema, value, &place, depth + 1)?;
-                    }
-                    Some(false) => {}
-                    // The server knows whether it is meant.
-                    None => is_known = true,
-                }
-            }
-            if let Some(schema) = keywords.get("propertyNames") {
-                self.fits(schema, &Value::from(name.as_str()), &place, depth + 1)?;
-            }
-            match keywords.get("additionalProperties") {
-                Some(Value::Bool(false)) if !is_known => {
-                    return wrong(&place, "there is no such field");
-                }
-                Some(schema) if !is_known => self.fits(schema, value, &place, depth + 1)?,
-                _ => {}
-            }
+            let looked = self.field(keywords, name, value, &Place::Field(place, name), depth);
+            self.keep(looked)?;
         }
         Ok(())
+    }
+
+    fn field(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        name: &str,
+        value: &Value,
+        place: &Place<'_>,
+        depth: usize,
+    ) -> Result<(), Stop> {
+        let known = keywords.get("properties").and_then(Value::as_object);
+        let patterns = keywords.get("patternProperties").and_then(Value::as_object);
+        let schema = known.and_then(|known| known.get(name));
+        let mut is_known = schema.is_some();
+        if let Some(schema) = schema {
+            self.fits(schema, value, place, depth + 1)?;
+        }
+        for (pattern, schema) in patterns.into_iter().flatten() {
+            match self.matches(pattern, name)? {
+                Some(true) => {
+                    is_known = true;
+                    self.fits(schema, value, place, depth + 1)?;
+                }
+                Some(false) => {}
+                // The server knows whether it is meant.
+                None => is_known = true,
+            }
+        }
+        if let Some(schema) = keywords.get("propertyNames") {
+            self.fits(schema, &Value::from(name), place, depth + 1)?;
+        }
+        match keywords.get("additionalProperties") {
+            Some(Value::Bool(false)) if !is_known => wrong(place, "there is no such field"),
+            Some(schema) if !is_known => self.fits(schema, value, place, depth + 1),
+            _ => Ok(()),
+        }
     }
 
     fn array(
@@ -252,7 +320,7 @@ impl<'s> Walk<'s> {
         items: &[Value],
         place: &Place<'_>,
         depth: usize,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         within(keywords, ["minItems", "maxItems"], items.len(), "items", place)?;
         // Older schemas say `items` for both.
         let old = keywords.get("items").and_then(Value::as_array);
@@ -261,7 +329,8 @@ impl<'s> Walk<'s> {
         let rest = keywords.get(if old.is_some() { "additionalItems" } else { "items" });
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = first.get(index).or(rest) {
-                self.fits(schema, item, &Place::Item(place, index), depth + 1)?;
+                let looked = self.fits(schema, item, &Place::Item(place, index), depth + 1);
+                self.keep(looked)?;
             }
         }
         if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
@@ -274,7 +343,7 @@ impl<'s> Walk<'s> {
         if let Some(schema) = keywords.get("contains") {
             let mut is_there = false;
             for item in items {
-                is_there |= self.is_fit(schema, item, place, depth)?;
+                is_there |= self.misfit(schema, item, place, depth)?.is_none();
             }
             if !is_there && keywords.get("minContains").and_then(Value::as_u64) != Some(0) {
                 return wrong(place, "an item is missing that `contains` asks for");
@@ -288,21 +357,23 @@ impl<'s> Walk<'s> {
         keywords: &Map<String, Value>,
         text: &str,
         place: &Place<'_>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), Stop> {
         within(keywords, ["minLength", "maxLength"], text.chars().count(), "characters", place)?;
         let Some(pattern) = keywords.get("pattern").and_then(Value::as_str) else {
             return Ok(());
         };
         match self.matches(pattern, text)? {
-            Some(false) => wrong(place, "does not match its `pattern`"),
+            Some(false) => {
+                wrong(place, format!("does not match `{}`", excerpt::line(pattern, LONGEST_NAME)))
+            }
             _ => Ok(()),
         }
     }
 
     /// Whether a text matches a pattern; none if the pattern cannot be read here, which is left to the server.
-    fn matches(&mut self, pattern: &str, text: &str) -> Result<Option<bool>, Misfit> {
+    fn matches(&mut self, pattern: &str, text: &str) -> Result<Option<bool>, Stop> {
         self.step(PATTERN_STEPS + text.len() / PATTERN_STEPS)?;
-        let built = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
+        let built = RegexBuilder::new(pattern).size_limit(self.pattern_bytes).build();
         Ok(built.ok().map(|pattern| pattern.is_match(text)))
     }
 }
@@ -340,20 +411,18 @@ fn within(
     found: usize,
     what: &str,
     place: &Place<'_>,
-) -> Result<(), Misfit> {
-    let bound = |name: &str| keywords.get(name).and_then(Value::as_u64);
+) -> Result<(), Stop> {
+    let (bound, found) = (|name: &str| keywords.get(name).and_then(Value::as_f64), found as f64);
     match (bound(least), bound(most)) {
-        (Some(least), _) if (found as u64) < least => {
+        (Some(least), _) if found < least => {
             wrong(place, format!("expected at least {least} {what}"))
         }
-        (_, Some(most)) if found as u64 > most => {
-            wrong(place, format!("expected at most {most} {what}"))
-        }
+        (_, Some(most)) if found > most => wrong(place, format!("expected at most {most} {what}")),
         _ => Ok(()),
     }
 }
 
-fn number(keywords: &Map<String, Value>, found: f64, place: &Place<'_>) -> Result<(), Misfit> {
+fn number(keywords: &Map<String, Value>, found: f64, place: &Place<'_>) -> Result<(), Stop> {
     let bound = |name: &str| keywords.get(name).and_then(Value::as_f64);
     let broken = [
         ("at least", bound("minimum").filter(|least| found < *least)),

@@ -6,8 +6,6 @@ use hivewright_actors::{excerpt, text::is_unseen, wildcard::fits};
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 
-use super::arguments;
-
 /// The longest description of a field, in characters.
 const LONGEST_WORDS: usize = 400;
 /// How deep the values of a schema lie at most.
@@ -255,11 +253,4 @@ fn is_field(name: &str) -> bool {
 pub(crate) fn shown(text: &str) -> String {
     let seen = |c: &char| !is_unseen(*c) && (!c.is_control() || matches!(c, '\n' | '\t'));
     text.chars().filter(seen).collect::<String>().trim().to_owned()
-}
-
-impl Definition {
-    /// What is wrong with arguments.
-    pub fn problem(&self, args: &Value) -> Option<String> {
-        arguments::problem(&self.schema, args)
-    }
 }

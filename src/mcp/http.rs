@@ -156,7 +156,9 @@ impl Watched {
     ) -> Result<Response, Failure> {
         let url = Url::parse(uri).map_err(|_| HttpError::Guard(EgressError::InvalidUrl));
         let sent = match url {
-            Ok(url) => self.door.send(Request { method, url, headers, body }).await,
+            Ok(url) => {
+                self.door.send(Request { method, url, headers, body: body.map(Into::into) }).await
+            }
             Err(error) => Err(error),
         };
         sent.map_err(StreamableHttpError::Client)

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     fault::Faults,
-    link::{Link, with_remark},
+    link::Link,
     opening::{self, Opened},
     program::Running,
     server::Server,
@@ -90,7 +90,7 @@ impl Server {
             }
         }
         if let Some(reason) = reason {
-            self.note(number, &with_remark(reason, &remark));
+            self.note(number, &self.with_last_words(reason, &remark));
         }
         let mut link = self.link.lock().await;
         if link.as_ref().is_some_and(|link| link.number == number) {

@@ -1,10 +1,7 @@
 //! An open connection.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -15,7 +12,7 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{fault::Faults, opening::Opened, program::Remark};
+use super::{fault::Faults, opening::Opened};
 
 /// A server that lives says so in this time.
 const PING: Duration = Duration::from_secs(2);
@@ -26,8 +23,8 @@ pub(super) struct Link {
     pub(super) number: usize,
     pub(super) peer: Peer<RoleClient>,
     pub(super) faults: Faults,
-    /// A call was given up: the server may be stuck.
-    pub(super) doubted: Arc<AtomicBool>,
+    /// Why the server may be stuck, since a call came to nothing.
+    doubt: Arc<Mutex<Option<String>>>,
     /// Ends it.
     pub(super) end: CancellationToken,
     /// Nothing of it is left.
@@ -40,7 +37,7 @@ impl Link {
             number,
             peer: opened.service.peer().clone(),
             faults: opened.faults.clone(),
-            doubted: Arc::default(),
+            doubt: Arc::default(),
             end: CancellationToken::new(),
             over: CancellationToken::new(),
         }
@@ -54,27 +51,26 @@ impl Link {
         {
             return false;
         }
-        if !self.doubted.load(Ordering::Relaxed) {
-            return true;
-        }
+        let Some(why) = self.doubted().clone() else { return true };
         let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         let answers = matches!(
             tokio::time::timeout(PING, ping).await,
             Ok(Ok(_) | Err(ServiceError::McpError(_)))
         );
         if answers {
-            self.doubted.store(false, Ordering::Relaxed);
+            *self.doubted() = None;
         } else {
-            self.faults.say("it does not answer any more");
+            self.faults.say(format!("it does not answer any more: {why}"));
         }
         answers
     }
-}
 
-/// The reason of a failure, with what the program wrote last to its error output.
-pub(super) fn with_remark(reason: String, remark: &Remark) -> String {
-    match remark.last() {
-        Some(last) => format!("{reason}; its last words: {last}"),
-        None => reason,
+    /// From now on the server is asked whether it lives before it is called.
+    pub(super) fn put_in_doubt(&self, why: String) {
+        *self.doubted() = Some(why);
+    }
+
+    fn doubted(&self) -> MutexGuard<'_, Option<String>> {
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

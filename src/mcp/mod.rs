@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-mod arguments;
+pub mod arguments;
 pub mod definition;
 pub mod fault;
 pub(crate) mod flood;
@@ -49,7 +49,7 @@ use crate::{
     sandbox::{egress::Guard, process::Sandbox, thread::Thread, workspace::Workspace},
     settings::team::Team,
     taint::Taint,
-    vault::Vault,
+    vault::{Vault, scrubbers::Scrubbers},
 };
 
 /// How long all servers have to end with the service.
@@ -94,7 +94,8 @@ impl PartialEq for Offers {
 
 impl Servers {
     pub fn new(sandbox: Arc<Sandbox>, vault: Vault, taint: Taint, live: Publisher) -> Self {
-        let grounds = Grounds { sandbox, vault, taint, live, guard: Guard::default() };
+        let secrets = Scrubbers::new(vault, []);
+        let grounds = Grounds { sandbox, secrets, taint, live, guard: Guard::default() };
         Self(Arc::new(Inner {
             grounds: Arc::new(grounds),
             known: Mutex::default(),
@@ -105,7 +106,9 @@ impl Servers {
     /// Servers for a test in which nobody uses one.
     #[cfg(test)]
     pub(crate) fn unused() -> Self {
-        tests::servers()
+        let clock = Arc::new(crate::system::WallClock);
+        let live = Publisher::new(1, clock);
+        Self::new(Arc::new(Sandbox::unused()), Vault::absent(), Taint::default(), live)
     }
 
     /// Where connections live, from the first use on.
@@ -140,7 +143,7 @@ impl Servers {
         let grounds = &self.0.grounds;
         let servers = settings.0.iter().map(|(name, config)| {
             let private = &file.egress.allow_private;
-            let make = Make::new(team, config, private, workspace, &grounds.vault);
+            let make = Make::new(team, config, private, workspace, grounds.secrets.vault());
             let key = (team.name.clone(), name.clone());
             match known.get(&key) {
                 Some(server) if server.site.make == make => return Arc::clone(server),
@@ -171,7 +174,7 @@ impl Servers {
     ) -> Option<Status> {
         let config = file.mcp_servers.0.get(name)?;
         let private = &file.egress.allow_private;
-        let make = Make::new(team, config, private, workspace, &self.0.grounds.vault);
+        let make = Make::new(team, config, private, workspace, self.0.grounds.secrets.vault());
         let server = self.server(name, make, workspace);
         let trial = self.runtime()?.spawn(async move {
             // What is wrong with it is kept with it.

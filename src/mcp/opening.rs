@@ -132,7 +132,7 @@ async fn secrets(
         approved: None,
         permits: &|patterns| permits(patterns, &key, "@mcp"),
     };
-    let expanded = site.grounds.vault.expand(&request, &mut args).await;
+    let expanded = site.grounds.secrets.vault().expand(&request, &mut args).await;
     expanded.map_err(|error| error.to_string())?;
     let texts = |place: &str| {
         let fields = args[place].as_object().into_iter().flatten();

@@ -25,12 +25,13 @@ use crate::{
         process::{agent::Life, plan::ServerProgram, server::ServerJob},
         quota::Excess,
     },
+    scrub::Scrubber,
     settings::mcp_servers::{FolderAccess, McpServer, ServerNetwork},
     taint::{Worker, window::Window},
 };
 
-/// What is kept of the end of its error output, in bytes.
-const REMARK: usize = 2 << 10;
+/// What is kept of a line of its error output, in bytes.
+const KEPT: usize = 4 << 10;
 /// What is shown of it, in characters.
 const SHOWN: usize = 300;
 
@@ -46,29 +47,48 @@ pub(super) struct Running {
     pub(super) window: Option<Window>,
 }
 
-/// The end of an error output, as it grows.
+/// The last words of an error output, as it grows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Remark(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Remark(Arc<Mutex<LastLine>>);
+
+#[derive(Debug, Default)]
+struct LastLine {
+    /// The last one that says something and has ended.
+    whole: Vec<u8>,
+    begun: Vec<u8>,
+}
+
+impl LastLine {
+    fn hear(&mut self, written: &[u8]) {
+        for byte in written {
+            match byte {
+                b'\n' => {
+                    let line = std::mem::take(&mut self.begun);
+                    if !line.trim_ascii().is_empty() {
+                        self.whole = line;
+                    }
+                }
+                byte if self.begun.len() < KEPT => self.begun.push(*byte),
+                _ => {}
+            }
+        }
+    }
+}
 
 impl Remark {
-    /// The last line.
-    pub(super) fn last(&self) -> Option<String> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = shown(&String::from_utf8_lossy(&kept));
-        text.lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .map(|line| excerpt::line(line.trim(), SHOWN))
+    /// The last line, first without secrets, then shortened.
+    pub(super) fn last(&self, scrubber: &Scrubber) -> Option<String> {
+        let LastLine { whole, begun } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = [begun, whole].map(|line| shown(&String::from_utf8_lossy(line)));
+        let line = line.into_iter().find(|line| !line.is_empty())?;
+        Some(excerpt::line(&scrubber.scrub(&line), SHOWN))
     }
 
     async fn follow(self, mut errors: ChildStderr) {
         let mut chunk = [0; 1 << 10];
         // One that can be read no more says nothing more.
         while let Ok(length @ 1..) = errors.read(&mut chunk).await {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.extend_from_slice(&chunk[..length]);
-            let excess = kept.len().saturating_sub(REMARK);
-            kept.drain(..excess);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(&chunk[..length]);
         }
     }
 }
@@ -113,4 +133,26 @@ pub(super) async fn start(
     let streams = AsyncRwTransport::new(Bounded::new(output, faults.clone(), LARGEST), input);
     let running = Running { life: process.life, excess: process.excess, window };
     Ok((running, streams.with_max_line_length(LARGEST)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a secret that a cut would go through nothing is left, and lines without words do not count.
+    #[test]
+    fn the_last_words_hold_no_part_of_a_secret() {
+        let scrubber = Scrubber::new(["geheimnis-4711"]);
+        let remark = Remark::default();
+        let hear = |text: &str| remark.0.lock().unwrap().hear(text.as_bytes());
+
+        hear("first\nsecond geh");
+        hear("eimnis-4711\n \n");
+        let short = remark.last(&scrubber);
+        hear(&format!("{}geheimnis-4711 and so on", "x".repeat(SHOWN - 8)));
+        let long = remark.last(&scrubber).unwrap();
+
+        assert_eq!(short.as_deref(), Some("second [REDACTED]"));
+        assert!(long.ends_with("x[REDACT…") && long.chars().count() == SHOWN, "{long}");
+    }
 }

@@ -1,8 +1,8 @@
 //! Results of calls: what a model can read of them, and their images, with word of what it cannot.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::excerpt;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
 
 use super::definition::shown;
 
@@ -22,8 +22,13 @@ pub(crate) fn answer(result: CallToolResult) -> Answer {
     let mut images = Vec::new();
     let mut parts: Vec<String> =
         result.content.iter().map(|block| part(block, &mut images)).collect();
-    if let (true, Some(value)) = (parts.is_empty(), &result.structured_content) {
-        parts.push(value.to_string());
+    if let Some(value) = &result.structured_content {
+        // Many servers say the same as text, for those that read nothing else.
+        let says_it =
+            |text: &String| serde_json::from_str(text).is_ok_and(|said: Value| said == *value);
+        if !parts.iter().any(says_it) {
+            parts.push(value.to_string());
+        }
     }
     if parts.is_empty() {
         parts.push("(no output)".to_owned());
@@ -64,6 +69,7 @@ fn part(block: &ContentBlock, images: &mut Vec<Vec<u8>>) -> String {
     }
 }
 
+/// A name in one line. It stays whole: a cut before secrets are taken out would leave half of one.
 fn word(text: &str) -> String {
-    excerpt::line(&shown(text).replace('\n', " "), 300)
+    shown(text).replace('\n', " ")
 }

@@ -24,7 +24,7 @@ use super::{
     definition::{self, Definitions},
     fault::{Faults, McpError},
     http,
-    link::{Link, with_remark},
+    link::Link,
     opening,
     program::Remark,
     result::{self, Answer},
@@ -165,7 +165,18 @@ impl Server {
                 tokio::spawn(Arc::clone(self).keep(opened, made.clone()));
                 Ok(made)
             }
-            Err(reason) => Err(self.failed(number, with_remark(reason, &remark), faults.status())),
+            Err(reason) => {
+                Err(self.failed(number, self.with_last_words(reason, &remark), faults.status()))
+            }
+        }
+    }
+
+    /// A reason of a failure, with what the program wrote last to its error output.
+    pub(super) fn with_last_words(&self, reason: String, remark: &Remark) -> String {
+        let scrubber = self.site.grounds.secrets.of(&self.site.team().name);
+        match remark.last(&scrubber) {
+            Some(last) => format!("{reason}; its last words: {last}"),
+            None => reason,
         }
     }
 
@@ -203,7 +214,7 @@ impl Server {
             called = peer.call_tool_once(params) => called,
             () = cancel.cancelled() => {
                 // Dropping the call has told the server. One that is stuck does not answer to anything else either.
-                self.doubt().await;
+                self.doubt("a call was given up").await;
                 return Err(McpError::Stopped { server });
             }
         };
@@ -224,7 +235,7 @@ impl Server {
             Err(ServiceError::TransportSend(error)) => {
                 let reason = error.to_string();
                 self.note(number, &reason);
-                self.doubt().await;
+                self.doubt(&reason).await;
                 if let Some(status) = http::status(&*error.error) {
                     return Err(McpError::Status { server, status });
                 }
@@ -238,10 +249,10 @@ impl Server {
     }
 
     /// Finds out whether the server still answers. Whoever calls meanwhile waits for that.
-    async fn doubt(self: &Arc<Self>) {
+    async fn doubt(self: &Arc<Self>, why: &str) {
         let server = Arc::clone(self);
         if let Some(link) = &*self.link.lock().await {
-            link.doubted.store(true, Ordering::Relaxed);
+            link.put_in_doubt(why.to_owned());
         }
         tokio::spawn(async move {
             if let Some(link) = &*server.link.lock().await {

@@ -13,13 +13,14 @@ use crate::{
         team::Access,
     },
     taint::Taint,
-    vault::{Vault, expand::keys_in, scope::Scope},
+    vault::{Vault, expand::keys_in, scope::Scope, scrubbers::Scrubbers},
 };
 
 /// What servers need of the service.
 pub(super) struct Grounds {
     pub(super) sandbox: Arc<Sandbox>,
-    pub(super) vault: Vault,
+    /// Those of the vault.
+    pub(super) secrets: Scrubbers,
     pub(super) taint: Taint,
     pub(super) live: Publisher,
     pub(super) guard: Guard,

@@ -1,36 +1,15 @@
 //! What is taken over of a server's words.
 
-use std::{path::PathBuf, sync::Arc};
-
-use hivewright_actors::live::Publisher;
 use rmcp::model::{CallToolResult, Tool};
 use serde_json::{Value, json};
 
 use super::{
-    Servers,
-    definition::{Bounds, Definition, Definitions, take},
+    arguments,
+    definition::{Bounds, Definitions, take},
     fault::Faults,
     lines::{LARGEST, Meter},
     result::answer,
 };
-use crate::{
-    sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
-    system::WallClock,
-    taint::Taint,
-    vault::Vault,
-};
-
-pub(super) fn servers() -> Servers {
-    let settings = SandboxSettings {
-        launcher: PathBuf::from("/nonexistent"),
-        memory: 1 << 30,
-        scratch: PathBuf::from("/nonexistent"),
-        private: Vec::new(),
-    };
-    let layers = Layers { landlock: 0, seccomp: false, namespaces: false };
-    let sandbox = Arc::new(Sandbox::with_layers(settings, layers));
-    Servers::new(sandbox, Vault::absent(), Taint::default(), Publisher::new(1, Arc::new(WallClock)))
-}
 
 fn tool(value: Value) -> Tool {
     serde_json::from_value(value).unwrap()
@@ -160,8 +139,7 @@ fn arguments_are_checked_against_the_schema() {
     let schema = json!({ "type": "object", "required": ["a"], "additionalProperties": false,
         "properties": { "a": { "type": "integer" }, "b": { "type": ["string", "null"] }, "c": true } });
     let found = taken(vec![named("t", schema)]);
-    let definition: &Definition = &found.tools[0];
-    let problem = |args: Value| definition.problem(&args);
+    let problem = |args: Value| arguments::problem(&found.tools[0].schema, &args);
 
     assert_eq!(problem(json!({ "a": 1, "b": null, "c": [] })), None);
     assert_eq!(problem(json!({ "a": 1.0 })), None);
@@ -194,6 +172,13 @@ fn what_a_model_cannot_read_of_a_result_is_named() {
     let structured: CallToolResult =
         serde_json::from_value(json!({ "structuredContent": { "a": 1 } })).unwrap();
     assert_eq!(answer(structured).text, "{\"a\":1}");
+    // It is said once, whether or not the text is the same.
+    for (text, told) in
+        [("{ \"a\": 1 }", "{ \"a\": 1 }"), ("one", "one\n{\"a\":1}"), ("1", "1\n{\"a\":1}")]
+    {
+        let both = json!({ "content": [{ "type": "text", "text": text }], "structuredContent": { "a": 1 } });
+        assert_eq!(answer(serde_json::from_value(both).unwrap()).text, told);
+    }
 }
 
 #[test]

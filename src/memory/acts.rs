@@ -22,8 +22,8 @@ use super::{
     Memory, Slot,
     book::Book,
     chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
-    entry::{Actor, Entry, Key, Kind, MOST_ENTRIES},
-    error::{MemoryError, Result},
+    entry::{Actor, Entry, Key, Kind},
+    error::{MOST_ENTRIES, MemoryError, Result},
     provenance::Provenance,
     rows,
 };

@@ -11,7 +11,7 @@ use hivewright_actors::clock::Timestamp;
 use super::{
     chain::Change,
     entry::{Entry, Key},
-    inject::{Candidate, set_in},
+    inject::{Candidate, Injection, set_in},
     search::Index,
 };
 
@@ -36,7 +36,7 @@ impl Card {
                 updated_at: entry.updated_at,
             },
             expires_at: entry.expires_at,
-            is_injected: entry.kept_out().is_none(),
+            is_injected: Injection::refused(entry).is_none(),
         }
     }
 }

@@ -9,11 +9,11 @@ use hivewright_actors::{
 };
 
 use super::{
-    entry::{
-        Actor, Entry, Key, Kind, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
-        MOST_VERSIONS, Remark, Review,
+    entry::{Actor, Entry, Key, Kind, Remark, Review},
+    error::{
+        LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES, MOST_VERSIONS, MemoryError,
+        Result,
     },
-    error::{MemoryError, Result},
     provenance::Provenance,
 };
 
@@ -392,7 +392,7 @@ impl Chain {
             supersedes_id: active.map(|active| active.id.clone()),
             supersede_reason: None,
             rollback_to: None,
-            provenance: Provenance::by(&act.by),
+            provenance: act.by.provenance(),
             sources: Vec::new(),
             review: Review::NotNeeded,
             reviewed: None,

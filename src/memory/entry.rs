@@ -6,27 +6,15 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{MemoryId, TeamKey, TeamName},
+    text::{Words, quoted},
     words,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{
-    error::{MemoryError, Result},
-    inject::Injection,
-    provenance::Provenance,
+    error::{LONGEST_KEY, MemoryError, Result},
+    provenance::{Origin, Provenance},
 };
-
-/// The longest key, in characters.
-pub const LONGEST_KEY: usize = 128;
-/// The longest content, in bytes.
-pub const LONGEST_CONTENT: usize = 65_536;
-/// The longest reason or source, in characters.
-pub const LONGEST_REASON: usize = 500;
-pub const MOST_SOURCES: usize = 20;
-/// The most lessons that a team keeps while it looks back at its work once.
-pub const MOST_LESSONS: usize = 5;
-pub const MOST_ENTRIES: usize = 5_000;
-pub const MOST_VERSIONS: usize = 200;
 
 /// What an entry is saved under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,16 +100,6 @@ impl Entry {
         !self.active && self.review == Review::Pending && self.ended.is_none()
     }
 
-    /// Why it never goes into prompts by itself as it is; none if it may.
-    pub(super) fn kept_out(&self) -> Option<Injection> {
-        match self {
-            _ if !self.active => Some(Injection::Inactive),
-            _ if self.is_untrusted() => Some(Injection::Review),
-            _ if !self.kind.is_injected() => Some(Injection::Type),
-            _ => None,
-        }
-    }
-
     /// Nobody has said that it can be believed.
     pub fn is_untrusted(&self) -> bool {
         self.review.is_untrusted()
@@ -163,7 +141,10 @@ impl Kind {
         let lower = word.trim().to_lowercase();
         let mut all = Self::ALL.iter().copied();
         all.find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
-            .ok_or_else(|| MemoryError::UnknownType(excerpt::line(word, 64)))
+            .ok_or_else(|| MemoryError::UnknownType {
+                word: excerpt::line(word, 64),
+                known: quoted(Self::WORDS),
+            })
     }
 
     /// Entries of this type go into prompts by themselves.
@@ -209,6 +190,18 @@ pub enum Actor {
     Operator(String),
     System,
     Import,
+}
+
+impl Actor {
+    /// Where what someone writes by themselves comes from, outside of any task.
+    pub fn provenance(&self) -> Provenance {
+        match self {
+            Self::Operator(name) => Provenance::of(Origin::Operator, Some(name.clone())),
+            Self::Team(name) => Provenance::of(Origin::Team, Some(name.to_string())),
+            Self::System => Provenance::of(Origin::System, None),
+            Self::Import => Provenance::of(Origin::Import, None),
+        }
+    }
 }
 
 impl fmt::Display for Actor {

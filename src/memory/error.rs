@@ -1,18 +1,20 @@
-//! Why memory says no.
+//! Why memory says no: its limits, and what else may be wrong.
 
 use std::time::Duration;
 
-use hivewright_actors::{
-    clock::millis,
-    ids::MemoryId,
-    storage::StorageError,
-    store::StoreError,
-    text::{Words, quoted},
-};
+use hivewright_actors::{clock::millis, ids::MemoryId, storage::StorageError, store::StoreError};
 
-use super::entry::{
-    Kind, LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS,
-};
+/// The longest key, in characters.
+pub const LONGEST_KEY: usize = 128;
+/// The longest content, in bytes.
+pub const LONGEST_CONTENT: usize = 65_536;
+/// The longest reason or source, in characters.
+pub const LONGEST_REASON: usize = 500;
+pub const MOST_SOURCES: usize = 20;
+/// The most lessons that a team keeps while it looks back at its work once.
+pub const MOST_LESSONS: usize = 5;
+pub const MOST_ENTRIES: usize = 5_000;
+pub const MOST_VERSIONS: usize = 200;
 
 /// The outcome of what the memory is asked for.
 pub type Result<T, E = MemoryError> = std::result::Result<T, E>;
@@ -27,7 +29,7 @@ pub enum MemoryError {
     Content(usize),
     #[error("`{0}`: at most {LONGEST_REASON} characters are allowed")]
     Reason(&'static str),
-    #[error("`sources`: at most 20 of at most {LONGEST_REASON} characters are allowed")]
+    #[error("`sources`: at most {MOST_SOURCES} of at most {LONGEST_REASON} characters are allowed")]
     Sources,
     #[error(
         "`sources`: a lesson of a learning cycle names what it was learnt from: tasks, files, addresses"
@@ -37,8 +39,8 @@ pub enum MemoryError {
         "this cycle has kept {MOST_LESSONS} lessons, the most there can be; the rest has to wait for the next"
     )]
     Lessons,
-    #[error("unknown type `{0}`; there are {known}", known = quoted(Kind::WORDS))]
-    UnknownType(String),
+    #[error("unknown type `{word}`; there are {known}")]
+    UnknownType { word: String, known: String },
     #[error(
         "`{key}` exists already and begins: {current}\nTo replace it, save again with `supersede_reason`."
     )]
@@ -81,7 +83,7 @@ impl MemoryError {
             | Self::Reason(_)
             | Self::Sources
             | Self::Unsourced
-            | Self::UnknownType(_) => "invalid_input",
+            | Self::UnknownType { .. } => "invalid_input",
             Self::Lessons => "limit_lessons",
             Self::Exists { .. } | Self::Raced { .. } | Self::State(_) | Self::Forgotten => {
                 "conflict"
@@ -101,7 +103,7 @@ impl MemoryError {
             Self::Content(_) | Self::Secret(_) | Self::HiddenSecret => Some("content"),
             Self::Reason(field) => Some(field),
             Self::Sources | Self::Unsourced => Some("sources"),
-            Self::UnknownType(_) => Some("type"),
+            Self::UnknownType { .. } => Some("type"),
             _ => None,
         }
     }

@@ -79,6 +79,18 @@ pub enum Injection {
     Inactive,
 }
 
+impl Injection {
+    /// Why an entry never goes into prompts by itself as it is; none if it may.
+    pub(super) fn refused(entry: &Entry) -> Option<Self> {
+        match entry {
+            _ if !entry.active => Some(Self::Inactive),
+            _ if entry.is_untrusted() => Some(Self::Review),
+            _ if !entry.kind.is_injected() => Some(Self::Type),
+            _ => None,
+        }
+    }
+}
+
 /// What prompts hold of a team's entries.
 #[derive(Clone, Debug, Default)]
 pub struct Injections(HashMap<MemoryId, Injection>);
@@ -97,7 +109,7 @@ impl Injections {
     /// Whether this entry is among it.
     pub fn of(&self, entry: &Entry) -> Injection {
         let chosen = || self.0.get(&entry.id).copied();
-        entry.kept_out().or_else(chosen).unwrap_or(Injection::NoRoom)
+        Injection::refused(entry).or_else(chosen).unwrap_or(Injection::NoRoom)
     }
 }
 

@@ -9,8 +9,6 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::entry::Actor;
-
 /// So many tools and addresses are named.
 const MOST_READ: usize = 50;
 /// Longer addresses are left out, in bytes.
@@ -75,16 +73,6 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// What someone wrote by themselves, outside of any task.
-    pub fn by(actor: &Actor) -> Self {
-        match actor {
-            Actor::Operator(name) => Self::of(Origin::Operator, Some(name.clone())),
-            Actor::Team(name) => Self::of(Origin::Team, Some(name.to_string())),
-            Actor::System => Self::of(Origin::System, None),
-            Actor::Import => Self::of(Origin::Import, None),
-        }
-    }
-
     /// What a turn saves, by a call under this key, after reading what has this label.
     pub fn in_turn(caller: &Caller, call: &str, label: Label) -> Self {
         let (origin, source) = source(caller);
@@ -119,7 +107,7 @@ impl Provenance {
         Self { origin, source, event_seq: Some(trail.seq), tools, urls, ..self }
     }
 
-    fn of(origin: Origin, source: Option<String>) -> Self {
+    pub(super) fn of(origin: Origin, source: Option<String>) -> Self {
         Self {
             origin,
             source,

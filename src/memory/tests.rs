@@ -18,7 +18,6 @@ use super::{
     chain::{Draft, Edit, Saved, Verdict},
     doubles::Bench,
     entry::{Actor, Entry, Review},
-    provenance::Provenance,
     reading::{Browse, Listing, Query},
     *,
 };
@@ -66,7 +65,7 @@ fn draft(key: &str, content: &str) -> Draft {
         kind: None,
         reason: Some("newer".to_owned()),
         sources: Vec::new(),
-        provenance: Provenance::by(&by),
+        provenance: by.provenance(),
         by,
         call: None,
         expires_at: None,

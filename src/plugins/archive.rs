@@ -103,8 +103,9 @@ impl Unpacking<'_> {
         for index in 0..zip.len() {
             let mut entry = zip.by_index(index).map_err(damaged)?;
             let path = PathBuf::from(entry.name().map_err(damaged)?.into_owned());
-            let mode = entry.unix_mode().unwrap_or(0o644)
-                | set_id(archive, entry.central_header_start()).unwrap_or_default();
+            let hidden = set_id(archive, entry.central_header_start())
+                .ok_or_else(|| refused(&path, "is not in the archive's directory"))?;
+            let mode = entry.unix_mode().unwrap_or(0o644) | hidden;
             match mode & KIND {
                 0 | REGULAR | FOLDER if entry.is_dir() => self.folder(&path)?,
                 0 | REGULAR => self.file(&path, mode, &mut entry)?,

@@ -13,9 +13,10 @@ use tokio::sync::watch;
 use super::{
     check::{self, KEYS},
     fault::{Fault, FaultCode},
+    loading::{changed, missing},
     lock::Lock,
     manifest::{MANIFEST, Manifest},
-    package::{Files, Origin, Package, changed, missing},
+    package::{Files, Origin, Package},
     shipped::SHIPPED,
     signature,
 };

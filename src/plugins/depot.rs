@@ -20,7 +20,7 @@ use super::{
     lock::{Held, Lock, Locked},
     package::{Files, Origin, Package},
 };
-use crate::settings::home::create_private;
+use crate::{settings::home::create_private, system::hex};
 
 /// What begins the names of folders that are being put together or taken away.
 const ASIDE: &str = ".aside-";
@@ -57,6 +57,8 @@ struct Inner {
     sources: Box<dyn Fn() -> Sources + Send + Sync>,
     /// Held by whoever changes the folder or reads it: one after the other.
     turn: Mutex<()>,
+    /// Held by whoever carries out what was decided: nothing is carried out twice.
+    settling: tokio::sync::Mutex<()>,
 }
 
 /// A package that was unpacked aside. What is not installed goes with it.
@@ -89,11 +91,16 @@ impl Depot {
             catalogue: Catalogue::default(),
             sources: Box::new(sources),
             turn: Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
         }))
     }
 
     pub fn catalogue(&self) -> &Catalogue {
         &self.0.catalogue
+    }
+
+    pub(super) async fn settling(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.settling.lock().await
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -158,7 +165,7 @@ impl Depot {
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
         create_private(&self.0.folder).map_err(|error| io::Error::other(error.to_string()))?;
-        let path = self.0.folder.join(format!("{ASIDE}{}", super::digest::hex(&bytes)));
+        let path = self.0.folder.join(format!("{ASIDE}{}", hex(&bytes)));
         fs::create_dir(&path)?;
         Ok(Aside(path))
     }

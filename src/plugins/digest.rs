@@ -1,7 +1,6 @@
 //! Digest of a package: SHA-256 over the sorted list of its files, each by path, mode and SHA-256.
 
 use std::{
-    fmt::Write as _,
     fs::{self, File},
     io::{self, Read},
     os::unix::fs::PermissionsExt,
@@ -11,6 +10,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use super::package::Files;
+use crate::system::hex;
 
 /// The file of a package with its signature, in base64. The digest leaves it out.
 pub const SIGNATURE: &str = "plugin.sig";
@@ -76,14 +76,6 @@ pub fn of(files: &Files, extent: Extent) -> io::Result<String> {
         sum.update(line);
     }
     Ok(hex(&sum.finalize()))
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The files of a package, sorted by path.

@@ -5,13 +5,14 @@ use std::time::Duration;
 use reqwest::{Method, Url, header::HeaderMap};
 use sha2::{Digest, Sha256};
 
-use super::digest::{MOST_BYTES, hex};
+use super::digest::MOST_BYTES;
 use crate::{
     sandbox::egress::{
         EgressError, Guard, body,
         request::{Request, Terms},
     },
     settings::egress::Egress,
+    system::hex,
 };
 
 /// The longest download.

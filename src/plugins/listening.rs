@@ -10,6 +10,7 @@ use hivewright_actors::{
         event::{Data, Event, Kind, Moment},
         watch::Filter,
     },
+    scheduler::run::Decision,
 };
 use serde_json::{Value, json};
 
@@ -101,8 +102,11 @@ impl Known {
                     (_, false) => Some(HookEvent::TeamStopped),
                 }
             }
-            Kind::TriggerRun => (data["decision"] == "fired" && data["outcome"].is_null())
-                .then_some(HookEvent::ScheduleFired),
+            Kind::TriggerRun => {
+                let decision = data["decision"].as_str()?.parse::<Decision>().ok()?;
+                let fired = decision.made_a_task() && data["outcome"].is_null();
+                fired.then_some(HookEvent::ScheduleFired)
+            }
             Kind::MemoryChanged => Some(HookEvent::MemorySaved),
             Kind::PluginChanged => {
                 let failed = ["failed", "backoff"].contains(&data["status"].as_str()?);
@@ -170,5 +174,10 @@ mod tests {
         assert_eq!((deleted.1, &deleted.2["state"]), (HookEvent::SessionClosed, &json!("deleted")));
         assert_eq!(told(Kind::TopicChanged, topic("deleted")), None);
         assert_eq!(told(Kind::PluginChanged, json!({"plugin": "p", "status": "running"})), None);
+        let run = |decision: Decision, outcome: Value| json!({"id": "run-1", "trigger_id": "trg-1", "decision": decision, "outcome": outcome});
+        let fired = told(Kind::TriggerRun, run(Decision::Enqueued, Value::Null)).unwrap();
+        assert_eq!((fired.1, &fired.2["trigger_id"]), (HookEvent::ScheduleFired, &json!("trg-1")));
+        assert_eq!(told(Kind::TriggerRun, run(Decision::Enqueued, json!("ok"))), None);
+        assert_eq!(told(Kind::TriggerRun, run(Decision::Cooldown, Value::Null)), None);
     }
 }

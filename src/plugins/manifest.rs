@@ -290,12 +290,10 @@ impl Manifest {
                 ));
             }
         }
-        let manifest: Self = serde_path_to_error::deserialize(reader()?).map_err(|error| {
+        serde_path_to_error::deserialize(reader()?).map_err(|error| {
             let path = error.path().to_string();
             invalid(if path == "." { "" } else { &path }, error.inner())
-        })?;
-        super::check::check(&manifest)?;
-        Ok(manifest)
+        })
     }
 
     /// The most memory that it may use. A builtin has none of its own.

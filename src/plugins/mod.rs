@@ -15,6 +15,7 @@ pub mod hooks;
 pub mod host;
 pub mod instance;
 pub mod listening;
+pub mod loading;
 pub mod lock;
 pub mod manifest;
 pub mod package;

@@ -3,11 +3,11 @@
 //! A keyword that would bind and is not known here makes the schema unusable: one that was passed over in silence would
 //! let through what its author refused.
 
-use std::collections::BTreeMap;
-
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::mcp::arguments::{escaped, misfits};
 
 /// The largest schema, in bytes of JSON.
 const LARGEST: usize = 64 << 10;
@@ -53,7 +53,6 @@ pub struct Mismatch {
 #[derive(Clone, Debug)]
 pub struct Schema {
     json: Value,
-    patterns: BTreeMap<String, Regex>,
     secrets: Vec<String>,
 }
 
@@ -69,7 +68,7 @@ impl Default for Schema {
     /// The schema of a plugin that has no settings.
     fn default() -> Self {
         let json = json!({"type": "object", "properties": {}, "additionalProperties": false});
-        Self { json, patterns: BTreeMap::new(), secrets: Vec::new() }
+        Self { json, secrets: Vec::new() }
     }
 }
 
@@ -92,11 +91,10 @@ impl Schema {
             return wrong("/properties", &reason);
         }
         json["additionalProperties"] = Value::Bool(false);
-        let mut survey =
-            Survey { root: &json, seen: 0, patterns: BTreeMap::new(), secrets: Vec::new() };
+        let mut survey = Survey { root: &json, seen: 0, secrets: Vec::new() };
         survey.visit(&json, "", Some(""), 0)?;
-        let Survey { patterns, secrets, .. } = survey;
-        Ok(Self { json, patterns, secrets })
+        let secrets = survey.secrets;
+        Ok(Self { json, secrets })
     }
 
     pub fn json(&self) -> &Value {
@@ -110,193 +108,9 @@ impl Schema {
 
     /// What is wrong with settings; nothing if they fit.
     pub fn check(&self, value: &Value) -> Vec<Mismatch> {
-        let mut found = Vec::new();
-        self.compare(&self.json, value, "", 0, &mut found);
-        found
+        let found = misfits(&self.json, value, MOST_MISMATCHES, LARGEST_PATTERN).into_iter();
+        found.map(|it| Mismatch { pointer: it.pointer, message: it.reason }).collect()
     }
-
-    fn fits(&self, schema: &Value, value: &Value, depth: usize) -> bool {
-        let mut found = Vec::new();
-        self.compare(schema, value, "", depth, &mut found);
-        found.is_empty()
-    }
-
-    fn compare(
-        &self,
-        schema: &Value,
-        value: &Value,
-        pointer: &str,
-        depth: usize,
-        found: &mut Vec<Mismatch>,
-    ) {
-        if found.len() >= MOST_MISMATCHES {
-            return;
-        }
-        let mut wrong = |message: String| {
-            found.push(Mismatch { pointer: pointer.to_owned(), message });
-        };
-        let keywords = match schema {
-            Value::Bool(true) => return,
-            Value::Object(keywords) => keywords,
-            _ => return wrong("nothing may stand here".to_owned()),
-        };
-        // The survey has followed all references; only a value that is as deep can come here.
-        if depth > DEEPEST * 4 {
-            return wrong("is nested too deep".to_owned());
-        }
-        if let Some(message) = self.own_mismatch(keywords, value) {
-            return wrong(message);
-        }
-        let below = depth + 1;
-        if let Some(target) = keywords.get("$ref").and_then(Value::as_str) {
-            let target = self.json.pointer(target.trim_start_matches('#'));
-            self.compare(target.unwrap_or(&Value::Null), value, pointer, below, found);
-        }
-        for inner in list(keywords, "allOf") {
-            self.compare(inner, value, pointer, below, found);
-        }
-        self.compare_members(keywords, value, pointer, below, found);
-        let matching =
-            |keyword| list(keywords, keyword).filter(|one| self.fits(one, value, below)).count();
-        let mut wrong = |message: &str| {
-            found.push(Mismatch { pointer: pointer.to_owned(), message: message.to_owned() });
-        };
-        if keywords.contains_key("anyOf") && matching("anyOf") == 0 {
-            wrong("fits none of the forms that it may have");
-        }
-        if keywords.contains_key("oneOf") && matching("oneOf") != 1 {
-            wrong("does not fit exactly one of the forms that it may have");
-        }
-        if keywords.get("not").is_some_and(|not| self.fits(not, value, below)) {
-            wrong("is what it must not be");
-        }
-    }
-
-    fn compare_members(
-        &self,
-        keywords: &Map<String, Value>,
-        value: &Value,
-        pointer: &str,
-        depth: usize,
-        found: &mut Vec<Mismatch>,
-    ) {
-        match value {
-            Value::Object(fields) => {
-                for name in list(keywords, "required").filter_map(Value::as_str) {
-                    if !fields.contains_key(name) {
-                        let pointer = format!("{pointer}/{}", escaped(name));
-                        found.push(Mismatch { pointer, message: "is missing".to_owned() });
-                    }
-                }
-                let known = keywords.get("properties").and_then(Value::as_object);
-                for (name, field) in fields {
-                    let pointer = format!("{pointer}/{}", escaped(name));
-                    let schema = known.and_then(|known| known.get(name));
-                    match schema.or(keywords.get("additionalProperties")) {
-                        None => {}
-                        Some(Value::Bool(false)) => {
-                            found.push(Mismatch { pointer, message: "unknown field".to_owned() });
-                        }
-                        Some(schema) => self.compare(schema, field, &pointer, depth, found),
-                    }
-                }
-            }
-            Value::Array(items) => {
-                if let Some(schema) = keywords.get("items") {
-                    for (index, item) in items.iter().enumerate() {
-                        self.compare(schema, item, &format!("{pointer}/{index}"), depth, found);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What is wrong with a value itself, without what is in it.
-    fn own_mismatch(&self, keywords: &Map<String, Value>, value: &Value) -> Option<String> {
-        let number = |name: &str| keywords.get(name).and_then(Value::as_f64);
-        match keywords.get("type") {
-            Some(Value::String(kind)) if !is_of_type(kind, value) => {
-                return Some(format!("expected {kind}"));
-            }
-            Some(Value::Array(kinds)) => {
-                let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
-                if !kinds.iter().any(|kind| is_of_type(kind, value)) {
-                    return Some(format!("expected {}", kinds.join(" or ")));
-                }
-            }
-            _ => {}
-        }
-        if keywords.get("const").is_some_and(|only| only != value) {
-            return Some("is not the one value that it may be".to_owned());
-        }
-        if let Some(words) = keywords.get("enum").and_then(Value::as_array)
-            && !words.contains(value)
-        {
-            let words: Vec<_> = words.iter().map(Value::to_string).collect();
-            return Some(format!("expected one of {}", words.join(", ")));
-        }
-        let bounded =
-            |size: f64, least: &str, most: &str, what: &str| match (number(least), number(most)) {
-                (Some(low), _) if size < low => Some(format!("expected at least {low}{what}")),
-                (_, Some(high)) if size > high => Some(format!("expected at most {high}{what}")),
-                _ => None,
-            };
-        match value {
-            Value::String(text) => {
-                let pattern = keywords.get("pattern").and_then(Value::as_str);
-                let pattern = pattern.and_then(|pattern| self.patterns.get(pattern));
-                if let Some(pattern) = pattern.filter(|pattern| !pattern.is_match(text)) {
-                    return Some(format!("does not match `{pattern}`"));
-                }
-                let length = text.chars().count() as f64;
-                bounded(length, "minLength", "maxLength", " characters")
-            }
-            Value::Array(items) => {
-                let unique = keywords.get("uniqueItems") == Some(&Value::Bool(true));
-                if unique && (1..items.len()).any(|place| items[..place].contains(&items[place])) {
-                    return Some("has an item twice".to_owned());
-                }
-                bounded(items.len() as f64, "minItems", "maxItems", " items")
-            }
-            Value::Object(fields) => {
-                bounded(fields.len() as f64, "minProperties", "maxProperties", " fields")
-            }
-            Value::Number(given) => {
-                let given = given.as_f64().unwrap_or(f64::NAN);
-                let above = number("exclusiveMinimum").filter(|low| given <= *low);
-                let below = number("exclusiveMaximum").filter(|high| given >= *high);
-                let step = number("multipleOf").filter(|step| (given / step).fract() != 0.0);
-                above
-                    .map(|low| format!("expected more than {low}"))
-                    .or_else(|| below.map(|high| format!("expected less than {high}")))
-                    .or_else(|| step.map(|step| format!("expected a multiple of {step}")))
-                    .or_else(|| bounded(given, "minimum", "maximum", ""))
-            }
-            _ => None,
-        }
-    }
-}
-
-fn list<'a>(keywords: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a Value> {
-    keywords.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn is_of_type(kind: &str, value: &Value) -> bool {
-    match kind {
-        "array" => value.is_array(),
-        "boolean" => value.is_boolean(),
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        "null" => value.is_null(),
-        "number" => value.is_number(),
-        "object" => value.is_object(),
-        "string" => value.is_string(),
-        _ => false,
-    }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// A walk over a schema, references followed, that finds what cannot be used.
@@ -304,7 +118,6 @@ struct Survey<'a> {
     root: &'a Value,
     /// How many parts were looked at.
     seen: usize,
-    patterns: BTreeMap<String, Regex>,
     secrets: Vec<String>,
 }
 
@@ -373,10 +186,9 @@ impl Survey<'_> {
                 }
                 ("pattern", Value::String(pattern)) => {
                     let compiled = RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).build();
-                    match compiled {
-                        Ok(compiled) => self.patterns.insert(pattern.clone(), compiled),
-                        Err(error) => return wrong(keyword, error.to_string()),
-                    };
+                    if let Err(error) = compiled {
+                        return wrong(keyword, error.to_string());
+                    }
                 }
                 ("required", Value::Array(names)) if names.iter().all(Value::is_string) => {}
                 ("enum", Value::Array(_)) | ("const", _) | ("uniqueItems", Value::Bool(_)) => {}
@@ -467,15 +279,15 @@ mod tests {
             problems(json!({"allow": [], "most": 10, "mode": "SECRET", "either": 1, "more": 1})),
             [
                 "/tools/allow: expected at least 1 items",
-                "/tools/either: does not fit exactly one of the forms that it may have",
+                "/tools/either: fits none of `oneOf`",
                 "/tools/mode: expected one of \"a\", \"b\"",
-                "/tools/more: unknown field",
+                "/tools/more: there is no such field",
                 "/tools/most: expected at most 9",
             ]
         );
         assert_eq!(
             problems(json!({"allow": ["SECRET", 5]})),
-            ["/tools/allow/0: does not match `^[a-z.]+$`", "/tools/allow/1: expected string"]
+            ["/tools/allow/0: does not match `^[a-z.]+$`", "/tools/allow/1: expected \"string\""]
         );
         assert_eq!(schema.secrets(), ["/tools/headers/*/value"]);
         assert_eq!(schema.check(&json!({"channel": {}})).len(), 1);

@@ -27,7 +27,6 @@ use serde_json::{Value, json};
 use super::{
     capabilities::word,
     catalogue::{Catalogue, Loaded},
-    digest::hex,
     instance::{
         Grounds, Instances, TeamPlugin,
         channel::ChannelGrounds,
@@ -40,6 +39,7 @@ use super::{
 };
 use crate::{
     files::FileStore,
+    mcp::arguments,
     sandbox::{
         egress::Guard,
         process::{Sandbox, SandboxSettings},
@@ -53,7 +53,7 @@ use crate::{
         scaffold,
     },
     storage,
-    system::{Randomness, WallClock},
+    system::{Randomness, WallClock, hex},
     vault::{Vault, audit::Actor as By, master::KeyFiles, scrubbers::Scrubbers},
 };
 
@@ -265,7 +265,7 @@ impl Findings {
         let Some(definition) = offered.tools.iter().find(|known| known.name == tool) else {
             return self.wrong("--call", tool, "the plugin lists no such tool");
         };
-        if let Some(problem) = definition.problem(args) {
+        if let Some(problem) = arguments::problem(&definition.schema, args) {
             return self.wrong("--call", tool, format!("invalid arguments: {problem}"));
         }
         let limit = plugin.package().map_or(PONG, |package| package.manifest.limits.call_timeout.0);

@@ -45,6 +45,7 @@ pub async fn follow(depot: Depot, store: StoreHandle, live: Publisher) {
 
 /// Puts in place what was agreed to, and lets go of what was not.
 pub async fn settle(depot: &Depot, store: &StoreHandle) {
+    let _turn = depot.settling().await;
     let reading = depot.clone();
     let held = match blocking::run(move || reading.lock()).await {
         Ok(Ok(lock)) => lock.held,

@@ -11,7 +11,7 @@ use hivewright_actors::{engine::SystemPrompt, ids::TeamName, task::TopicRef};
 use super::{
     folder::{Files, Links},
     library::{Library, Shelf},
-    parts,
+    parts::{self, Availability},
     role::Role,
     rules::{self, Reader, Rule, Tier},
 };
@@ -53,13 +53,6 @@ impl Cast {
             && self.loads == other.loads
             && self.role == other.role
     }
-}
-
-/// Whether the team has a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Availability {
-    pub tool: &'static str,
-    pub enabled: bool,
 }
 
 /// A prompt, ready for an engine.

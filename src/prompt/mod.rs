@@ -8,7 +8,7 @@ pub mod subagents;
 
 mod folder;
 pub(crate) mod markdown;
-mod parts;
+pub mod parts;
 mod rules;
 mod skills;
 

@@ -7,13 +7,17 @@ use hivewright_actors::{
     task::TopicRef,
 };
 
-use super::{
-    compose::Availability,
-    rules::{Audience, Reader, Tier},
-};
+use super::rules::{Audience, Reader, Tier};
 
 const TOOLS: &str = include_str!("../../config/prompt/tools.md");
 const HTTP: &str = include_str!("../../config/prompt/http.md");
+
+/// Whether the team has a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    pub tool: &'static str,
+    pub enabled: bool,
+}
 
 /// Parts 1 to 3: nothing in it depends on team, time or session.
 pub(super) fn shared([system, organisation]: [&Tier; 2]) -> String {

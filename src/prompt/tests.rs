@@ -10,8 +10,9 @@ use hivewright_actors::{engine::SystemPrompt, task::TopicRef};
 use tempfile::TempDir;
 
 use super::{
-    compose::{Availability, Cast, Composed, Prompts, Request},
+    compose::{Cast, Composed, Prompts, Request},
     folder::Text,
+    parts::Availability,
     role::Role,
     rules::Rule,
 };

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ffi::CStr,
     io,
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
@@ -13,14 +14,17 @@ use std::{
 };
 
 use hivewright_actors::{blocking, text::Size};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags},
+    io::Errno,
+};
 
 use super::workspace::Workspace;
 use crate::settings::config::Limits;
 
 /// What an entry counts for at least: a million empty files are not nothing.
 const ENTRY: u64 = 1024;
-/// Deeper folders are not looked into: each level holds a descriptor.
+/// Deeper folders are not looked into, and not allowed: each level holds a descriptor.
 const DEPTH: usize = 128;
 /// What a command may add that finds its workspace full, so that it can make room.
 const SLACK: u64 = 1 << 20;
@@ -39,6 +43,11 @@ pub enum Excess {
         Size(*.0)
     )]
     Quota(u64),
+    #[error(
+        "the workspace holds a folder that cannot be measured: it lies more than {DEPTH} folders deep or cannot be \
+         read; remove it, or make it readable with `chmod`"
+    )]
+    Hidden,
     #[error("the disk is nearly full; remove what is not needed, or tell the operator")]
     Disk,
 }
@@ -55,12 +64,27 @@ pub struct Quota {
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     /// What it held, with what tools wrote to it since.
-    used: u64,
+    used: Taken,
     at: Instant,
     /// How long it took to find out.
     took: Duration,
     /// A command has run since, and may have written anything.
     outdated: bool,
+}
+
+/// What a folder takes on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    bytes: u64,
+    /// There is a folder in it into which nobody can look.
+    hides: bool,
+}
+
+impl Taken {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.hides |= other.hides;
+    }
 }
 
 impl Quota {
@@ -96,20 +120,21 @@ impl Quota {
         if !workspace.is_own(path) {
             return Ok(());
         }
-        let fits = |used: u64| used + bytes <= most;
+        let fits = |used: Taken| match used {
+            Taken { hides: true, .. } => Err(Excess::Hidden),
+            Taken { bytes: used, .. } if used + bytes > most => Err(Excess::Quota(most)),
+            _ => Ok(()),
+        };
         // What was replaced or removed is not known, so a full one is measured again.
-        let fits = fits(self.used(workspace)) || fits(self.measure(workspace));
-        if !fits {
-            return Err(Excess::Quota(most));
-        }
+        fits(self.used(workspace)).or_else(|_| fits(self.measure(workspace)))?;
         if let Some(measured) = self.known().get_mut(workspace.path()) {
-            measured.used += bytes;
+            measured.used.bytes += bytes;
         }
         Ok(())
     }
 
     /// What a workspace holds, as far as that can be known without measuring it all the time. Blocks.
-    fn used(&self, workspace: &Workspace) -> u64 {
+    fn used(&self, workspace: &Workspace) -> Taken {
         let known = self.known().get(workspace.path()).copied();
         match known {
             Some(known) if !known.outdated || known.at.elapsed() < known.took * SHARE => known.used,
@@ -118,9 +143,9 @@ impl Quota {
     }
 
     /// Blocks.
-    fn measure(&self, workspace: &Workspace) -> u64 {
+    fn measure(&self, workspace: &Workspace) -> Taken {
         let at = Instant::now();
-        let used = workspace.roots().next().map_or(0, |(_, root, _)| used(root));
+        let used = workspace.roots().next().map_or(Taken::default(), |(_, root, _)| used(root));
         let measured = Measured { used, at, took: at.elapsed(), outdated: false };
         self.known().insert(workspace.path().to_owned(), measured);
         used
@@ -136,7 +161,9 @@ impl Quota {
 pub(super) struct Watch {
     quota: Arc<Quota>,
     workspace: Arc<Workspace>,
-    before: u64,
+    before: Taken,
+    /// What was free on the disk then.
+    free_before: u64,
     /// The private files of the call.
     scratch: PathBuf,
 }
@@ -146,6 +173,7 @@ impl Watch {
     pub(super) fn new(quota: &Arc<Quota>, workspace: &Arc<Workspace>, scratch: &Path) -> Self {
         Self {
             before: quota.used(workspace),
+            free_before: free(workspace.path()).unwrap_or(u64::MAX),
             quota: Arc::clone(quota),
             workspace: Arc::clone(workspace),
             scratch: scratch.to_owned(),
@@ -154,24 +182,33 @@ impl Watch {
 
     /// The largest file that the command may make.
     pub(super) fn largest_file(&self) -> u64 {
-        self.quota.workspace().saturating_sub(self.before).max(SLACK)
+        self.quota.workspace().saturating_sub(self.before.bytes).max(SLACK)
     }
 
     /// Whether the command has written too much so far, and when to look again. Blocks.
     pub(super) fn look(&self) -> (Option<Excess>, Duration) {
         let began = Instant::now();
-        let (most, reserve) = (self.quota.workspace(), self.quota.free_space());
-        let private = open(&self.scratch).map_or(0, |scratch| used(scratch.as_fd()));
-        let used = self.quota.measure(&self.workspace) + private;
-        let full = |free| free < reserve;
-        let excess = if used > most.max(self.before + SLACK) {
+        let mut used = self.quota.measure(&self.workspace);
+        used.add(taken_by(&self.scratch));
+        let free = free(self.workspace.path()).unwrap_or(u64::MAX);
+        (self.excess(used, free), FIRST_LOOK.max(began.elapsed() * SHARE))
+    }
+
+    /// What speaks against going on, with so much in the workspace and so much free on the disk.
+    fn excess(&self, used: Taken, free: u64) -> Option<Excess> {
+        let most = self.quota.workspace();
+        let wrote = used.bytes > self.before.bytes + SLACK;
+        // The disk also tells of what nobody can look into; but others write too.
+        let takes = free.saturating_add(SLACK) < self.free_before;
+        if used.bytes > most.max(self.before.bytes + SLACK) {
             Some(Excess::Quota(most))
-        } else if used > self.before + SLACK && free(self.workspace.path()).is_ok_and(full) {
+        } else if used.hides && (takes || !self.before.hides) {
+            Some(Excess::Hidden)
+        } else if wrote && free < self.quota.free_space() {
             Some(Excess::Disk)
         } else {
             None
-        };
-        (excess, FIRST_LOOK.max(began.elapsed() * SHARE))
+        }
     }
 }
 
@@ -191,8 +228,8 @@ pub(super) async fn grows_beyond(folder: &Path, most: u64) {
         let folder = folder.to_owned();
         let look = blocking::run(move || {
             let began = Instant::now();
-            let taken = open(&folder).map_or(0, |folder| used(folder.as_fd()));
-            (taken > most, began.elapsed())
+            let taken = taken_by(&folder);
+            (taken.hides || taken.bytes > most, began.elapsed())
         });
         // A look that failed is made again.
         match look.await {
@@ -214,44 +251,65 @@ fn open(path: &Path) -> Option<rustix::fd::OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
-/// What a folder takes on the disk with all below it. A file with several names counts once.
-fn used(folder: BorrowedFd<'_>) -> u64 {
-    let mut seen = HashSet::new();
-    below(folder, DEPTH, &mut seen)
+/// What a folder takes that may not be there.
+fn taken_by(folder: &Path) -> Taken {
+    open(folder).map_or(Taken::default(), |folder| used(folder.as_fd()))
 }
 
-fn below(folder: BorrowedFd<'_>, depth: usize, seen: &mut HashSet<(u64, u64)>) -> u64 {
-    let Ok(entries) = Dir::read_from(folder) else { return 0 };
-    let mut bytes = 0;
-    for entry in entries.flatten() {
+/// What a folder takes on the disk with all below it. A file with several names counts once.
+fn used(folder: BorrowedFd<'_>) -> Taken {
+    let mut seen = HashSet::new();
+    below(folder, DEPTH, &mut seen).unwrap_or(Taken { bytes: 0, hides: true })
+}
+
+fn below(
+    folder: BorrowedFd<'_>,
+    depth: usize,
+    seen: &mut HashSet<(u64, u64)>,
+) -> rustix::io::Result<Taken> {
+    let mut taken = Taken::default();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        if stat.st_nlink > 1
-            && FileType::from_raw_mode(stat.st_mode) != FileType::Directory
-            && !seen.insert((stat.st_dev, stat.st_ino))
-        {
-            continue;
-        }
-        bytes += (u64::try_from(stat.st_blocks).unwrap_or_default() * 512).max(ENTRY);
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && depth > 0 {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            if let Ok(entered) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
-                bytes += below(entered.as_fd(), depth - 1, seen);
-            }
+        match one(folder, name, depth, seen) {
+            Ok(more) => taken.add(more),
+            // It has vanished, or something else stands there by now.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(_) => taken.hides = true,
         }
     }
-    bytes
+    Ok(taken)
+}
+
+/// What stands under a name, with all below it.
+fn one(
+    folder: BorrowedFd<'_>,
+    name: &CStr,
+    depth: usize,
+    seen: &mut HashSet<(u64, u64)>,
+) -> rustix::io::Result<Taken> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if stat.st_nlink > 1 && !is_folder && !seen.insert((stat.st_dev, stat.st_ino)) {
+        return Ok(Taken::default());
+    }
+    let bytes = (u64::try_from(stat.st_blocks).unwrap_or_default() * 512).max(ENTRY);
+    let mut taken = Taken { bytes, hides: is_folder && depth == 0 };
+    if is_folder && depth > 0 {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let entered = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+        taken.add(below(entered.as_fd(), depth - 1, seen)?);
+    }
+    Ok(taken)
 }
 
 #[cfg(test)]
 mod tests {
 
-    use std::fs;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 
@@ -311,7 +369,7 @@ mod tests {
 
         let used = of(0).measure(&workspace(folder.path()));
 
-        assert!((2 * MIB..3 * MIB).contains(&used), "{used}");
+        assert!((2 * MIB..3 * MIB).contains(&used.bytes) && !used.hides, "{used:?}");
     }
 
     /// SC-115: whoever is over the quota must be able to make room.
@@ -327,5 +385,37 @@ mod tests {
         let (adding, _) = watch.look();
 
         assert_eq!((idle, adding), (None, Some(Excess::Quota(MIB))));
+    }
+
+    /// SC-115: what cannot be measured is not allowed, and whoever has it must be able to remove it.
+    #[test]
+    fn a_folder_into_which_nobody_can_look_is_over_the_quota() {
+        let folder = tempfile::tempdir().unwrap();
+        let (workspace, quota) = (Arc::new(workspace(folder.path())), Arc::new(of(64 * MIB)));
+        let before = Watch::new(&quota, &workspace, &folder.path().join("none"));
+        let fine: PathBuf = std::iter::repeat_n("d", DEPTH).collect();
+        fs::create_dir_all(folder.path().join(&fine)).unwrap();
+        let (deep, _) = before.look();
+        fs::create_dir(folder.path().join(fine).join("d")).unwrap();
+        let (deeper, _) = before.look();
+        let refused = quota.admit(&workspace, "a", 1);
+        let mut removing = Watch::new(&quota, &workspace, folder.path());
+        removing.free_before = 9 * MIB;
+        let [removes, adds] =
+            [9 * MIB, 7 * MIB].map(|free| removing.excess(quota.measure(&workspace), free));
+        fs::remove_dir_all(folder.path().join("d")).unwrap();
+
+        assert_eq!([deep, deeper], [None, Some(Excess::Hidden)]);
+        assert_eq!([removes, adds], [None, Some(Excess::Hidden)]);
+        assert_eq!([refused, quota.admit(&workspace, "a", 1)], [Err(Excess::Hidden), Ok(())]);
+        if rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: nothing is hidden from root");
+            return;
+        }
+        let locked = folder.path().join("locked");
+        fs::create_dir(&locked).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        assert_eq!(before.look().0, Some(Excess::Hidden));
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     }
 }

@@ -124,11 +124,9 @@ impl Form {
             Self::Json => Box::new(json(value, false)),
             Self::JsonAscii => Box::new(json(value, true)),
             // The longest way to write it.
-            Self::Percent => Box::new(
-                value
-                    .iter()
-                    .flat_map(|byte| percent(*byte).into_iter().next_back().unwrap_or_default()),
-            ),
+            Self::Percent => Box::new(value.iter().flat_map(|byte| {
+                percent(*byte, false).into_iter().next_back().unwrap_or_default()
+            })),
             Self::Hex { upper } => {
                 Box::new(value.iter().flat_map(move |byte| digits(*byte, upper)))
             }
@@ -146,9 +144,15 @@ fn text(value: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(value)
 }
 
+/// The bytes of the value can stand in a text as they are. Of one that is no text, those beyond ASCII cannot: where a
+/// text seems to hold them, they are parts of its own characters.
+fn stands_in_text(value: &[u8]) -> bool {
+    std::str::from_utf8(value).is_ok()
+}
+
 /// The ways in which encoders of URLs and forms write a byte, the longest last. All of them encode
-/// the percent sign.
-fn percent(byte: u8) -> Vec<Vec<u8>> {
+/// the percent sign, and a byte beyond ASCII that is not `of_text`.
+fn percent(byte: u8, of_text: bool) -> Vec<Vec<u8>> {
     let encoded = [true, false].map(|upper| {
         let [high, low] = digits(byte, upper);
         vec![b'%', high, low]
@@ -158,7 +162,8 @@ fn percent(byte: u8) -> Vec<Vec<u8>> {
         b'%' => vec![encoded[0].clone()],
         b' ' => vec![vec![b' '], vec![b'+'], encoded[0].clone()],
         byte => {
-            let mut ways = vec![vec![byte]];
+            let plain = (byte.is_ascii() || of_text).then(|| vec![byte]);
+            let mut ways: Vec<_> = plain.into_iter().collect();
             ways.extend(encoded);
             ways.dedup();
             ways
@@ -167,10 +172,11 @@ fn percent(byte: u8) -> Vec<Vec<u8>> {
 }
 
 fn percent_heads(value: &[u8], most: usize) -> Vec<Vec<u8>> {
+    let of_text = stands_in_text(value);
     let mut heads = vec![Vec::new()];
     // A byte is at least one byte.
     for byte in value.iter().take(most) {
-        let ways = percent(*byte);
+        let ways = percent(*byte, of_text);
         let longer = heads.into_iter().flat_map(|head: Vec<u8>| {
             let room = most - head.len();
             let longer = ways.iter().map(move |way| {
@@ -187,6 +193,7 @@ fn percent_heads(value: &[u8], most: usize) -> Vec<Vec<u8>> {
 }
 
 fn agree_percent(value: &[u8], text: &[u8]) -> Agreement {
+    let of_text = stands_in_text(value);
     let mut length = 0;
     for byte in value {
         length += match text.get(length) {
@@ -203,7 +210,7 @@ fn agree_percent(value: &[u8], text: &[u8]) -> Agreement {
                 }
                 3
             }
-            Some(found) if found == byte => 1,
+            Some(found) if found == byte && (byte.is_ascii() || of_text) => 1,
             Some(b'+') if *byte == b' ' => 1,
             Some(_) => return Agreement::None,
         };

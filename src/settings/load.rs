@@ -129,6 +129,22 @@ pub fn gains_of_machine(home: &Home, name: &str, before: &str, after: &str) -> b
     !(has_servers && has_hosts && has_plugins && after.allowed_dirs.iter().all(has))
 }
 
+/// Secrets of a team would go elsewhere: an MCP server or a plugin that refers to one is another than it was. May block.
+pub fn moves_secrets(home: &Home, name: &str, before: &str, after: &str) -> bool {
+    let read = |text: &str| team_of(home, name, text).unwrap_or_default();
+    let (before, after) = (read(before), read(after));
+    let refers = |text: &str| text.contains("${");
+    let mut servers = after.mcp_servers.0.iter();
+    let mut plugins = after.plugins.0.iter();
+    servers.any(|(name, server)| {
+        before.mcp_servers.0.get(name) != Some(server)
+            && server.headers.values().chain(server.env.values()).any(|value| refers(value))
+    }) || plugins.any(|(key, plugin)| {
+        let known = before.plugins.0.get(key).map(|known| &known.config);
+        known != Some(&plugin.config) && refers(&plugin.config.to_string())
+    })
+}
+
 /// The team that a text describes, by itself: the profiles it names are not looked for. May block.
 pub(crate) fn team_of(home: &Home, name: &str, text: &str) -> Result<Team, Problems> {
     let read = team::read(text, Document::plain("config.yaml"), name, home, None);

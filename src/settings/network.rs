@@ -36,12 +36,7 @@ impl FromStr for Origin {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str = "expected an origin such as https://example.org";
         let url = Url::parse(text).map_err(|_| EXPECTED)?;
-        let bare = url.path() == "/"
-            && url.query().is_none()
-            && url.fragment().is_none()
-            && url.username().is_empty()
-            && url.password().is_none();
-        if bare && matches!(url.scheme(), "http" | "https") && url.has_host() {
+        if is_bare(&url) && matches!(url.scheme(), "http" | "https") && url.has_host() {
             Ok(Self(url))
         } else {
             Err(EXPECTED)
@@ -172,13 +167,17 @@ fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
         _ => None,
     };
     let url = Url::parse(&format!("http://{text}/")).ok()?;
-    let bare = url.path() == "/"
+    let host = host_name(&url).filter(|host| is_bare(&url) && !host.contains('*'))?;
+    Some((host, port))
+}
+
+/// An address with no more than a scheme, a host and a port.
+fn is_bare(url: &Url) -> bool {
+    url.path() == "/"
         && url.query().is_none()
         && url.fragment().is_none()
         && url.username().is_empty()
-        && url.password().is_none();
-    let host = host_name(&url).filter(|host| bare && !host.contains('*'))?;
-    Some((host, port))
+        && url.password().is_none()
 }
 
 /// The host of a URL in its one spelling: lower case, without a dot at the end.

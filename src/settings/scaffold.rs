@@ -15,7 +15,8 @@ use super::{
     replace::create,
 };
 
-const CONFIG: &str = include_str!("../../config/config.yaml");
+/// States the defaults.
+pub const CONFIG: &str = include_str!("../../config/config.yaml");
 const PROVIDERS: &str = include_str!("../../config/providers.yaml");
 const CHANNELS: &str = include_str!("../../config/channels.yaml");
 const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");

@@ -62,7 +62,7 @@ fn sender(text: &str) -> Result<String, &'static str> {
     if is_plain(text) {
         Ok(text.to_owned())
     } else {
-        Err("a sender has 1 to 128 printable characters without space")
+        Err("a sender has 1 to 128 printable characters without space (384 bytes)")
     }
 }
 

@@ -1,18 +1,20 @@
 //! The file of a backup: a compressed tar whose last member lists what came before, with sums.
 
 use std::{
-    collections::BTreeSet,
-    fs::File,
+    collections::{BTreeSet, HashMap},
+    fs::{File, Metadata},
     io::{self, BufReader, Read, Write},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Component, Path, PathBuf},
 };
 
+use rustix::{fs::SeekFrom, io::Errno};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
 use super::{OnProgress, Unit, folder::Found, report};
+use crate::system::hex;
 
 /// The member that holds the records of the store.
 pub(super) const RECORDS: &str = "store.records";
@@ -21,6 +23,10 @@ const FORMAT: u32 = 1;
 const LEVEL: i32 = 3;
 /// A manifest is read into memory, so it has a bound.
 const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
+/// So much of what is left out is listed.
+const MOST_LISTED: usize = 100;
+/// Bytes of holes that a backup takes of a team.
+const MOST_HOLES: u64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -29,6 +35,9 @@ pub struct Manifest {
     /// How many records of the store it holds, the parts of large values counted singly.
     pub records: u64,
     pub parts: Vec<Part>,
+    /// What of the folders it lacks, and why: a line for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,17 +65,35 @@ pub enum ArchiveError {
 pub(super) struct Writer<Out: Write> {
     tar: tar::Builder<zstd::Encoder<'static, Out>>,
     parts: Vec<Part>,
+    left_out: Vec<String>,
+    /// How many more were left out than are listed.
+    unlisted: usize,
+    /// Bytes of holes in the files so far of what stands in a folder, such as a team.
+    holes: HashMap<PathBuf, u64>,
 }
 
 impl<Out: Write> Writer<Out> {
     pub(super) fn new(out: Out) -> io::Result<Self> {
         let mut encoder = zstd::Encoder::new(out, LEVEL)?;
         encoder.include_checksum(true)?;
-        Ok(Self { tar: tar::Builder::new(encoder), parts: Vec::new() })
+        Ok(Self {
+            tar: tar::Builder::new(encoder),
+            parts: Vec::new(),
+            left_out: Vec::new(),
+            unlisted: 0,
+            holes: HashMap::new(),
+        })
     }
 
+    /// Adds the records of the store, so many bytes.
+    pub(super) fn add_records(&mut self, size: u64, content: impl Read) -> io::Result<()> {
+        self.add_content(Path::new(RECORDS), size, 0o600, 0, content)
+    }
+
+    /// Adds something of a folder. What cannot be read, or would fill the disk of whoever restores it, is listed instead.
     pub(super) fn add(&mut self, path: &Path, found: Found) -> io::Result<()> {
         match found {
+            Found::Unread(error) => self.leave_out(path, &error.to_string()),
             Found::Folder => {
                 let mut header = header(EntryType::Directory, 0, 0o700, 0);
                 self.tar.append_data(&mut header, path, io::empty())?;
@@ -79,25 +106,65 @@ impl<Out: Write> Writer<Out> {
             }
             Found::File(file) => {
                 let about = file.metadata()?;
-                let size = about.len();
+                if !self.admits_holes(path, &file, &about) {
+                    self.leave_out(path, "it consists of holes, more than a backup takes");
+                    return Ok(());
+                }
                 let changed = u64::try_from(about.mtime()).unwrap_or(0);
-                let mut header = header(EntryType::Regular, size, about.mode() & 0o777, changed);
-                // A file that is cut while it is read keeps the size that was announced.
-                let content = file.chain(io::repeat(0)).take(size);
-                let mut content = Summed::new(content);
-                self.tar.append_data(&mut header, path, &mut content)?;
-                self.part(path, size, content.sum);
+                self.add_content(path, about.len(), about.mode() & 0o777, changed, file)?;
             }
         }
         Ok(())
     }
 
+    fn add_content(
+        &mut self,
+        path: &Path,
+        size: u64,
+        mode: u32,
+        changed: u64,
+        content: impl Read,
+    ) -> io::Result<()> {
+        let mut header = header(EntryType::Regular, size, mode, changed);
+        // A file that is cut while it is read keeps the size that was announced.
+        let mut content = Summed::new(content.chain(io::repeat(0)).take(size));
+        self.tar.append_data(&mut header, path, &mut content)?;
+        self.part(path, size, content.sum);
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: &Path, reason: &str) {
+        if self.left_out.len() < MOST_LISTED {
+            let path = path.to_string_lossy();
+            self.left_out.push(format!("{}: {reason}", path.escape_debug()));
+        } else {
+            self.unlisted += 1;
+        }
+    }
+
+    /// Whether the holes of a file are few enough, with those of its team so far. They take no room where they are, and all of
+    /// their length to be read and summed.
+    fn admits_holes(&mut self, path: &Path, file: &File, about: &Metadata) -> bool {
+        let length = about.len();
+        if about.blocks() * 512 >= length {
+            return true;
+        }
+        let known = self.holes.entry(path.components().take(2).collect()).or_default();
+        let holes = holes(file, length, MOST_HOLES.saturating_sub(*known));
+        *known += holes.unwrap_or_default();
+        holes.is_some()
+    }
+
     pub(super) fn finish(mut self, created: String, records: u64) -> io::Result<Out> {
+        if self.unlisted > 0 {
+            self.left_out.push(format!("and {} more", self.unlisted));
+        }
         let manifest = serde_json::to_vec_pretty(&Manifest {
             format: FORMAT,
             created,
             records,
             parts: self.parts,
+            left_out: self.left_out,
         })?;
         let mut header = header(EntryType::Regular, manifest.len() as u64, 0o600, 0);
         self.tar.append_data(&mut header, MANIFEST, manifest.as_slice())?;
@@ -215,15 +282,31 @@ fn refused(path: &Path, reason: &'static str) -> ArchiveError {
 }
 
 fn part(path: &Path, bytes: u64, sum: Sha256) -> Part {
-    Part {
-        path: path.to_string_lossy().into_owned(),
-        bytes,
-        sha256: sum.finalize().iter().map(|b| format!("{b:02x}")).collect(),
-    }
+    Part { path: path.to_string_lossy().into_owned(), bytes, sha256: hex(&sum.finalize()) }
 }
 
 fn link_sum(target: &Path) -> Sha256 {
     Sha256::new_with_prefix(target.as_os_str().as_bytes())
+}
+
+/// How many bytes of a file are holes; none if more than so many. A file system that does not tell has none.
+fn holes(file: &File, length: u64, most: u64) -> Option<u64> {
+    let (mut holes, mut place) = (0, 0);
+    while place < length {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(place)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => length,
+            Err(_) => break,
+        };
+        holes += data.saturating_sub(place);
+        if holes > most {
+            return None;
+        }
+        place = rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(length);
+    }
+    // It is read from its beginning.
+    rustix::fs::seek(file, SeekFrom::Start(0)).ok()?;
+    Some(holes)
 }
 
 fn header(kind: EntryType, size: u64, mode: u32, changed: u64) -> Header {

@@ -16,18 +16,21 @@ use rustix::{
 
 use super::{
     Home, OnProgress, Unit,
-    archive::{self, ArchiveError, RECORDS, Writer},
-    folder::{self, Found},
-    report, stopped, swap,
+    archive::{self, ArchiveError, Writer},
+    folder, report, reserve, stopped, swap,
     tiers::TieredStorage,
 };
-use crate::time;
+use crate::{text::rough_size, time};
 
 /// How many backups stay in the folder of regular ones.
 const KEPT: usize = 7;
 const PREFIX: &str = "hivewright-";
 const SUFFIX: &str = ".tar.zst";
 const PARTIAL: &str = "partial";
+/// How hard records are compressed that wait to be packed.
+const RECORDS_LEVEL: i32 = 1;
+/// So much is written between two looks at what is free on the disk.
+const LOOK_EVERY: u64 = 4 << 20;
 /// The most characters of a name.
 const LONGEST_NAME: usize = 64;
 /// After this time nobody works on an unfinished backup any more.
@@ -43,6 +46,14 @@ pub enum BackupError {
     Verify(#[from] ArchiveError),
     #[error("`{}` is there already, and a backup replaces nothing; give another name", .0.display())]
     Exists(PathBuf),
+}
+
+/// A backup that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    pub file: PathBuf,
+    /// What of the folders could not be read, or is not for a backup, and why: a line for each.
+    pub left_out: Vec<String>,
 }
 
 /// The name of a backup that somebody asked for, in the folder of regular ones, where it stays until
@@ -76,7 +87,7 @@ pub fn create(
     home: &Home,
     file: Option<&Path>,
     progress: OnProgress<'_>,
-) -> Result<PathBuf, BackupError> {
+) -> Result<Made, BackupError> {
     if file.is_none_or(|file| file.starts_with(&home.backups)) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.backups)?;
     }
@@ -85,12 +96,15 @@ pub fn create(
     refuse_existing(&made)?;
     let partial = Partial::new(&made)?;
     write(storage, home, &partial, progress)?;
-    archive::verify(&partial.path, progress)?;
+    let left_out = archive::verify(&partial.path, progress)?.left_out;
+    for line in &left_out {
+        tracing::warn!("left out of the backup: {line}");
+    }
     give_name(&partial.path, &made)?;
     if file.is_none() {
-        forget_old(&home.backups)?;
+        forget_old(&home.backups, &made)?;
     }
-    Ok(made)
+    Ok(Made { file: made, left_out })
 }
 
 /// Moves a finished backup, also to another disk, and replaces nothing there.
@@ -159,13 +173,14 @@ pub fn list_all(folder: &Path) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
 /// The regular backups, newest first.
 pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let all = list_all(folder)?.into_iter().map(|(path, ..)| path);
-    let is_regular = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
-    };
-    let mut files: Vec<_> = all.filter(is_regular).collect();
+    let mut files: Vec<_> = all.filter(|file| is_regular(file)).collect();
     // The names hold the moment, so they sort by it.
     files.sort_unstable_by(|a, b| b.cmp(a));
     Ok(files)
+}
+
+fn is_regular(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
 }
 
 /// The newest regular backup that is good, read whole to find out.
@@ -190,11 +205,8 @@ fn write(
 ) -> Result<(), BackupError> {
     // A member's length stands before it, so the records are written down before they are packed.
     let records = Partial::new(&partial.path)?;
-    let mut out = BufWriter::new(&records.file);
     let created = time::compact_now();
-    let count = storage.export(&mut out, progress)?;
-    out.flush()?;
-    drop(out);
+    let (count, size) = write_records(storage, &records.file, home.free_space, progress)?;
 
     let mut total = 0;
     for (name, path) in &home.folders {
@@ -203,27 +215,46 @@ fn write(
             Ok(())
         })?;
     }
-    let mut writer = Writer::new(BufWriter::new(&partial.file))?;
-    writer.add(Path::new(RECORDS), Found::File(File::open(&records.path)?))?;
+    let mut writer = Writer::new(BufWriter::new(Floored::new(&partial.file, home.free_space)))?;
+    writer.add_records(size, zstd::Decoder::new(File::open(&records.path)?)?)?;
+    drop(records);
     let mut done = 0;
     for (name, path) in &home.folders {
         folder::walk(path, Path::new(name), &mut |path, found| {
             done += 1;
             // Files may have been added since they were counted.
             report(progress, done, u64::max(total, done), Unit::Files)?;
-            writer.add(path, found)
+            writer.add(path, found).map_err(|error| folder::at(path, &error))
         })?;
     }
     writer
         .finish(created, count)?
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?
+        .file
         .sync_all()?;
     Ok(())
 }
 
-fn forget_old(folder: &Path) -> io::Result<()> {
-    for file in list(folder)?.iter().skip(KEPT) {
+/// Writes the records of a store compressed. Returns how many there are, and how many bytes they have in full.
+fn write_records(
+    storage: &TieredStorage,
+    file: &File,
+    floor: u64,
+    progress: OnProgress<'_>,
+) -> io::Result<(u64, u64)> {
+    let out = BufWriter::new(Floored::new(file, floor));
+    let mut out = Counted { out: zstd::Encoder::new(out, RECORDS_LEVEL)?, bytes: 0 };
+    let count = storage.export(&mut out, progress)?;
+    out.out.finish()?.flush()?;
+    Ok((count, out.bytes))
+}
+
+/// Keeps the one that was just made and the newest before it. Their names may lie: the clock may have been set back since.
+fn forget_old(folder: &Path, made: &Path) -> io::Result<()> {
+    let regular =
+        list_all(folder)?.into_iter().map(|(file, ..)| file).filter(|file| is_regular(file));
+    for file in regular.filter(|file| file != made).skip(KEPT - 1) {
         fs::remove_file(file)?;
     }
     for entry in fs::read_dir(folder)? {
@@ -259,5 +290,62 @@ impl Drop for Partial {
     fn drop(&mut self) {
         // After the rename it is gone from here, which is as it should be.
         let _gone = fs::remove_file(&self.path);
+    }
+}
+
+/// Writes to a file as long as its disk keeps room for others.
+struct Floored<'a> {
+    file: &'a File,
+    /// Bytes that must stay free.
+    floor: u64,
+    /// Bytes until the next look at the disk.
+    unwatched: u64,
+}
+
+impl<'a> Floored<'a> {
+    fn new(file: &'a File, floor: u64) -> Self {
+        Self { file, floor, unwatched: 0 }
+    }
+}
+
+impl Write for Floored<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.unwatched == 0 {
+            let free = reserve::free(self.file)?;
+            if free < self.floor + LOOK_EVERY {
+                let (free, floor) = (rough_size(free), rough_size(self.floor));
+                let reason = format!(
+                    "the disk has {free} left, and {floor} stay free (`limits.free_space`); make room, or set \
+                     `backup.dir` to another disk"
+                );
+                return Err(io::Error::new(io::ErrorKind::StorageFull, reason));
+            }
+            self.unwatched = LOOK_EVERY;
+        }
+        let written = self.file.write(bytes)?;
+        self.unwatched = self.unwatched.saturating_sub(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Counts what is written through it.
+struct Counted<Out> {
+    out: Out,
+    bytes: u64,
+}
+
+impl<Out: Write> Write for Counted<Out> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    database::Database,
+    database::{Database, SEGMENT},
     envelope::{self, Form, Opened},
     history::{History, Standing, Taken},
     mark::Mark,
@@ -16,8 +16,6 @@ use super::{
 };
 use crate::settings::config::Durability;
 
-/// sled's segment. It bounds what a record may hold, see `parts.rs`.
-pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
 /// Stores of former versions have no archive.
 const ARCHIVE_SINCE: u16 = 3;
 /// How many bytes of records are applied at once.

@@ -13,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::build::SEGMENT;
-
+/// sled's segment. It bounds what a record may hold, see `parts.rs`.
+pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
 const CACHE: u64 = 32 * 1024 * 1024;
 /// How often sled tidies its file. Only this background round frees space that replaced records share with
 /// others; commits flush by themselves.

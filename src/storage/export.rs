@@ -93,8 +93,10 @@ impl TieredStorage {
         let (running, pending, mut snapshot) = {
             let _moving = self.moving();
             let mut writing = self.hot.writing();
+            let snapshot = self.cold.snapshot().map_err(io::Error::other)?;
+            // Nothing may fail behind it: its end waits for the guard.
             let running = Running::begin(&self.hot, &mut writing)?;
-            (running, self.pending.all(), self.cold.snapshot().map_err(io::Error::other)?)
+            (running, self.pending.all(), snapshot)
         };
         let mut writer = Exported { out, count: 0 };
         writer.out.write_all(MAGIC)?;

@@ -17,6 +17,11 @@ use rustix::{
     io::Errno,
 };
 
+/// Deeper folders are not walked: each level holds a descriptor.
+const DEPTH: usize = 160;
+/// Nor are longer paths, in bytes: whoever puts things back has a folder to put them in, and the system a bound for both.
+const LONGEST_PATH: usize = 3_000;
+
 /// Something found on a walk.
 #[derive(Debug)]
 pub(crate) enum Found {
@@ -25,31 +30,57 @@ pub(crate) enum Found {
     File(File),
     /// A link and where it says it leads.
     Link(PathBuf),
+    /// Something that cannot be read, and why. With an error of the visitor's the walk ends.
+    Unread(io::Error),
 }
+
+type Visit<'a> = dyn FnMut(&Path, Found) -> io::Result<()> + 'a;
 
 /// Shows what a folder holds, by its path under `name`. A folder that is missing holds nothing; the folder
 /// itself may be a link, since the operator chose it.
-pub(crate) fn walk(
-    folder: &Path,
-    name: &Path,
-    visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
-) -> io::Result<()> {
+pub(crate) fn walk(folder: &Path, name: &Path, visit: &mut Visit<'_>) -> io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     match openat(CWD, folder, flags, Mode::empty()) {
         Ok(folder) => {
             visit(name, Found::Folder)?;
-            descend(&folder, name, visit)
+            descend(&folder, name, DEPTH, visit)
         }
         Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(at(folder, &error.into())),
     }
 }
 
-fn descend(
-    folder: &OwnedFd,
-    path: &Path,
-    visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
-) -> io::Result<()> {
+/// An error with the path that it is about.
+pub(crate) fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+fn descend(folder: &OwnedFd, path: &Path, depth: usize, visit: &mut Visit<'_>) -> io::Result<()> {
+    let mut names = match names(folder) {
+        Ok(names) => names,
+        Err(error) => return visit(path, Found::Unread(error.into())),
+    };
+    names.sort();
+    for name in names {
+        let path = path.join(&name);
+        match open(folder.as_fd(), &path, &name, depth) {
+            Ok(Some(Opened::Folder(folder))) => {
+                visit(&path, Found::Folder)?;
+                descend(&folder, &path, depth - 1, visit)?;
+            }
+            Ok(Some(Opened::File(file))) => visit(&path, Found::File(file))?,
+            Ok(Some(Opened::Link(target))) => visit(&path, Found::Link(target))?,
+            // Sockets, pipes and devices are of the moment.
+            Ok(None) => {}
+            // Removed or replaced since the names were read.
+            Err(error) if vanished(&error) => {}
+            Err(error) => visit(&path, Found::Unread(error))?,
+        }
+    }
+    Ok(())
+}
+
+fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let name = OsString::from(OsStr::from_bytes(entry?.file_name().to_bytes()));
@@ -57,50 +88,45 @@ fn descend(
             names.push(name);
         }
     }
-    names.sort();
-    for name in names {
-        match step(folder, &path.join(&name), &name, visit) {
-            // Removed or replaced since the names were read.
-            Err(error) if vanished(&error) => {}
-            other => other?,
-        }
-    }
-    Ok(())
+    Ok(names)
 }
 
-fn step(
-    folder: &OwnedFd,
+enum Opened {
+    Folder(OwnedFd),
+    File(File),
+    Link(PathBuf),
+}
+
+fn open(
+    folder: BorrowedFd<'_>,
     path: &Path,
     name: &OsStr,
-    visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>,
-) -> io::Result<()> {
+    depth: usize,
+) -> io::Result<Option<Opened>> {
     let kind = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode);
-    match kind(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?) {
-        FileType::Directory => {
-            let folder = open(folder.as_fd(), name, OFlags::DIRECTORY)?;
-            visit(path, Found::Folder)?;
-            descend(&folder, path, visit)
-        }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |more| openat(folder, name, flags | more, Mode::empty());
+    let found = kind(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?);
+    if path.as_os_str().len() > LONGEST_PATH {
+        return Err(io::Error::other(format!("its path is longer than {LONGEST_PATH} bytes")));
+    }
+    if found == FileType::Directory && depth == 0 {
+        return Err(io::Error::other(format!("it lies more than {DEPTH} folders deep")));
+    }
+    Ok(match found {
+        FileType::Directory => Some(Opened::Folder(open(OFlags::DIRECTORY)?)),
         FileType::RegularFile => {
             // A pipe put in its place must not hold us up.
-            let file = open(folder.as_fd(), name, OFlags::NONBLOCK)?;
-            match kind(rustix::fs::fstat(&file)?) {
-                FileType::RegularFile => visit(path, Found::File(File::from(file))),
-                _ => Ok(()),
-            }
+            let file = open(OFlags::NONBLOCK)?;
+            let is_file = kind(rustix::fs::fstat(&file)?) == FileType::RegularFile;
+            is_file.then(|| Opened::File(File::from(file)))
         }
         FileType::Symlink => {
             let target = readlinkat(folder, name, Vec::new())?;
-            visit(path, Found::Link(OsStr::from_bytes(target.as_bytes()).into()))
+            Some(Opened::Link(OsStr::from_bytes(target.as_bytes()).into()))
         }
-        // Sockets, pipes and devices are of the moment.
-        _ => Ok(()),
-    }
-}
-
-fn open(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(folder, name, flags, Mode::empty())
+        _ => None,
+    })
 }
 
 fn vanished(error: &io::Error) -> bool {

@@ -55,6 +55,8 @@ pub struct Home {
     ///
     /// Secrets are not among them: a folder that is not listed never gets into an archive.
     pub folders: Vec<(&'static str, PathBuf)>,
+    /// Bytes that a backup leaves free on its disk.
+    pub free_space: u64,
 }
 
 impl Home {
@@ -69,7 +71,9 @@ impl Home {
                 ("config", data.join("config")),
                 ("rules", data.join("rules")),
                 ("skills", data.join("skills")),
+                ("plugins", data.join("plugins")),
             ],
+            free_space: 0,
         }
     }
 }

@@ -38,6 +38,7 @@ use super::{
     migrate::{self, Schema},
     reserve,
     rest::Rest,
+    restore::Interrupted,
     sled::{guarded, standing},
     swap,
     tiers::TieredStorage,
@@ -50,7 +51,7 @@ const CHECK_TIME: Duration = Duration::from_millis(5);
 /// What is written to see whether the disk can be: sled's snapshot is about as large.
 const TRIED: usize = 64 * 1024;
 /// What sled may write when it opens a store: its snapshot, and the segment that it goes on with.
-const OPENING: usize = 2 * build::SEGMENT;
+const OPENING: usize = 2 * database::SEGMENT;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,12 @@ pub enum OpenError {
     Unusable { path: PathBuf, reason: String },
     #[error("the store `{0}` is open to others; `chmod 700 {0}` closes it", path.display())]
     Exposed { path: PathBuf },
+    /// Some of its folders are of a backup, others are not.
+    #[error(
+        "the restore of `{0}` was interrupted before it had put everything into use; \
+         `hivewright restore {0} --force` does it again", file.display()
+    )]
+    HalfRestored { file: PathBuf },
     #[error("the store `{}` is in use by another process", path.display())]
     InUse { path: PathBuf },
     #[error("the store has schema version {found}, this program knows versions up to {known}")]
@@ -131,6 +138,9 @@ pub(super) fn open_as(
     let store = &home.store;
     let disk = |error| OpenError::of_disk(store, error);
     check_disk(store)?;
+    if let Some(Interrupted { file, .. }) = Interrupted::find(store).map_err(disk)? {
+        return Err(OpenError::HalfRestored { file });
+    }
     if is_absent(store).map_err(disk)? {
         create(store, schema.version).map_err(disk)?;
     }

@@ -7,13 +7,14 @@
 
 use std::collections::HashSet;
 
+pub(super) use hivewright_actors::storage::LONGEST_KEY;
+
 use super::envelope::{self, Form};
 
 /// The largest payload that one record holds.
 pub(super) const WHOLE: usize = 16 * 1024;
 /// The largest value. What is larger is refused instead of stalling everyone behind it.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
-pub(super) const LONGEST_KEY: usize = 1024;
 
 /// Keys from here on are the store's own. Text never holds this byte.
 pub(super) const RESERVED: &[u8] = b"\xff";

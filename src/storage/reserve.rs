@@ -61,7 +61,7 @@ pub(super) fn release(file: &Path) -> io::Result<()> {
 }
 
 /// Bytes that are free where a file lies.
-fn free(file: impl AsFd) -> io::Result<u64> {
+pub(super) fn free(file: impl AsFd) -> io::Result<u64> {
     let found = rustix::fs::fstatvfs(file)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }

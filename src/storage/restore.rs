@@ -2,9 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::{self, File, OpenOptions, Permissions},
-    io::{self, Read},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
+    io::{self, Read, Seek, Write},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
+    },
     path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -16,7 +20,7 @@ use super::{
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
-    database, export,
+    database, export, folder,
     lost::{self, Lost},
     migrate::Schema,
     open::OpenError,
@@ -24,6 +28,9 @@ use super::{
     tiers::TieredStorage,
 };
 use crate::{settings::config::Durability, system::WallClock};
+
+/// So many zeros in a row become a hole.
+const HOLE: usize = 64 * 1024;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +116,7 @@ fn rebuild(
     let mut building = Building::new(home, folders)?;
     let read = archive::read(file, progress, &mut |path, member| building.add(path, member));
     let manifest = read.inspect_err(|_| building.abandon())?;
-    let kept = building.put_into_use(kept_as)?;
+    let kept = building.put_into_use(file, kept_as)?;
     Ok(Restored { from: file.to_path_buf(), manifest, kept, lost: None })
 }
 
@@ -151,7 +158,8 @@ impl<'a> Building<'a> {
             return Ok(());
         };
         *held = true;
-        place(&beside(folder).join(components.as_path()), member)
+        let target = beside(folder).join(components.as_path());
+        place(&target, member).map_err(|error| folder::at(&target, &error))
     }
 
     fn abandon(&self) {
@@ -163,20 +171,68 @@ impl<'a> Building<'a> {
         }
     }
 
-    fn put_into_use(self, kept_as: &str) -> io::Result<Vec<PathBuf>> {
+    fn put_into_use(self, file: &Path, kept_as: &str) -> io::Result<Vec<PathBuf>> {
         let Some(store) = self.store else {
             let reason = "the archive holds no records";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         };
         let mut kept = Vec::new();
+        let marker = (!self.folders.is_empty()).then(|| Interrupted::begin(&self.home.store, file));
+        let marker = marker.transpose()?;
         for (folder, _) in self.folders.into_values().filter(|(_, held)| *held) {
             let built = beside(folder);
             rustix::fs::syncfs(File::open(&built)?)?;
             kept.extend(swap::swap(&built, folder, kept_as)?);
         }
         kept.extend(swap::swap(&store, &self.home.store, kept_as)?);
+        if let Some(marker) = marker {
+            marker.end()?;
+        }
         Ok(kept)
     }
+}
+
+/// Stands beside a store from the first to the last of the renames that put a backup into use. One that is found says that
+/// some folders are of the backup and others are not.
+#[derive(Debug)]
+pub(super) struct Interrupted {
+    marker: PathBuf,
+    /// The backup.
+    pub(super) file: PathBuf,
+}
+
+impl Interrupted {
+    pub(super) fn begin(store: &Path, file: &Path) -> io::Result<Self> {
+        let (marker, file) = (Self::marker(store), std::path::absolute(file)?);
+        let mut noted = File::create(&marker)?;
+        noted.write_all(file.as_os_str().as_bytes())?;
+        noted.sync_all()?;
+        sync_folder_of(&marker)?;
+        Ok(Self { marker, file })
+    }
+
+    /// The restore of a store that has not come to its end.
+    pub(super) fn find(store: &Path) -> io::Result<Option<Self>> {
+        let marker = Self::marker(store);
+        match fs::read(&marker) {
+            Ok(file) => Ok(Some(Self { marker, file: OsString::from_vec(file).into() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end(self) -> io::Result<()> {
+        fs::remove_file(&self.marker)?;
+        sync_folder_of(&self.marker)
+    }
+
+    fn marker(store: &Path) -> PathBuf {
+        swap::beside(store, "restoring")
+    }
+}
+
+fn sync_folder_of(file: &Path) -> io::Result<()> {
+    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Where a folder is built before it is put into use.
@@ -214,9 +270,28 @@ fn place(path: &Path, member: Member<'_>) -> io::Result<()> {
         Member::File { mode, changed, content } => {
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-            io::copy(content, &mut file)?;
+            copy_with_holes(content, &mut file)?;
             file.set_permissions(Permissions::from_mode(mode))?;
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(changed))
+        }
+    }
+}
+
+/// Copies to a new file. Where only zeros stand it gets a hole, which takes no room.
+fn copy_with_holes(content: &mut dyn Read, file: &mut File) -> io::Result<()> {
+    let mut block = Vec::with_capacity(HOLE);
+    let mut length = 0;
+    loop {
+        block.clear();
+        let read = (&mut *content).take(HOLE as u64).read_to_end(&mut block)?;
+        if read == 0 {
+            return file.set_len(length);
+        }
+        length += read as u64;
+        if block.iter().all(|byte| *byte == 0) {
+            file.seek(io::SeekFrom::Start(length))?;
+        } else {
+            file.write_all(&block)?;
         }
     }
 }

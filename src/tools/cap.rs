@@ -1,7 +1,13 @@
 //! Cutting a long answer to what a model should read: its beginning and its end.
 
+use std::borrow::Cow;
+
+use crate::scrub::Scrubber;
+
 /// The most text that a model gets from one call, in bytes.
 pub(super) const MOST: usize = 65_536;
+/// Longer lines of files are cut, in characters.
+pub(super) const WIDTH: usize = 2000;
 /// Room for the line that says what is missing.
 const NOTE: usize = 64;
 
@@ -18,6 +24,18 @@ pub(super) fn cap(text: String) -> (String, bool) {
     let cut =
         format!("{}\n[… {missing} bytes are missing here …]\n{}", &text[..head], &text[tail..]);
     (cut, true)
+}
+
+/// A line of a file, cut if it is too long. What the cut may have split ends before it: of half a secret nobody knows
+/// that it is one.
+pub(super) fn line<'t>(line: &'t str, scrubber: &Scrubber) -> Cow<'t, str> {
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => {
+            let whole = scrubber.stream().push(&line[..end]);
+            format!("{whole}… [line cut]").into()
+        }
+        None => line.into(),
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     file::FileRef,
-    ids::CallId,
+    ids::{CallId, TeamName},
     policy::caution::Caution,
     task::Label,
     tool::{CallContext, Caller, Stow, ToolFault},
@@ -75,6 +75,11 @@ pub trait Tool: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The team that a call speaks to, where its arguments do not say which.
+    fn recipient(&self, _: &Caller) -> Option<TeamName> {
+        None
+    }
+
     /// Says no to a call before anyone is asked about it. One that was let through is not asked again.
     fn objection(&self, _: &Self::Args, _: &Caller) -> Result<(), ToolError> {
         Ok(())
@@ -107,12 +112,12 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Keeps the values that were taken out of the arguments of a call that may be made.
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
+    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
         Err(ToolError::failed("this tool keeps no secrets"))
     }
 
     /// A call has its result: nothing need be kept for it any more.
-    fn settled(&self, _: &Origin) {}
+    fn settled(&self, _: &Origin, _: &Grant) {}
 
     /// Does it. Told to stop by `cx.cancel`, it ends soon with what it has; dropped, it ends at once.
     fn call(
@@ -296,7 +301,7 @@ impl From<WorkspaceError> for ToolError {
 impl From<Excess> for ToolError {
     fn from(excess: Excess) -> Self {
         let code = match excess {
-            Excess::Quota(_) => "workspace_full",
+            Excess::Quota(_) | Excess::Hidden => "workspace_full",
             Excess::Disk => "disk_full",
         };
         answer::refuse(code, excess.to_string())

@@ -13,11 +13,12 @@ use serde::Deserialize;
 
 use super::{
     about::About,
+    cap,
     contract::{Tool, ToolContext, ToolError},
     glob::Names,
     reach::Reach,
 };
-use crate::sandbox::workspace::WorkspaceError;
+use crate::{sandbox::workspace::WorkspaceError, scrub::Scrubber};
 
 /// Matches shown of one file.
 const PER_FILE: usize = 200;
@@ -25,8 +26,6 @@ const PER_FILE: usize = 200;
 const MOST: usize = 2000;
 /// Larger files are passed over, in bytes.
 const LARGEST: u64 = 10 << 20;
-/// Longer lines are cut, in characters.
-const WIDTH: usize = 2000;
 /// Names of passed-over files that are shown.
 const SKIPPED: usize = 20;
 
@@ -80,6 +79,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
         .map_err(|error| bad(&error))?;
     let mut hunt = Hunt {
         matcher,
+        scrubber: cx.grant.secrets.of(&cx.grant.team),
         searcher: SearcherBuilder::new()
             .line_number(true)
             .before_context(args.context)
@@ -169,6 +169,7 @@ impl Wanted {
 
 struct Hunt {
     matcher: RegexMatcher,
+    scrubber: Scrubber,
     searcher: Searcher,
     shown: String,
     matches: usize,
@@ -184,6 +185,7 @@ impl Hunt {
         }
         let mut page = Page {
             path,
+            scrubber: &self.scrubber,
             left: PER_FILE.min(MOST - self.matches),
             shown: String::new(),
             matches: 0,
@@ -224,6 +226,7 @@ impl Hunt {
 
 struct Page<'a> {
     path: &'a Path,
+    scrubber: &'a Scrubber,
     left: usize,
     shown: String,
     matches: usize,
@@ -234,12 +237,9 @@ impl Page<'_> {
     fn line(&mut self, number: Option<u64>, mark: char, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\r', '\n']);
-        let (text, cut) = match text.char_indices().nth(WIDTH) {
-            Some((end, _)) => (&text[..end], "… [line cut]"),
-            None => (text, ""),
-        };
+        let text = cap::line(text, self.scrubber);
         let (path, number) = (self.path.display(), number.unwrap_or(0));
-        let _ = writeln!(self.shown, "{path}{mark}{number}{mark}{text}{cut}");
+        let _ = writeln!(self.shown, "{path}{mark}{number}{mark}{text}");
     }
 }
 

@@ -96,7 +96,7 @@ impl TeamTools {
             }
             Veto::Pass(args) => Interception::Rewrite(args),
             Veto::Deny { plugin, reason } => {
-                let reason = excerpt::line(&shown(&reason), LONGEST_REASON);
+                let reason = excerpt::line(&self.team.grant.scrub(&shown(&reason)), LONGEST_REASON);
                 let words = format!("blocked by plugin {plugin}: {reason}");
                 self.refusal(&words, Some(format!("plugin:{plugin}")))
             }
@@ -117,8 +117,7 @@ impl TeamTools {
         if !self.hooks.reword(event) {
             return None;
         }
-        let grant = &self.team.grant;
-        let clean = grant.secrets.of(&grant.team).scrub(&text).into_owned();
+        let clean = self.team.grant.scrub(&text).into_owned();
         let sender = match direction {
             Direction::Inbound => json!(caller.cause),
             Direction::Outbound => Value::Null,
@@ -138,8 +137,7 @@ impl TeamTools {
     }
 
     fn refusal(&self, words: &str, rule: Option<String>) -> Interception {
-        let grant = &self.team.grant;
-        let words = grant.secrets.of(&grant.team).scrub(words).into_owned();
+        let words = self.team.grant.scrub(words).into_owned();
         Interception::Refuse(ToolReply { rule, ..ToolReply::failed(ToolFault::Denied, words) })
     }
 

@@ -42,10 +42,12 @@ use super::{
     toolbox::{Grant, Made, Set, by_wire_name},
     wire::wire_name,
 };
-use crate::plugins::hooks::Hooks;
+use crate::{json_limits, plugins::hooks::Hooks};
 
 /// How long a tool that was told to stop has to hand in what it has.
 const GRACE: Duration = Duration::from_secs(2);
+/// The largest arguments, in bytes of JSON.
+const LARGEST_ARGUMENTS: usize = 2 << 20;
 /// What the log shows of a call.
 const LOGGED: usize = 10_240;
 
@@ -182,6 +184,12 @@ impl TeamTools {
                 return Err(ToolError::invalid(format!("arguments are not JSON: {reason}")));
             }
         };
+        let text = args.to_string();
+        if text.len() > LARGEST_ARGUMENTS {
+            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
+        }
+        json_limits::check(text.as_bytes())
+            .map_err(|error| ToolError::invalid(format!("arguments: {error}")))?;
         secrets::refuse(&made.tool.about(), &args, &self.team.grant)?;
         let (checked, sight) = made.tool.look(&made.key, &args, caller)?;
         Ok(Admitted { made, args, checked, sight })
@@ -222,7 +230,7 @@ impl TeamTools {
         if let Some(Redaction { values, .. }) = redaction
             && !values.is_empty()
         {
-            stow = Some(made.tool.stow(&values, &origin(caller, &call.id))?);
+            stow = Some(made.tool.stow(&values, &origin(caller, &call.id), grant)?);
         }
         let lacks = secrets::lacking(&made.tool.about(), &args, grant);
         Ok(Checked { verdict, stow, lacks, rule, ..checked })
@@ -322,7 +330,7 @@ impl Toolset for TeamTools {
 
     fn settled(&self, call: &CallId, tool: &str, caller: &Caller) {
         if let Some(made) = self.find(tool) {
-            made.tool.settled(&origin(caller, call));
+            made.tool.settled(&origin(caller, call), &self.team.grant);
         }
     }
 
@@ -455,8 +463,7 @@ pub(super) fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolRep
         Ok(text) => (text, None, None),
         Err(error) => (error.message, Some(error.fault), error.rule),
     };
-    let scrubber = grant.secrets.of(&grant.team);
-    let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
+    let (content, truncated) = cap::cap(grant.scrub(&text).into_owned());
     ToolReply { content, fault, truncated, rule, ..ToolReply::default() }
 }
 

@@ -19,13 +19,11 @@ use crate::{
         check::{Problem, Problems},
         input::Reader,
     },
+    mcp::arguments,
     sandbox::process::Sandbox,
     settings::config::LONGEST_TURN,
     vault::{aside::Origin, expand},
 };
-
-/// The largest arguments, in bytes of JSON.
-pub(super) const LARGEST_ARGUMENTS: usize = 2 << 20;
 
 /// A tool whose argument type is hidden.
 pub(super) trait Hosted: Send + Sync {
@@ -54,15 +52,23 @@ pub(super) trait Hosted: Send + Sync {
         None
     }
     /// Keeps secrets for a call, by default none.
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin) -> Result<Stow, ToolError> {
+    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
         Err(ToolError::failed("this tool keeps no secrets"))
     }
-    fn settled(&self, _: &Origin) {}
+    fn settled(&self, _: &Origin, _: &Grant) {}
     fn call(
         self: Arc<Self>,
         args: Value,
         cx: ToolContext,
     ) -> BoxFuture<'static, Result<String, ToolError>>;
+}
+
+/// Checks arguments by the schema that a tool from outside came with.
+pub(super) fn check_by(schema: &Value, args: &Value) -> Result<(), ToolError> {
+    match arguments::problem(schema, args) {
+        Some(problem) => Err(ToolError::invalid(format!("invalid arguments: {problem}"))),
+        None => Ok(()),
+    }
 }
 
 /// A tool with what reads its arguments.
@@ -97,15 +103,13 @@ impl<T: Tool> Hosted for Host<T> {
         args: &Value,
         caller: &Caller,
     ) -> Result<(Checked, Sight), ToolError> {
-        if args.to_string().len() > LARGEST_ARGUMENTS {
-            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
-        }
         let args = read::<T>(&self.arguments, args)?;
         let about = T::of_call(&args);
         let asked = T::timeout(&args).unwrap_or(about.timeout);
         let limit =
             if about.whole_turn { LONGEST_TURN } else { asked.min(about.longest).min(LONGEST) };
         let sight = Sight {
+            recipient: self.tool.recipient(caller),
             caution: self.tool.caution(&args, caller),
             caution_if_untrusted: self.tool.caution_if_untrusted(&args, caller),
             ..Sight::new(key, about, T::reaches(&args))
@@ -133,12 +137,17 @@ impl<T: Tool> Hosted for Host<T> {
         T::redact(args)
     }
 
-    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
-        self.tool.stow(values, of)
+    fn stow(
+        &self,
+        values: &BTreeMap<String, String>,
+        of: &Origin,
+        grant: &Grant,
+    ) -> Result<Stow, ToolError> {
+        self.tool.stow(values, of, grant)
     }
 
-    fn settled(&self, of: &Origin) {
-        self.tool.settled(of);
+    fn settled(&self, of: &Origin, grant: &Grant) {
+        self.tool.settled(of, grant);
     }
 
     fn call(

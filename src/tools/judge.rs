@@ -24,8 +24,10 @@ use crate::{
 };
 
 /// Tools by which one team gives another work, or learns something from it.
-const TO_OTHERS: [&str; 5] = [
+const TO_OTHERS: [&str; 7] = [
     "org.delegate_task",
+    "org.enqueue_parent_task",
+    "org.escalate",
     "org.query_team",
     "org.query_teams",
     "org.send_message",
@@ -37,6 +39,8 @@ pub(super) struct Sight {
     pub(super) key: String,
     pub(super) about: About,
     pub(super) reaches: Vec<Reach>,
+    /// The team that it speaks to, where its arguments do not say which.
+    pub(super) recipient: Option<TeamName>,
     /// What the tool itself has against it …
     pub(super) caution: Option<Caution>,
     /// … and what in a turn that has read what strangers wrote.
@@ -46,7 +50,8 @@ pub(super) struct Sight {
 impl Sight {
     /// A call that reaches for this, and against which its tool has nothing.
     pub(super) fn new(key: &str, about: About, reaches: Vec<Reach>) -> Self {
-        Self { key: key.to_owned(), about, reaches, caution: None, caution_if_untrusted: None }
+        let (recipient, caution, caution_if_untrusted) = (None, None, None);
+        Self { key: key.to_owned(), about, reaches, recipient, caution, caution_if_untrusted }
     }
 
     /// The host that it goes to, if it goes to one.
@@ -200,6 +205,7 @@ impl Case<'_> {
         let one = args["team"].as_str().or(args["target"].as_str());
         let several = args["teams"].as_array().into_iter().flatten();
         let names = one.into_iter().chain(several.filter_map(Value::as_str));
+        let names = names.chain(sight.recipient.as_ref().map(TeamName::as_str));
         let mut names = names.filter(|name| *name != grant.team.as_str());
         let vault = grant.secrets.vault();
         let name = names.find(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty())?;
@@ -266,10 +272,17 @@ impl Opening {
 }
 
 impl Opening {
-    /// Whether what the call opened may ask this host for something, of itself. A rule that asks a person about
-    /// the host was not asked.
-    pub(super) fn admit_led(&self, host: &str) -> Result<(), String> {
+    /// Its turn has read what strangers wrote, and neither a person nor a rule has let the call run.
+    pub(super) fn is_unasked(&self) -> bool {
         let Self { sight, args, subject, grant } = self;
+        let case = Case { sight, args, subject, grant };
+        subject.untrusted && matches!(case.judge().decision, Decision::Allow(By::Default))
+    }
+
+    /// Whether what the call opened may ask this host for something, of itself. A rule that asks a person about
+    /// the host was not asked. `subject`: on whose behalf it does so now.
+    pub(super) fn admit_led(&self, host: &str, subject: &Subject) -> Result<(), String> {
+        let Self { sight, args, grant, .. } = self;
         let case = Case { sight, args, subject, grant };
         let decide = |touches: &[Touch]| case.judge_touches(touches).decision;
         match decide(&[Touch::Host(host.to_owned())]) {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{
     about::About,
     contract::{LONGEST, ToolContext, ToolError},
-    hosted::{Hosted, LARGEST_ARGUMENTS},
+    hosted::{Hosted, check_by},
     judge::Sight,
     pictures,
     reach::Reach,
@@ -64,16 +64,6 @@ pub fn tools(servers: &Servers, files: &FileStore, offers: &Offers) -> Vec<Made>
 impl McpTool {
     fn is_trusted(&self) -> bool {
         self.offer.server.site.config().trusted
-    }
-
-    fn check(&self, args: &Value) -> Result<(), ToolError> {
-        if args.to_string().len() > LARGEST_ARGUMENTS {
-            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
-        }
-        match self.offer.definition.problem(args) {
-            Some(problem) => Err(ToolError::invalid(format!("invalid arguments: {problem}"))),
-            None => Ok(()),
-        }
     }
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
@@ -145,7 +135,7 @@ impl Hosted for McpTool {
     }
 
     fn look(&self, key: &str, args: &Value, _: &Caller) -> Result<(Checked, Sight), ToolError> {
-        self.check(args)?;
+        check_by(&self.offer.definition.schema, args)?;
         let about = self.about();
         // Rules for hosts are about what a model chooses; where the server is, the operator said.
         let refers = !secrets::referred(&about, args).is_empty();

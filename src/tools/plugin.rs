@@ -18,10 +18,10 @@ use serde_json::Value;
 use super::{
     about::About,
     contract::{LONGEST, ToolContext, ToolError},
-    hosted::{Hosted, LARGEST_ARGUMENTS},
+    hosted::{Hosted, check_by},
     judge::Sight,
     pictures, told,
-    toolbox::Made,
+    toolbox::{Grant, Made},
 };
 use crate::{
     files::FileStore,
@@ -65,16 +65,6 @@ pub fn tools(offers: &[Offer], files: &FileStore) -> Vec<Made> {
 }
 
 impl PluginTool {
-    fn check(&self, args: &Value) -> Result<(), ToolError> {
-        if args.to_string().len() > LARGEST_ARGUMENTS {
-            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
-        }
-        match self.offer.definition.problem(args) {
-            Some(problem) => Err(ToolError::invalid(format!("invalid arguments: {problem}"))),
-            None => Ok(()),
-        }
-    }
-
     fn unknown_outcome(&self) -> ToolError {
         let message = match self.effect {
             Effect::Irreversible => {
@@ -123,14 +113,14 @@ impl PluginTool {
         };
         match called {
             Ok(Answer { text, failed: true, .. }) => {
-                Err(ToolError::failed(marked(&excerpt::excerpt(&text, LONGEST_ERROR, "…"))))
+                Err(ToolError::failed(marked(&shortened(&cx.grant, &text))))
             }
             Ok(answer) => {
                 let cx = if is_trusted { cx.clone() } else { cx.untrusted() };
                 Ok(marked(&pictures::told(&self.files, &cx, answer).await))
             }
             Err(RequestError::Refused { message, .. }) => {
-                Err(ToolError::failed(marked(&excerpt::excerpt(&message, LONGEST_ERROR, "…"))))
+                Err(ToolError::failed(marked(&shortened(&cx.grant, &message))))
             }
             Err(RequestError::Gone) => Err(self.unknown_outcome()),
             Err(error @ RequestError::Unsent) => {
@@ -139,6 +129,11 @@ impl PluginTool {
             Err(error) => Err(ToolError::failed(error.to_string())),
         }
     }
+}
+
+/// What is told of a failure.
+fn shortened(grant: &Grant, text: &str) -> String {
+    excerpt::excerpt(&grant.scrub(text), LONGEST_ERROR, "…")
 }
 
 impl Hosted for PluginTool {
@@ -161,7 +156,7 @@ impl Hosted for PluginTool {
     }
 
     fn look(&self, key: &str, args: &Value, _: &Caller) -> Result<(Checked, Sight), ToolError> {
-        self.check(args)?;
+        check_by(&self.offer.definition.schema, args)?;
         let about = self.about();
         let sight = Sight::new(key, about, Vec::new());
         Ok((Checked::allowed(about.effect, about.exclusive, about.timeout), sight))

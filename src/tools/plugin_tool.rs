@@ -142,6 +142,9 @@ pub struct PluginTools(Arc<Inner>);
 
 type Rows = BTreeMap<TeamName, (TeamKey, BTreeMap<String, Arc<PluginTool>>)>;
 
+/// Reasons by team and tool.
+type Unreadable = BTreeMap<(TeamName, String), String>;
+
 struct Inner {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
@@ -149,6 +152,8 @@ struct Inner {
     home: Home,
     hosts: Hosts,
     rows: Mutex<Rows>,
+    /// Tools whose sources cannot be read, with the reasons that were told.
+    unreadable: Mutex<Unreadable>,
     /// One change at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -170,8 +175,9 @@ impl PluginTools {
                 tools.1.insert(row.tool.clone(), Arc::new(row));
             }
         }
-        let (rows, changing) = (Mutex::new(rows), tokio::sync::Mutex::default());
-        Ok(Self(Arc::new(Inner { store, clock, ids, home, hosts, rows, changing })))
+        let (rows, unreadable) = (Mutex::new(rows), Mutex::default());
+        let changing = tokio::sync::Mutex::default();
+        Ok(Self(Arc::new(Inner { store, clock, ids, home, hosts, rows, unreadable, changing })))
     }
 
     pub fn hosts(&self) -> &Hosts {
@@ -180,6 +186,10 @@ impl PluginTools {
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
+        self.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn find(&self, team: &TeamName, tool: &str) -> Option<Arc<PluginTool>> {

@@ -12,14 +12,13 @@ use super::{
     contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
+use crate::scrub::Scrubber;
 
 /// The largest file that is looked at, in bytes.
 const LARGEST: u64 = 50 << 20;
 const LINES: usize = 2000;
-/// Longer lines are cut, in characters.
-const WIDTH: usize = 2000;
-/// The most bytes of such a line, with what stands around it.
-const WIDEST: usize = WIDTH * 4 + 64;
+/// The most bytes of a line that is cut, with what stands around it.
+const WIDEST: usize = cap::WIDTH * 4 + 64;
 /// An answer ends with a whole line before the host would cut it.
 const ROOM: usize = cap::MOST - 4096;
 
@@ -52,7 +51,7 @@ impl Tool for Read {
         cx.blocking(move |cx| {
             let opened = text_of(cx, &args.file_path)?;
             cx.has_read(&opened.path, &opened.file);
-            show(&opened.text, &args)
+            show(&opened.text, &args, &cx.grant.secrets.of(&cx.grant.team))
         })
         .await
     }
@@ -120,7 +119,7 @@ fn kind(bytes: &[u8]) -> &'static str {
     }
 }
 
-fn show(text: &str, args: &Args) -> Result<String, ToolError> {
+fn show(text: &str, args: &Args, scrubber: &Scrubber) -> Result<String, ToolError> {
     if text.is_empty() {
         return Ok("The file is empty.".to_owned());
     }
@@ -142,10 +141,7 @@ fn show(text: &str, args: &Args) -> Result<String, ToolError> {
         let number = number + 1;
         next = number + 1;
         // Writing to a string cannot fail.
-        let _ = match line.char_indices().nth(WIDTH) {
-            Some((end, _)) => writeln!(shown, "{number:>6}│{}… [line cut]", &line[..end]),
-            None => writeln!(shown, "{number:>6}│{line}"),
-        };
+        let _ = writeln!(shown, "{number:>6}│{}", cap::line(line, scrubber));
     }
     let left = total.saturating_sub(next - 1);
     if left > 0 {

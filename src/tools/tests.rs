@@ -380,7 +380,7 @@ async fn every_argument_that_does_not_fit_is_told() {
     );
 }
 
-/// TO-12
+/// TO-12, SC-76
 #[tokio::test]
 async fn unreadable_and_oversized_arguments_are_refused() {
     let bench = Bench::new();
@@ -395,6 +395,7 @@ async fn unreadable_and_oversized_arguments_are_refused() {
     let replies = [
         bench.tools.run(unreadable, context()).await,
         bench.call("read", json!({ "file_path": "x".repeat(2 << 20) })).await,
+        bench.call("read", (0..64).fold(json!({}), |inner, _| json!([inner]))).await,
     ];
 
     let refused = |text: &str| ToolReply::failed(ToolFault::InvalidArguments, text);
@@ -403,6 +404,7 @@ async fn unreadable_and_oversized_arguments_are_refused() {
         [
             refused("arguments are not JSON: EOF at line 1 column 1"),
             refused("arguments are larger than 2 MiB"),
+            refused("arguments: nested deeper than 64 levels"),
         ]
     );
 }
@@ -478,13 +480,14 @@ async fn a_dropped_call_ends_its_tool() {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
-/// TO-57
+/// TO-57, MV-50
 #[tokio::test]
 async fn read_shows_numbered_lines() {
     let bench = Bench::new();
     bench.put("a", "one\r\ntwo\nthree");
     bench.put("empty", "");
     bench.put("wide", "é".repeat(2001));
+    bench.put("split", "x".repeat(1_997) + "hunter2 and more");
     bench.put("long", "x\n".repeat(2001));
 
     let whole = bench.call("read", json!({ "file_path": "a" })).await;
@@ -492,7 +495,12 @@ async fn read_shows_numbered_lines() {
     let empty = bench.call("read", json!({ "file_path": "empty" })).await;
     let wide = bench.call("read", json!({ "file_path": "wide" })).await;
     let long = bench.call("read", json!({ "file_path": "long" })).await;
+    let split = bench.call("read", json!({ "file_path": "split" })).await;
+    let found = bench.call("grep", json!({ "path": "split", "pattern": "x" })).await;
 
+    // What the cut leaves of a secret is no less secret.
+    assert_eq!(split, ok(format!("     1│{}… [line cut]\n", "x".repeat(1_997))));
+    assert_eq!(found, ok(format!("split:1:{}… [line cut]", "x".repeat(1_997))));
     assert_eq!(whole, ok("     1│one\n     2│two\n     3│three\n"));
     assert_eq!(part, ok("     2│two\n[1 more lines; continue with `offset` 3]\n"));
     assert_eq!(empty, ok("The file is empty."));

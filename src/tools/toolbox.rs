@@ -1,6 +1,7 @@
 //! Toolbox: the tools that exist, and the part of them that a team is given.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -90,6 +91,12 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// A text without the secrets that the team must not see. Whoever shortens one does it afterwards: half a secret is
+    /// not known as one.
+    pub(super) fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.secrets.of(&self.team).scrub(text)
+    }
+
     /// What rules say of a tool; none if the team must not see it.
     fn standing(&self, made: &Made) -> Option<Standing> {
         let about = made.tool.about();

@@ -1,7 +1,12 @@
 //! The vault tools: what a team keeps for itself, and references to its secrets.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::{excerpt, tool::Effect};
+use hivewright_actors::{
+    excerpt,
+    tool::{Effect, Stow},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,12 +14,18 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Redaction, Tool, ToolContext, ToolError},
+    org::credentials::{self, emptied},
     secrets,
-    toolbox::Toolbox,
+    toolbox::{Grant, Toolbox},
 };
-use crate::vault::{audit::Actor, entry::Put, scope::Scope};
+use crate::{
+    scrub::REDACTED,
+    vault::{aside::Origin, audit::Actor, entry::Put, scope::Scope, seal::Plain},
+};
 
+/// The field whose text is kept out of what is written of a call.
+const VALUE: &str = "value";
 /// So much of a value is shown in a list, in characters.
 const SHOWN: usize = 200;
 
@@ -120,9 +131,49 @@ impl Tool for VaultSet {
         "Keeps a small fact under a key: cursors, ids. Secrets are set by the operator.";
     type Args = Setting;
 
+    /// It may be a secret all the same, and is on its way to where nobody reads it by chance.
+    fn redact(args: &Value) -> Option<Redaction> {
+        let mut args = args.clone();
+        if !args.is_object() {
+            // Nobody knows what is in it.
+            return Some(Redaction::of(json!({})));
+        }
+        let value = args.get_mut(VALUE).filter(|value| **value != REDACTED)?;
+        let values = match value {
+            Value::String(text) => [(VALUE.to_owned(), std::mem::take(text))].into(),
+            _ => BTreeMap::new(),
+        };
+        *value = if values.is_empty() { emptied(value) } else { REDACTED.into() };
+        Some(Redaction { args, values })
+    }
+
+    fn stow(
+        &self,
+        values: &BTreeMap<String, String>,
+        of: &Origin,
+        grant: &Grant,
+    ) -> Result<Stow, ToolError> {
+        Ok(credentials::stow(grant.secrets.vault().put_facts_aside(of, values)?))
+    }
+
+    fn settled(&self, of: &Origin, grant: &Grant) {
+        grant.secrets.vault().release_call(of);
+    }
+
     async fn call(&self, args: Setting, cx: &ToolContext) -> Result<String, ToolError> {
         let (scope, actor) = own(cx);
-        let (vault, put) = (cx.grant.secrets.vault(), Put::public(args.value));
+        let vault = cx.grant.secrets.vault();
+        // The value was taken out before the call was written down.
+        let value = match args.value.as_str() {
+            REDACTED => vault.fact_aside(&cx.origin(), VALUE).await?.ok_or_else(|| {
+                let message = format!(
+                    "`{VALUE}`: {REDACTED} stands for what was taken out of a call; say it itself"
+                );
+                answer::refuse("invalid_input", message)
+            })?,
+            _ => Plain::new(args.value),
+        };
+        let put = Put { value: Some(value), secret: Some(false), ..Put::default() };
         let entry = vault.set(&scope, &args.key, put, &actor).await?;
         Ok(answer::ok(json!({ "key": args.key, "version": entry.version })))
     }

@@ -20,13 +20,10 @@ use hivewright_actors::{
     journal::{records::Piece, sessions},
     storage::{Order, Storage, StorageError},
     store::reads::Range,
-    task::records::LaneKey,
+    task::{Lane, records::LaneKey},
 };
 
-use super::{
-    lines::{self, Line, Writer},
-    recovery::lane_of,
-};
+use super::lines::{self, FactLine, Line, MessageLine, Writer};
 use crate::logging::Secrets;
 
 /// The last turn of a file is looked for in so many bytes first, then in ever more.
@@ -220,6 +217,15 @@ pub fn remove(folder: &Path, lane: &LaneKey) -> io::Result<()> {
 
 fn has_journal(storage: &dyn Storage, lane: &LaneKey) -> Result<bool, StorageError> {
     Ok(!Range::<Piece<'_>>::under(&(lane,)).keys(storage)?.is_empty())
+}
+
+/// The session that a file is of.
+pub(super) fn lane_of(text: &str) -> Option<LaneKey> {
+    let line = text.lines().find_map(|line| serde_json::from_str(line).ok())?;
+    let (Line::History(MessageLine { session_id, .. }) | Line::Meta(FactLine { session_id, .. })) =
+        line;
+    let (lane, generation) = Lane::of_session(&session_id)?;
+    Some(LaneKey { lane, generation })
 }
 
 /// The same of a folder whose store was changed without it.

@@ -1,6 +1,7 @@
 //! Lines: the form in which a transcript leaves and comes back, one JSON object each.
 
 use hivewright_actors::{
+    clock::Timestamp,
     history::{Fact, HistoryEvent},
     ids::{CallId, TaskId, TurnId},
     task::{Code, Ending, Label, records::LaneKey},
@@ -179,6 +180,12 @@ impl Writer {
             }
         }
     }
+}
+
+/// Something that a line tells.
+pub(super) enum Item {
+    Message(MessageLine),
+    Turn(Timestamp, TurnLine),
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use hivewright_actors::{history::SUMMARY, usage::Usage};
 use serde_json::{Value, json};
 
-use super::{lines::MessageLine, reading::Item};
+use super::lines::{Item, MessageLine};
 use crate::{
     api::transcript::{Block, Meta, Role},
     time,

@@ -13,7 +13,7 @@ use hivewright_actors::{
 use serde_json::Value;
 
 use super::{
-    lines::{Line, MessageLine, TurnLine},
+    lines::{Item, Line, MessageLine, TurnLine},
     pi,
 };
 use crate::api::transcript::{Block, Meta, Role};
@@ -35,12 +35,6 @@ pub struct Reading {
     pub messages: usize,
     /// Lines that say nothing that is kept: of another kind, on another branch, damaged.
     pub skipped: usize,
-}
-
-/// Something that a line tells.
-pub(super) enum Item {
-    Message(MessageLine),
-    Turn(Timestamp, TurnLine),
 }
 
 /// Reads a transcript that the service wrote itself. A turn of which it is not said that it may be believed may not.

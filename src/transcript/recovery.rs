@@ -15,15 +15,14 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::records::Writes,
     task::{
-        Cause, Ending, Lane, Outcome, Task, ending,
+        Cause, Ending, Outcome, Task, ending,
         records::{self as tasks, LaneKey},
     },
 };
 use serde::Serialize;
 
 use super::{
-    files::CLOCK_SLACK,
-    lines::{FactLine, Line, MessageLine},
+    files::{CLOCK_SLACK, lane_of},
     reading::{self, pieces},
 };
 
@@ -72,15 +71,6 @@ pub fn recover(
         }
     }
     Ok(recovered)
-}
-
-/// The session that a file is of.
-pub(super) fn lane_of(text: &str) -> Option<LaneKey> {
-    let line = text.lines().find_map(|line| serde_json::from_str(line).ok())?;
-    let (Line::History(MessageLine { session_id, .. }) | Line::Meta(FactLine { session_id, .. })) =
-        line;
-    let (lane, generation) = Lane::of_session(&session_id)?;
-    Some(LaneKey { lane, generation })
 }
 
 /// What the journal of a session says already.

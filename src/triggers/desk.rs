@@ -305,14 +305,6 @@ impl Parts {
         read.await.map_err(|error| DeskError::new("internal", error.to_string()))
     }
 
-    /// The next times of a trigger, as people of its zone read them.
-    pub fn next_times(&self, trigger: &Trigger, most: usize) -> Vec<String> {
-        super::preview::times(self, &trigger.definition, trigger.anchor_at, most)
-            .into_iter()
-            .map(|(_, text)| text)
-            .collect()
-    }
-
     /// What only files and the vault can tell.
     async fn check(
         &self,

@@ -164,7 +164,7 @@ impl Writer<'_> {
             *channel = Some(self.source.ok_or_else(|| wrong(unknown))?.channel.clone());
         }
         if channel.as_ref().is_some_and(|channel| ChannelId::named(channel.as_str()).is_none()) {
-            return Err(wrong("expected 1 to 128 printable characters"));
+            return Err(wrong("expected 1 to 128 printable characters (384 bytes)"));
         }
         let is_same = *channel == old.and_then(|old| old.notify_channel.clone());
         if !names_topic && (is_source || !is_same) {

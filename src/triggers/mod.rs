@@ -1,5 +1,6 @@
 //! Triggers at the edge: the calendar, expressions, forms, and the desk where triggers are managed.
 
+pub mod agenda;
 pub mod calendar;
 #[cfg(test)]
 #[path = "tests/clock_story.rs"]

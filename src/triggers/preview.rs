@@ -6,6 +6,7 @@ use hivewright_actors::{
         ports::View,
         schedule,
         trigger::{
+            Trigger,
             config::{Config, Hours, TriggerType},
             definition::Definition,
             validation::{Check, Problem},
@@ -41,7 +42,7 @@ pub fn preview(
     let view = View { zone: &zone, calendar: &*parts.calendar, now, since: now };
     Check { view, expressions, is_new: true }.run(&definition)?;
     if let Config::Schedule(_) | Config::Window(_) = definition.config {
-        let times = times(parts, &definition, Some(now), SHOWN).into_iter();
+        let times = times(parts, &definition, Some(now)).take(SHOWN);
         let times = times.map(|(at, local)| TriggerDue { at: time::date(at), local });
         return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
     }
@@ -55,19 +56,25 @@ pub fn preview(
     Ok(TriggerPreview { matches: Some(found.is_some()), captures: Some(captures), ..preview })
 }
 
-/// The next times of a definition: of a window, when it opens.
-pub(crate) fn times(
-    parts: &Parts,
-    definition: &Definition,
+impl Parts {
+    /// The next times of a trigger, as people of its zone read them.
+    pub fn next_times(&self, trigger: &Trigger, most: usize) -> Vec<String> {
+        let times = times(self, &trigger.definition, trigger.anchor_at);
+        times.take(most).map(|(_, text)| text).collect()
+    }
+}
+
+/// The times of a definition from now on: of a window, when it opens.
+pub(crate) fn times<'a>(
+    parts: &'a Parts,
+    definition: &'a Definition,
     anchor: Option<Timestamp>,
-    most: usize,
-) -> Vec<(Timestamp, String)> {
+) -> impl Iterator<Item = (Timestamp, String)> + use<'a> {
     let zone = parts.zone.name();
     let calendar = &*parts.calendar;
     let mut after = parts.now();
     let anchor = anchor.or(Some(after));
-    let mut times = Vec::new();
-    while times.len() < most {
+    std::iter::from_fn(move || {
         let view = View { zone: &zone, calendar, now: after, since: after };
         let (next, own_zone) = match &definition.config {
             Config::Schedule(schedule) => {
@@ -86,9 +93,7 @@ pub(crate) fn times(
             }
             _ => (None, None),
         };
-        let Some(next) = next else { break };
-        times.push((next, calendar.show(own_zone.unwrap_or(&zone), next)));
-        after = next;
-    }
-    times
+        after = next?;
+        Some((after, calendar.show(own_zone.unwrap_or(&zone), after)))
+    })
 }

@@ -67,15 +67,10 @@ pub(crate) fn decode(text: &str, encoding: Encoding) -> Option<Vec<u8>> {
     }
 }
 
-/// Bytes as digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
-
     use super::*;
+    use crate::system::hex;
 
     fn mac(key: &[u8], data: &[u8]) -> String {
         // In two parts: where they are cut does not matter.

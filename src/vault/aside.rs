@@ -1,9 +1,10 @@
-//! Aside: credentials in a call, kept from the moment it was let through until it has its result.
+//! Aside: values in a call, kept from the moment it was let through until it has its result.
 //!
 //! A call that makes a team holds credentials in the clear. They leave it before it is journalled,
 //! and become secrets of the new team when that is made, be it at once or days later when a person
 //! has allowed it. They belong to the team that asked until then, and to the task whose end is also
-//! theirs.
+//! theirs. A call that sets a fact of the team holds a text that is not written down with it either; nobody is
+//! kept from seeing that text elsewhere.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -86,7 +87,10 @@ impl Aside {
             let wanted = |(entry, _): &&(Entry, Plain)| state.find(&scope, &entry.key).is_some();
             for (entry, value) in values.iter().filter(wanted) {
                 change.entry(&scope, &data_key, entry.clone(), value.clone())?;
-                change.audit(&vault.row(&scope, Some(&entry.note), Action::Set, &actor));
+                // Whoever sets a fact hears of that alone.
+                if entry.secret {
+                    change.audit(&vault.row(&scope, Some(&entry.note), Action::Set, &actor));
+                }
             }
         }
         // The values are known already.
@@ -100,6 +104,20 @@ impl Vault {
     /// asks and at the borders, and count once what [`Aside::keep`] says is durable. Does not wait.
     pub fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
         check_given(values)?;
+        self.take_aside(of, values, Put::secret)
+    }
+
+    /// Takes texts of a call that are no secrets, all or none. Does not wait.
+    pub fn put_facts_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
+        self.take_aside(of, values, Put::public)
+    }
+
+    fn take_aside(
+        &self,
+        of: &Origin,
+        values: &BTreeMap<String, String>,
+        put: fn(String) -> Put,
+    ) -> Result<Aside> {
         let (scope, now) = (of.scope(), self.now());
         let mut taken = Vec::new();
         let changed = {
@@ -109,9 +127,10 @@ impl Vault {
                 let put = Put {
                     // The key that it will have.
                     note: Some(key.clone()),
-                    ..Put::secret(value.as_str())
+                    ..put(value.clone())
                 };
                 let (kept, by) = (of.key_of(key), of.actor().name());
+                entry::check(&kept, &put)?;
                 let entry = entry::merge(&kept, &put, None, value.len(), &by, now)?;
                 taken.push((entry, Plain::new(value.as_str())));
             }
@@ -123,7 +142,11 @@ impl Vault {
             }
             let items = taken.iter().map(|(entry, value)| Item {
                 entry: entry.clone(),
-                content: Content::Secret(value.clone()),
+                content: if entry.secret {
+                    Content::Secret(value.clone())
+                } else {
+                    Content::Public
+                },
             });
             let effects = items.map(|item| Effect::Put(scope.clone(), item)).collect();
             self.apply_to(&mut state, effects)
@@ -196,6 +219,12 @@ impl Vault {
         }
     }
 
+    /// A text of a call that is no secret; none if none was kept.
+    pub async fn fact_aside(&self, of: &Origin, key: &str) -> Result<Option<Plain>> {
+        self.state().unlocked()?;
+        self.stored_value(&of.scope(), &of.key_of(key)).await
+    }
+
     /// Lets go of the credentials of a call that has its result, soon.
     pub fn release_call(&self, of: &Origin) {
         let (scope, prefix) = (of.scope(), of.prefix());
@@ -240,7 +269,9 @@ impl Vault {
         let mut change = Change::default();
         for (scope, entry) in self.state().aside(which) {
             change.drop_entry(&scope, &entry.key);
-            change.audit(&self.row(&scope, Some(&entry.note), Action::Delete, &Actor::System));
+            if entry.secret {
+                change.audit(&self.row(&scope, Some(&entry.note), Action::Delete, &Actor::System));
+            }
         }
         change
     }

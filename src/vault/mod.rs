@@ -198,6 +198,8 @@ impl Vault {
 
     /// Names one more host that a secret may be sent to, for good.
     pub async fn add_host(&self, scope: &Scope, key: &str, host: &str, by: &Actor) -> Result<()> {
+        // What others change meanwhile counts: the list is read when nobody can.
+        let turn = self.turn().await;
         if self.may_send(scope, key, host) {
             return Ok(());
         }
@@ -205,13 +207,24 @@ impl Vault {
         let mut hosts = hosts.unwrap_or_default();
         hosts.push(host.to_owned());
         let put = Put { hosts: Some(hosts), ..Put::default() };
-        self.set(scope, key, put, by).await.map(drop)
+        self.set_in(turn, scope, key, put, by).await.map(drop)
     }
 
     /// Sets an entry. A team can make no secrets, and change none.
     pub async fn set(&self, scope: &Scope, key: &str, put: Put, actor: &Actor) -> Result<Entry> {
-        let row = self.row(scope, Some(key), Action::Set, actor);
         let turn = self.turn().await;
+        self.set_in(turn, scope, key, put, actor).await
+    }
+
+    async fn set_in(
+        &self,
+        turn: Turn,
+        scope: &Scope,
+        key: &str,
+        put: Put,
+        actor: &Actor,
+    ) -> Result<Entry> {
+        let row = self.row(scope, Some(key), Action::Set, actor);
         let planned = self.plan_set(scope, key, &put, actor).await;
         let (mut change, entry) = self.or_record(planned, &row).await?;
         change.audit(&row);

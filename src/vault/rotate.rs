@@ -121,13 +121,20 @@ impl Vault {
     pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
-        let forgotten = forget_old(&self.0.files, &self.state());
+        let may = may_forget(&self.0.files, &self.state());
+        let files = self.0.files.clone();
+        let forgotten = match may {
+            Ok(()) => blocking(move || files.forget_replaced()).await,
+            Err(error) => Err(error),
+        };
         drop(turn);
         self.recorded(forgotten, &row).await
     }
 }
 
-async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     blocking::run(work).await.unwrap_or(Err(VaultError::NotReady))
 }
 
@@ -156,14 +163,14 @@ pub fn forget_old_at_rest(
     clock: Arc<dyn Clock>,
 ) -> Result<bool> {
     let vault = Vault::open(storage, files.read(), clock)?;
-    let state = vault.state();
-    forget_old(&vault.0.files, &state)
+    may_forget(&vault.0.files, &vault.state())?;
+    vault.0.files.forget_replaced()
 }
 
-fn forget_old(files: &KeyFiles, state: &State) -> Result<bool> {
+/// Whether no key is needed but the one in use.
+fn may_forget(files: &KeyFiles, state: &State) -> Result<()> {
     state.unlocked()?;
-    refuse_replaced(files, state)?;
-    files.forget_replaced()
+    refuse_replaced(files, state)
 }
 
 fn refuse_replaced(files: &KeyFiles, state: &State) -> Result<()> {

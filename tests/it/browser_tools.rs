@@ -236,7 +236,7 @@ async fn a_team_uses_a_page_as_a_person_would() {
     assert!(!service.log().contains(SECRET));
 }
 
-/// TO-89, TO-71, TO-75, SC-11: whatever a page tries, nothing reaches a host that its team may not.
+/// TO-89, TO-71, TO-75, SC-11, SC-40, SC-61: whatever a page tries, nothing reaches a host that its team may not.
 #[actix::test]
 async fn a_page_reaches_only_what_its_team_may() {
     let forbidden = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -304,6 +304,15 @@ async fn a_page_reaches_only_what_its_team_may() {
     ann.calls("browser_navigate", json!({ "url": server.url("/leads") })).await;
     let clicked = ann.clicks("link \"On\"").await;
     assert!(clicked.contains(&refused), "{clicked}");
+    // An address that could carry the words of a page to a new host is asked about.
+    let long = json!({ "url": format!("https://a.example/?q={}", "x".repeat(300)) });
+    let leads = json!({ "url": server.url("/leads") });
+    let mut bob = Person::new(&service).await;
+    let both = format!("#call browser_navigate {leads}\n#then\n#call browser_navigate {long}");
+    bob.client.say("long", &both).await;
+    let is_one = |list: &Value| list.as_array().is_some_and(|list| list.len() == 1);
+    let held = service.until("/api/v1/approvals?status=pending", is_one).await;
+    assert!(held[0]["summary"].to_string().contains("this conversation was never there"), "{held}");
     let narrow = format!(
         "allowed_tools: [\"*\"]\negress: {{allowed_domains: [a.example], allow_private: [\"{}\"]}}\n",
         server.address
@@ -315,6 +324,14 @@ async fn a_page_reaches_only_what_its_team_may() {
     })
     .await;
 
+    let log = service.log();
+    let told =
+        |words: [&str; 4]| log.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(told(["connection of a browser", "main", "127.0.0.1", "allowed"]), "{log}");
+    assert!(
+        told(["connection of a browser", "main", "metadata.google.internal", "refused"]),
+        "{log}"
+    );
     let nobody = tokio::time::timeout(Duration::from_millis(1), forbidden.accept()).await;
     assert!(nobody.is_err(), "{nobody:?}");
 }

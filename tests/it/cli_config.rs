@@ -180,3 +180,36 @@ async fn a_team_is_not_shut_down_without_a_yes() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(gone, 404);
 }
+
+/// OP-82: the first setting that is changed makes its file, which states all others as they are.
+#[actix::test]
+async fn a_setting_is_changed_before_there_is_a_file() {
+    let home = Service::prepare();
+
+    let set = home.run(&["config", "set", "approvals.ttl", "12h"], "").await;
+    let checked = home.run(&["config", "check"], "").await;
+    let shown = home.run(&["config", "show", "approvals.ttl"], "").await;
+
+    assert_eq!((set.code, checked.code), (Some(0), Some(0)), "{set:?} {checked:?}");
+    assert!(set.stderr.starts_with("approvals.ttl: 1d → 12h\n"), "{set:?}");
+    assert!(shown.stdout.contains("approvals.ttl  12h    config.yaml:"), "{shown:?}");
+}
+
+/// OP-86: a secret that is missing closes the channel that needs it, and no other.
+#[actix::test]
+async fn a_missing_secret_closes_its_channel_alone() {
+    let channels = "ws: {enabled: true}\ndiscord: {token: \"${vault:discord.token}\"}\n";
+    let home = Service::prepare().with_file("data/config/channels.yaml", channels);
+
+    let checked = home.run(&["config", "check"], "").await;
+    let service = home.started().await;
+    service.until_logged("WebSocket on, Discord off").await;
+    let status = service.run(&["status"], "").await;
+    service.connect().await;
+
+    assert_eq!(checked.code, Some(9), "{checked:?}");
+    let fault = "channels.yaml:2:18: discord.token: vault key `discord.token`";
+    assert!(checked.stdout.contains(fault), "{checked:?}");
+    assert!(checked.stderr.contains("or does without what cannot be used"), "{checked:?}");
+    assert!(status.stdout.contains("ws on (0 connected), discord failed ("), "{status:?}");
+}

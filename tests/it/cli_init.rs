@@ -70,7 +70,7 @@ async fn a_model_is_chosen_tried_and_written() {
 #[actix::test]
 async fn a_model_is_chosen_while_the_demo_answers() {
     let model = FakeModel::start();
-    model.say([Reply::text("ready")]);
+    model.say([Reply::status(404, "there is no such model"), Reply::text("ready")]);
     let home = Service::start().await;
     let mut terminal = init(&home);
 
@@ -80,11 +80,16 @@ async fn a_model_is_chosen_while_the_demo_answers() {
     terminal.shows("Key, which is not shown");
     terminal.press("mistyped-key\r");
     terminal.shows("did not answer: the provider does not take the key (401)");
-    terminal.shows("Type a model to try, `key` for another key");
+    terminal.shows("`key` for another key");
     terminal.press("key\r");
     terminal.shows("Key, which is not shown");
     terminal.press(&format!("{KEY}\r"));
-    terminal.shows("answered: ready");
+    // The usual model of the vendor is none of this server's.
+    terminal.shows("Type a model to try [large-one], `key` for another key");
+    terminal.shows("Model: ");
+    terminal.press("\r");
+    terminal.shows("`large-one` answered: ready");
+    terminal.shows("Model [large-one]: ");
     terminal.press("\r");
     terminal.shows("the running service takes it over");
     let ended = terminal.end();

@@ -5,7 +5,10 @@ use std::{fs, process::Stdio};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::{cli::Ended, service::Service};
+use crate::{
+    cli::Ended,
+    service::{self, Service},
+};
 
 async fn run(service: &Service, arguments: &[&str]) -> Ended {
     let mut command = service.command(arguments);
@@ -155,4 +158,58 @@ async fn a_log_says_how_everything_stands() {
         assert!(log.contains(&format!("\"part\":\"{part}\"")), "{part}: {log}");
     }
     assert!(!log.contains("#code="), "{log}");
+}
+
+/// OP-81: what people gave, wrote and installed is there after a restore into an empty home, and the vault opens once its
+/// key is put back, which no backup holds.
+#[actix::test]
+async fn a_restore_into_an_empty_home_brings_everything_but_keys() {
+    let skill = "---\nname: tea\ndescription: How tea is made.\n---\nBoil water.\n";
+    let service = Service::prepare()
+        .with_file("data/rules/ours.md", "Be kind.")
+        .with_file("data/skills/tea/SKILL.md", skill)
+        .with_file("letter.txt", "Dear team")
+        .started()
+        .await;
+    let letter = service.path("letter.txt").display().to_string();
+    let backup = service.path("copy.tar.zst").display().to_string();
+    for (line, input) in [
+        (&["send", "#reply read", "--file", &letter][..], ""),
+        (&["vault", "set", "API_KEY", "--team", "main"], "hunter2-hunter2"),
+        (&["policy", "add", "deny", "tool:bash"], ""),
+        (&["plugin", "install", "--mcp", "clock", "--yes", "--", "/bin/true"], ""),
+        (&["backup", &backup], ""),
+    ] {
+        let done = service.run(line, input).await;
+        assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
+    }
+
+    let mut other = Service::prepare();
+    let restored = other.run(&["restore", &backup], "").await;
+    let has_keys = other.path("data/secrets/master.key").exists();
+    fs::create_dir_all(other.path("data/secrets")).unwrap();
+    let key = "data/secrets/master.key";
+    fs::copy(service.path(key), other.path(key)).unwrap();
+    other.launch().await;
+
+    assert_eq!((restored.code, has_keys), (Some(0), false), "{restored:?}");
+    assert!(restored.stderr.contains("vault is locked: there is no master key"), "{restored:?}");
+    assert_eq!(fs::read_to_string(other.path("data/rules/ours.md")).unwrap(), "Be kind.");
+    assert_eq!(fs::read_to_string(other.path("data/skills/tea/SKILL.md")).unwrap(), skill);
+    for (line, shown) in [
+        (&["doctor"][..], "ok     vault      its key fits"),
+        (&["vault", "show", "API_KEY", "--team", "main"], "API_KEY"),
+        (&["policy", "list"], "tool:bash"),
+        (&["plugin", "show", "clock"], "loaded"),
+    ] {
+        let seen = other.run(line, "").await;
+        assert!(seen.stdout.contains(shown), "{line:?}: {seen:?}");
+    }
+    let (_, topics) = other.api("GET", "/api/v1/topics", None).await;
+    let topic = topics["data"][0]["id"].as_str().unwrap();
+    let (_, said) = other.api("GET", &format!("/api/v1/me/topics/{topic}/messages"), None).await;
+    let file = said["data"][0]["files"][0]["id"].as_str().unwrap();
+    let file = format!("{}/api/v1/files/{file}", other.url());
+    let file = service::http().get(file).bearer_auth(other.token()).send().await.unwrap();
+    assert_eq!(file.text().await.unwrap(), "Dear team");
 }

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    canaries,
     service::{Service, WORKS_ITSELF},
     terminal::Terminal,
 };
@@ -154,10 +155,10 @@ async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
 }
 
 /// OP-78, CH-84: a message joins the turn of another team, too, and the answer of both is shown once. A team that
-/// there is not is told at once.
+/// there is not is told at once, and words for one that is there outlast a crash of the service.
 #[actix::test]
 async fn a_person_steers_another_team() {
-    let service = Service::start().await;
+    let mut service = Service::start().await;
     service.make_team("research", "finds out").await;
     let nowhere = service.run(&["chat", "--team", "nowhere"], "").await;
     let mut terminal = chat(&service, &["--team", "research"]);
@@ -185,9 +186,93 @@ async fn a_person_steers_another_team() {
     terminal.press(ENTER);
     terminal.shows("/exit leaves");
     terminal.shows("/steer <message>");
+    // What is said while the service is away is kept, as it is for the main team.
+    service.kill();
+    terminal.shows("connection lost");
+    terminal.press("#reply **ba**ck");
+    terminal.press(ENTER);
+    service.launch().await;
+    terminal.shows("connected again");
+    terminal.shows("back\n");
     terminal.press(END);
 
     assert!(!between.contains("sooner\n"), "{between}");
     assert_eq!(terminal.end(), Some(0));
     assert_eq!(nowhere.code, Some(5), "{nowhere:?}");
+}
+
+/// PL-88, MV-66: a secret that a team asks for is typed where nothing shows it, in a chat and beside one. What is
+/// written into a line by mistake is neither kept nor told on.
+#[actix::test]
+async fn a_secret_that_a_team_asks_for_is_seen_nowhere() {
+    let mut service = Service::start().await;
+    let ask = |key: &str| {
+        let question = json!({"question": format!("The {key}?"), "kind": "secret", "key": key});
+        format!("#call ask_operator {question}")
+    };
+    let mut terminal = chat(&service, &[]);
+
+    terminal.press(&ask("FIRST_KEY"));
+    terminal.press(ENTER);
+    terminal.shows("[main] asks for a secret: The FIRST_KEY?");
+    terminal.shows("/answer asks for it");
+    terminal.press("/answer ");
+    terminal.shows("(answers ");
+    terminal.press("canary-on-the-line");
+    terminal.press(ENTER);
+    terminal.shows("nothing was answered");
+    terminal.press("/answer");
+    terminal.press(ENTER);
+    terminal.shows("The FIRST_KEY? (not shown) ");
+    terminal.press("canary-unseen-1");
+    terminal.press(ENTER);
+    terminal.shows("it is in the vault");
+    terminal.shows("${vault:FIRST_KEY}");
+    terminal.press(&ask("SECOND_KEY"));
+    terminal.press(ENTER);
+    terminal.shows("asks for a secret: The SECOND_KEY?");
+    terminal.shows("Done.");
+    terminal.press(END);
+    let first = terminal.end();
+    let open = |rows: &Value| rows.as_array().is_some_and(|rows| rows.len() == 1);
+    let open = service.until("/api/v1/questions?status=open", open).await;
+    let id = open[0]["id"].as_str().unwrap().to_owned();
+    // A chat that begins later knows what waits; one that is shared tells nobody.
+    let mut later = Terminal::start(&service.command(&["chat", "--continue"]), 80);
+    later.shows("[main] asks for a secret: The SECOND_KEY?");
+    later.press(&format!("/answer {id} canary-on-the-line"));
+    later.press(ENTER);
+    later.shows("nothing was answered");
+    later.press(END);
+    let later_ended = later.end();
+    let mut client = service.connect().await;
+    client.say("m1", &format!("/answer {id} canary-on-the-line")).await;
+    let refused = client.end_of("m1").await;
+    let mut beside = Terminal::start(&service.command(&["questions", "answer", &id]), 80);
+    beside.shows("Secret: ");
+    beside.press("canary-unseen-2");
+    beside.press(ENTER);
+    beside.shows(&format!("answered {id}"));
+
+    assert_eq!((first, later_ended, beside.end()), (Some(0), Some(0), Some(0)));
+    assert!(refused["content"].as_str().unwrap().contains("must not stand"), "{refused}");
+    for screen in [&terminal, &later, &beside] {
+        assert!(!screen.has_shown("canary-unseen"));
+        assert!(screen.is_as_before());
+    }
+    for key in ["FIRST_KEY", "SECOND_KEY"] {
+        let shown = service.run(&["vault", "show", key, "--team", "main"], "").await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+    }
+    service.signal("TERM");
+    service.ended().await;
+    let canaries = ["canary-unseen-1", "canary-unseen-2", "canary-on-the-line"];
+    let forms: Vec<_> = canaries.into_iter().flat_map(canaries::forms).collect();
+    assert_eq!(canaries::files_with(&forms, service.home()), Vec::<String>::new());
+    let holds = |bytes: &[u8]| {
+        canaries
+            .iter()
+            .any(|canary| bytes.windows(canary.len()).any(|part| part == canary.as_bytes()))
+    };
+    assert_eq!(canaries::records(&service, holds), Vec::<String>::new());
 }

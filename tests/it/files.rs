@@ -329,15 +329,11 @@ async fn a_kill_loses_no_file_and_doubles_no_message() {
 async fn a_team_sends_a_file_to_the_person() {
     let service = Service::start_working().await;
     let mut client = service.connect().await;
-    let write = json!({ "file_path": "out/report.md", "content": "# Plums" });
+    // What only looks like a secret is none.
+    service.write("run/teams/main/out/report.md", "api_key: YOUR_KEY");
     let send = json!({ "file_path": "out/report.md" });
 
-    client
-        .say(
-            "m1",
-            &format!("#call write {write}\n#then\n#call send_file {send}\n#reply There it is."),
-        )
-        .await;
+    client.say("m1", &format!("#call send_file {send}\n#reply There it is.")).await;
     let told =
         client.until(|frame| frame["kind"] == "tool_result" && frame["tool"] == "send_file").await;
     let end = client.end_of("m1").await;
@@ -358,14 +354,14 @@ async fn a_team_sends_a_file_to_the_person() {
         .unwrap();
 
     assert_eq!((&file["name"], told["ok"].as_bool()), (&json!("report.md"), Some(true)));
-    assert_eq!((status, content.as_slice()), (200, &b"# Plums"[..]));
+    assert_eq!((status, content.as_slice()), (200, &b"api_key: YOUR_KEY"[..]));
     assert!(headers["content-disposition"].to_str().unwrap().contains("report.md"));
     let blocks = said["data"][0]["blocks"].as_array().unwrap();
     let call = blocks.iter().find(|block| block["tool"] == "send_file").unwrap();
     assert_eq!(call["files"], json!([file]));
     let block = json!({
         "type": "file", "fileId": file["id"], "filename": "report.md", "mimeType": "text/plain",
-        "size": 7, "direction": "out",
+        "size": 17, "direction": "out",
     });
     let last = simple["data"].as_array().unwrap().last().unwrap();
     assert_eq!(last["content"][1], block, "{simple:#}");

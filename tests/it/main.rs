@@ -21,6 +21,7 @@ mod cli_delegated;
 mod cli_follow;
 mod cli_init;
 mod cli_local;
+mod cli_names;
 mod cli_output;
 mod cli_reading;
 mod cli_routes;

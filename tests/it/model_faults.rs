@@ -381,6 +381,31 @@ async fn the_pause_a_server_asks_for_is_passed_on() {
     }
 }
 
+/// EN-99: a limit that one turn met holds for all who ask the profile, until it ends; another profile answers meanwhile.
+#[actix::test]
+async fn a_rate_limit_holds_for_everyone_on_the_profile() {
+    let (headers, longest) = (vec![("retry-after", "1800".to_owned())], 1_800);
+    let (model, other) = (FakeModel::start(), FakeModel::start());
+    model.otherwise(Reply::Status(429, headers, "slow down".into()));
+    other.otherwise(hello());
+    let limited = || profile(Vendor::Anthropic, model.url());
+    let engines = engines();
+    run(&engines, vec![limited()], request()).await;
+    let asked = model.requests().len();
+
+    let outcome = run(&engines, vec![limited()], request()).await;
+    let spare = Profile { name: "spare".into(), ..profile(Vendor::Anthropic, other.url()) };
+    let first = Profile { fallbacks: vec!["spare".into()], ..limited() };
+    let spared = run(&engines, vec![first, spare], request()).await;
+
+    let failure = outcome.result.unwrap_err();
+    let rest = failure.retry_after.unwrap();
+    assert_eq!((failure.code, model.requests().len()), (Code::RateLimited, asked));
+    assert!(rest > Duration::from_secs(200), "{rest:?}");
+    assert!(rest <= Duration::from_secs(longest), "{rest:?}");
+    assert_eq!(spared.blocks(), [text("Hello there")]);
+}
+
 /// SE-124
 #[actix::test]
 async fn a_passing_status_does_not_spoil_the_answer() {

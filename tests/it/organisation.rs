@@ -380,3 +380,17 @@ async fn the_story_works_with_a_model_that_speaks_the_wire_format() {
         story.check();
     }
 }
+
+/// OR-24: the first work of a team is drawn from the budgets of those above it, too.
+#[actix::test]
+async fn the_setup_of_a_team_is_paid_by_those_above_it() {
+    let service = Service::start().await;
+
+    service.make_team("research", "finds out").await;
+    let (_, main) = service.api("GET", "/api/v1/teams/main", None).await;
+    let (_, research) = service.api("GET", "/api/v1/teams/research", None).await;
+
+    let spent = |team: &Value| team["data"]["usage_today"]["tokens"].as_u64().unwrap();
+    assert!(spent(&research) > 0, "{research}");
+    assert_eq!(spent(&main), spent(&research), "{main}");
+}

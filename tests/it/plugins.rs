@@ -208,6 +208,7 @@ async fn a_plugin_brings_tools_and_its_secret_stays_with_it() {
     let echo = probe(&mut client, "echo", "hi").await;
     let env = probe(&mut client, "env", "").await;
     let secret = probe(&mut client, "secret", "").await;
+    let failed = probe(&mut client, "fail", "").await;
     let unfit = call(&mut client, "probe__echo", json!({"words": 1})).await;
     let asks = probe(&mut client, "asks", "").await;
     let stray = probe(&mut client, "stray", "").await;
@@ -227,6 +228,8 @@ async fn a_plugin_brings_tools_and_its_secret_stays_with_it() {
     let variables = env.split('\n').nth(1).unwrap_or_default().replace(" TZ", "");
     assert!(variables.starts_with("HOME LANG PATH TMPDIR | "), "{env}");
     assert!(secret.ends_with("it is ${vault:plugin.probe.tools.token}"), "{secret}");
+    // Cut where the secret was.
+    assert!(failed.contains("x ${vault:p … [") && !failed.contains(&SECRET[..4]), "{failed}");
     assert!(unfit.contains("`words`: expected \"string\""), "{unfit}");
     assert!(asks.ends_with("-32601 -32601 -32601 -32601"), "{asks}");
     assert!(stray.ends_with("asked for") && !stray.contains("not asked"), "{stray}");
@@ -276,17 +279,20 @@ async fn settings_are_changed_by_whoever_may_and_none_is_lost() {
     let file = service.path("run/teams/main/config.yaml");
     let before = fs::read_to_string(&file).unwrap();
     let secret = json!({"config": {"tools": {"token": SECRET}}});
+    // A reference is enough: where it leads to is what such a token may not say.
+    let reference = json!({"config": {"tools": {"token": "${vault:plugin.probe.tools.token}"}}});
 
-    for (name, scopes, teams) in [
-        ("of-main", vec!["read", "operate", "secrets"], Some(vec!["main"])),
-        ("without-secrets", vec!["read", "operate"], None),
+    for (name, scopes, teams, secret) in [
+        ("of-main", vec!["read", "operate", "secrets"], Some(vec!["main"]), &secret),
+        ("without-secrets", vec!["read", "operate"], None, &secret),
+        ("with-a-reference", vec!["read", "operate"], None, &reference),
     ] {
         let mut wish = json!({"name": name, "scopes": scopes});
         if let Some(teams) = teams {
             wish["teams"] = json!(teams);
         }
         let (_, made) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
-        let put = http().put(format!("{}{}", service.url(), path("probe"))).json(&secret);
+        let put = http().put(format!("{}{}", service.url(), path("probe"))).json(secret);
         let token = made["data"]["token"].as_str().expect("a token");
         let refused = put.bearer_auth(token).send().await.unwrap();
         assert_eq!(refused.status().as_u16(), 403, "{name}");
@@ -294,6 +300,17 @@ async fn settings_are_changed_by_whoever_may_and_none_is_lost() {
         assert_eq!(vault["data"], json!([]), "{name}");
         assert_eq!(fs::read_to_string(&file).unwrap(), before, "{name}");
     }
+
+    // A file that cannot be changed for them: as if nobody had asked.
+    let quoted = before.replace("  probe: ", "  \"probe\": ");
+    assert_ne!(quoted, before);
+    fs::write(&file, &quoted).unwrap();
+    let (status, conflict) = service.api("PUT", &path("probe"), Some(secret)).await;
+    let (_, vault) = service.api("GET", "/api/v1/vault", None).await;
+    assert_eq!((status, &vault["data"]), (409, &json!([])), "{conflict}");
+    assert!(conflict.to_string().contains("change it by hand"), "{conflict}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), quoted);
+    fs::write(&file, &before).unwrap();
 
     for round in 0..8 {
         let (word, mode) = (format!("word {round}"), format!("mode {round}"));

@@ -272,6 +272,53 @@ async fn a_tool_with_a_secret_is_agreed_to_and_never_sees_it() {
     assert!(!service.log().contains(SECRET));
 }
 
+/// TO-20, SC-39, SC-40: what a tool says of itself lets no untrusted turn send anything that nobody was asked about.
+#[actix::test]
+async fn a_tool_that_claims_to_read_only_sends_nothing_in_an_untrusted_turn() {
+    let server = WebServer::start_at("0.0.0.0:0", |_| Some(response("200 OK", "well"))).await;
+    let (_, port) = server.address.rsplit_once(':').unwrap();
+    let egress =
+        format!("egress: {{allow_private: [\"127.0.0.1:{port}\", \"127.0.0.2:{port}\"]}}\n");
+    let service = home(&egress).started().await;
+    let source = tool(
+        "export const hosts = ['127.0.0.1', '127.0.0.2'];\nexport const effect = 'pure';",
+        "try { return (await fetch(input.url, { method: input.method })).status }
+         catch (error) { return error.message }",
+    );
+    let ask = |method: &str, host: u8, length: usize| {
+        let url = format!("http://127.0.0.{host}:{port}/{}", "x".repeat(length));
+        format!("#call main__ask {}", json!({ "method": method, "url": url }))
+    };
+    let mut client = service.connect().await;
+
+    let made = results(&mut client, &[register("ask", &source)]).await;
+    let asked = [
+        load(),
+        ask("POST", 1, 1),
+        ask("POST", 1, 1),
+        ask("DELETE", 1, 1),
+        ask("GET", 1, 300),
+        ask("GET", 2, 300),
+        ask("GET", 2, 1),
+        ask("GET", 2, 300),
+    ];
+    let called = results(&mut client, &asked).await;
+
+    assert_eq!(parsed(&made[0])["version"], 1, "{made:?}");
+    // The first answer is what the turn is not believed for from then on.
+    for at in [1, 4, 6, 7] {
+        assert_eq!(called[at], "200", "{at}: {called:?}");
+    }
+    for (at, why) in [(2, "it sends data out"), (3, "it sends data out"), (5, "was never there")] {
+        let words = &called[at];
+        assert!(
+            words.contains("nobody was asked about this request") && words.contains(why),
+            "{words}"
+        );
+    }
+    assert_eq!(server.requests().len(), 4);
+}
+
 /// TO-123, TO-126: a call that does not end ends alone, also one that does not even hear that it should.
 #[actix::test]
 async fn a_call_that_goes_wrong_leaves_the_others_alone() {

@@ -97,6 +97,11 @@ impl Terminal {
         }
     }
 
+    /// Whether this was ever shown.
+    pub(crate) fn has_shown(&self, words: &str) -> bool {
+        self.seen.contains(words)
+    }
+
     /// Whether the terminal edits lines by itself, as it did before the command.
     pub(crate) fn is_as_before(&self) -> bool {
         let modes = tcgetattr(&self.line).unwrap().local_modes;

@@ -33,7 +33,7 @@ async fn messages_of_one_topic_wait_for_each_other_and_are_told_so() {
     let first = client.terminal().await;
     let second = client.terminal().await;
 
-    let sentence = "Queued behind 1 message(s) in \"tulips garden\".";
+    let sentence = "Queued behind 1 message in \"tulips garden\".";
     assert_eq!(
         [&ack["content"], &ack["generated"], &ack["position"]],
         [&json!(sentence), &json!(false), &json!(1)]

@@ -29,6 +29,8 @@ pub(crate) mod key {
     pub(crate) const SHIFT: &str = "\u{e008}";
     pub(crate) const CONTROL: &str = "\u{e009}";
     pub(crate) const DOWN: &str = "\u{e015}";
+    pub(crate) const END: &str = "\u{e010}";
+    pub(crate) const HOME: &str = "\u{e011}";
     pub(crate) const TAB: &str = "\u{e004}";
     pub(crate) const ESCAPE: &str = "\u{e00c}";
 }
@@ -291,6 +293,12 @@ impl Browser {
     /// What the system prefers: `light` or `dark`.
     pub(crate) async fn prefer(&self, colours: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": colours}]});
+        self.devtools("Emulation.setEmulatedMedia", features).await;
+    }
+
+    /// The system asks for less motion.
+    pub(crate) async fn prefer_stillness(&self) {
+        let features = json!({"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]});
         self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 

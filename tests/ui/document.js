@@ -137,6 +137,7 @@ Object.assign(globalThis, {
   HTMLInputElement,
   HTMLTextAreaElement,
   HTMLSelectElement,
+  customElements: { define() {} },
   location: { hash: "", href: "http://localhost/" },
 });
 globalThis.document = Object.assign(new EventTarget(), {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./document.js";
 import { read, write } from "../../src/http/ui/core/place.js";
-import { several, size } from "../../src/http/ui/core/format.js";
+import { several, size, taskWords } from "../../src/http/ui/core/format.js";
 import { ceiling } from "../../src/http/ui/parts/chart.js";
 import { lines } from "../../src/http/ui/parts/diff.js";
 import { brief } from "../../src/http/ui/views/chat/cards.js";
@@ -66,4 +66,33 @@ test("a call says what it is about, also where its arguments were cut", () => {
   assert.equal(brief('{"limit":3}'), "3");
   assert.equal(brief('{"overlap_policy":"allow","task":"Find out\\nwho \\"it\\" was and th'), "Find out");
   assert.equal(brief("words"), "words");
+});
+
+test("OP-65: what was refused is named as the form names it", async () => {
+  const { reason } = await import("../../src/http/ui/parts/dialog.js");
+  const label = { closest: () => ({ firstElementChild: { textContent: "Cron pattern" } }) };
+  const form = /** @type {any} */ ({ elements: { namedItem: (name) => (name === "config.cron" ? label : null) } });
+
+  assert.equal(
+    reason({ field: "config.cron", message: "Config.cron: field 1 is not 0-59" }, form),
+    "Cron pattern: Field 1 is not 0-59",
+  );
+  assert.equal(
+    reason({ field: "config.cron", message: "Expected five fields" }, form),
+    "Cron pattern: Expected five fields",
+  );
+  assert.equal(reason({ message: "`config.cron`: `x` is taken" }, form), "Cron pattern: `x` is taken");
+  assert.equal(reason({ field: "uses", message: "Expected 2 to 50" }, form), "uses: Expected 2 to 50");
+  assert.equal(reason({ message: "The team is busy" }, form), "The team is busy");
+});
+
+test("OP-52: a task that brings an answer says which", () => {
+  const told = { event: "operator_answered", question: "Which tone?", by: "ann" };
+  const words = (more) => taskWords(JSON.stringify({ ...told, ...more }));
+
+  assert.equal(words({ selected: ["Formal"], text: "" }), "Answer to “Which tone?”: Formal");
+  assert.equal(words({ selected: [], text: "As you like" }), "Answer to “Which tone?”: As you like");
+  assert.equal(words({ reference: "${vault:TONE}" }), "Answer to “Which tone?”: in the vault");
+  assert.equal(words({ expired: true }), "No answer to “Which tone?”");
+  for (const other of ["Sum up the week", '{"a": 1}', '{"half', '{"event":"x"}']) assert.equal(taskWords(other), other);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import "./document.js";
-import { saidOf, scheduleOf } from "../../src/http/ui/views/triggers/schedule.js";
+import { saidOf, scheduleOf, scheduleWords } from "../../src/http/ui/views/triggers/schedule.js";
 
 test("what people say becomes a pattern and is read back from it", () => {
   const said = { repeats: "", time: "08:05", weekday: "1", day: "1", date: "" };
@@ -26,4 +26,17 @@ test("a pattern that says more than that stays one", () => {
   for (const at of ["2030-12-24T18:00:00Z", "2030-12-24T18:00:00+09:00"]) assert.equal(saidOf({ at }), null, at);
   assert.equal(scheduleOf({ repeats: "", time: "", weekday: "1", day: "", date: "" }), null);
   assert.equal(scheduleOf({ repeats: "once", time: "09:00", weekday: "1", day: "", date: "" }), null);
+});
+
+test("OP-56: a list says a schedule as people do", () => {
+  const words = scheduleWords;
+  assert.equal(words({ cron: "5 * * * *" }), "every hour, 5 min past");
+  assert.equal(words({ cron: "0 9 * * *" }), "every day at 09:00");
+  assert.equal(words({ cron: "30 8 * * 1-5" }), "on weekdays at 08:30");
+  assert.equal(words({ cron: "0 9 * * 1" }), "every Monday at 09:00");
+  assert.equal(words({ cron: "0 9 15 * *" }), "on day 15 of each month at 09:00");
+  assert.equal(words({ at: "2030-12-24T18:00:00" }), "once, 2030-12-24 at 18:00");
+  assert.equal(words({ at: "2030-12-24T18:00:00Z" }), "once, 2030-12-24T18:00:00Z");
+  assert.equal(words({ cron: "*/5 * * * *" }), "*/5 * * * *");
+  assert.equal(words({ every: "30m" }), "every 30m");
 });

@@ -54,7 +54,7 @@ test("a schema becomes fields, and what is typed becomes settings again", () => 
       headers: [{ host: "a.example" }],
     },
   });
-  assert.throws(() => filled(fields, { "tools/headers": "{" }), /not JSON/);
+  assert.throws(() => filled(fields, { "tools/headers": "{" }), /not valid JSON/);
 });
 
 test("a schema without fields, or one that leads to itself, is no harm", () => {

@@ -29,7 +29,7 @@ test("marks count characters, whatever these take in memory", () => {
 test("the palette offers a search for words", () => {
   assert.deepEqual(
     searches(" two words ").map((item) => item.word),
-    ["Search history for “two words”"],
+    ["Search everything for “two words”"],
   );
   for (const nothing of ["", "  ", '"', "🐝"]) assert.deepEqual(searches(nothing), []);
 });

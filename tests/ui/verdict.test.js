@@ -20,7 +20,7 @@ test("a number that cannot be meant is never sent", () => {
 
 test("how long a grant holds is said as it is", () => {
   assert.deepEqual(term(3), { uses: "3, this one included", until: "they are used up, at most 24 hours" });
-  assert.deepEqual(term("always"), { uses: "any number", until: "someone takes it back" });
+  assert.deepEqual(term("always"), { uses: "any number", until: "somebody revokes it" });
 });
 
 test("each of many is decided with the digest that was seen of it", () => {

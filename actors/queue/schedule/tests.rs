@@ -592,7 +592,7 @@ fn people_and_topics_of_long_ago_are_forgotten() {
     let work = &schedule.teams[&team];
     let most = usize::try_from(REMEMBERED_STARTS).unwrap() + 1;
     assert_eq!(work.people.len(), most);
-    assert_eq!(work.lane_starts.len(), most - 1);
+    assert_eq!(work.last_turns.len(), most - 1);
     assert_eq!(work.lanes.len(), 1, "a lane without work is no lane");
     assert_eq!(schedule.next(Timestamp(0)), Some((waits, task(0))));
 }
@@ -627,4 +627,28 @@ fn what_a_turn_gives_back_keeps_its_order() {
     }
 
     assert_eq!(schedule.waiting_in(&lane), [1, 2, 3, 9].map(task));
+}
+
+/// EN-27: a lane whose turns fail rests for longer each time, up to a bound, and begins again after one that is done.
+#[test]
+fn a_lane_rests_longer_after_each_failure_in_a_row() {
+    let mut schedule = Schedule::new(limits(1));
+    let lane = lane(0, 0);
+    let mut now = Timestamp(0);
+    let mut turn = |failed: bool| {
+        schedule.push(&lane, ticket(task(0), Priority::default()));
+        assert!(schedule.next(now).is_some());
+        schedule.finished(&lane, Duration::ZERO);
+        schedule.ended(&lane, failed, now);
+        let until = schedule.wakes_at().unwrap_or(now);
+        let pause = until.since(now);
+        now = until;
+        pause.as_secs()
+    };
+
+    let failing: Vec<u64> = (0..8).map(|_| turn(true)).collect();
+    let after_success = [turn(false), turn(true), turn(true)];
+
+    assert_eq!(failing, [1, 2, 4, 8, 16, 30, 30, 30]);
+    assert_eq!(after_success, [0, 1, 2]);
 }

@@ -32,59 +32,59 @@ async fn a_task_whose_commit_is_lost_is_not_answered_as_stored() {
     }
 }
 
+impl Setting {
+    /// A task that the team `left` was given and has ended, as far as the store knows, and what it led to.
+    async fn end_of_a_delegation(&self) -> (Task, Task) {
+        let given = Task {
+            lane: Lane { team: "left".into(), topic: None },
+            kind: Kind::Delegate,
+            reply_to: Some(task("task-1", "t-1").lane),
+            on_result: crate::task::OnResult::Wake,
+            ..task("task-1", "t-1")
+        };
+        self.queue.do_send(Enqueue { task: given.clone(), writes: Writes::new() });
+        self.settle().await;
+        let (_, lease) = self.leases()[0].clone();
+        let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
+        let outcome = Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text: "Done.".to_owned(),
+            usage: Usage::default(),
+            report: None,
+            truncated: false,
+            finished_at: Timestamp(1_000),
+        };
+        let ids = Ids::new(Arc::new(Sequence::from(0)));
+        let closed = ending::close(&mut done, outcome, &ids, &view());
+        let result = closed.follow_up.clone().unwrap();
+        let writes = Writes::new().under_lease(&done.id, &lease);
+        self.store.commit(writes.and(closed.writes)).await.unwrap();
+        (done, result)
+    }
+}
+
+fn finished(task: &Task, follow_up: Option<Box<Task>>) -> Finished {
+    let (task, ran) = (task.id.clone(), Duration::ZERO);
+    Finished { task, ending: Ending::Done, ran, follow_up, told: Vec::new() }
+}
+
 /// OR-75, OR-84: the news of a team's death and of its last end cross each other: what the end led to
 /// runs once.
 #[actix::test]
 async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
     let setting = set_up(Limits::default());
-    let lane = Lane { team: "left".into(), topic: None };
-    let given = Task {
-        lane,
-        kind: Kind::Delegate,
-        reply_to: Some(task("task-1", "t-1").lane),
-        on_result: crate::task::OnResult::Wake,
-        ..task("task-1", "t-1")
-    };
-    setting.queue.do_send(Enqueue { task: given.clone(), writes: Writes::new() });
-    setting.settle().await;
-    let (_, lease) = setting.leases()[0].clone();
-    let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
-    let outcome = Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: "Done.".to_owned(),
-        usage: Usage::default(),
-        report: None,
-        truncated: false,
-        finished_at: Timestamp(1_000),
-    };
-    let ids = Ids::new(Arc::new(Sequence::from(0)));
-    let closed = ending::close(&mut done, outcome, &ids, &view());
-    let result = closed.follow_up.clone().unwrap();
-    let writes = Writes::new().under_lease(&done.id, &lease);
-    setting.store.commit(writes.and(closed.writes)).await.unwrap();
+    let (done, result) = setting.end_of_a_delegation().await;
 
     setting.queue.do_send(Orphaned {
         team: "left".into(),
         pause: Duration::ZERO,
         uncounted: false,
     });
-    setting.queue.do_send(Finished {
-        task: done.id.clone(),
-        ending: Ending::Done,
-        ran: Duration::ZERO,
-        follow_up: Some(Box::new(result.clone())),
-        told: Vec::new(),
-    });
+    setting.queue.do_send(finished(&done, Some(Box::new(result.clone()))));
     setting.settle().await;
-    setting.queue.do_send(Finished {
-        task: result.id.clone(),
-        ending: Ending::Done,
-        ran: Duration::ZERO,
-        follow_up: None,
-        told: Vec::new(),
-    });
+    setting.queue.do_send(finished(&result, None));
     let counts = setting.settle().await;
 
     let leases = setting.leases();
@@ -116,49 +116,15 @@ async fn a_task_that_starts_at_once_is_not_answered_as_stored_if_its_commit_is_l
 #[actix::test]
 async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
     let setting = set_up(Limits::default());
-    let given = Task {
-        lane: Lane { team: "left".into(), topic: None },
-        kind: Kind::Delegate,
-        reply_to: Some(task("task-1", "t-1").lane),
-        on_result: crate::task::OnResult::Wake,
-        ..task("task-1", "t-1")
-    };
-    setting.queue.do_send(Enqueue { task: given.clone(), writes: Writes::new() });
-    setting.settle().await;
-    let (_, lease) = setting.leases()[0].clone();
-    let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
-    let outcome = Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: "Done.".to_owned(),
-        usage: Usage::default(),
-        report: None,
-        truncated: false,
-        finished_at: Timestamp(1_000),
-    };
-    let ids = Ids::new(Arc::new(Sequence::from(0)));
-    let closed = ending::close(&mut done, outcome, &ids, &view());
-    let result = closed.follow_up.clone().unwrap();
-    let writes = Writes::new().under_lease(&done.id, &lease);
-    let writes = writes.and(closed.writes);
-    setting.store.commit(writes).await.unwrap();
-    let finished = |task: &TaskId, follow_up| Finished {
-        task: task.clone(),
-        ending: Ending::Done,
-        ran: Duration::ZERO,
-        follow_up,
-        told: Vec::new(),
-    };
+    let (done, result) = setting.end_of_a_delegation().await;
 
     setting.queue.do_send(Orphaned {
         team: "left".into(),
         pause: Duration::ZERO,
         uncounted: false,
     });
-    let follow_up = Some(Box::new(result.clone()));
-    setting.queue.do_send(finished(&done.id, follow_up));
-    setting.queue.do_send(finished(&result.id, None));
+    setting.queue.do_send(finished(&done, Some(Box::new(result.clone()))));
+    setting.queue.do_send(finished(&result, None));
     setting.settle().await;
 
     let leases = setting.leases();

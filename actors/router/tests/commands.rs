@@ -49,6 +49,33 @@ async fn stop_ends_the_running_turn() {
     assert_eq!(heard, ["cancelled m2: ", "done m3: Stopped."]);
 }
 
+/// CH-106, CH-140, EN-34: a command is about the topic of its message, not the one used last; what only waits is not
+/// said to be stopped.
+#[actix::test]
+async fn stop_and_close_mean_the_topic_of_their_message() {
+    let mut world = slow();
+    world.limits.running = 1;
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    let garden = client.topic_of("m1").await;
+    client.say("m2", "/new pay the invoice");
+    let invoice = client.topic_of("m2").await;
+
+    client.say_in(&invoice, "m3", "/stop");
+    let waits = client.hear().await;
+    client.say_in(&garden, "m4", "and the roof");
+    client.say_in(&garden, "m5", "/stop");
+    let stopped = client.hear_end_of("m5").await;
+    client.say_in(&garden, "m6", "/close");
+    let closed = client.hear_end_of("m6").await;
+    let paid = client.hear_end_of("m2").await;
+
+    assert_eq!(waits, "done m3: Nothing is running. 1 message waits.");
+    assert_eq!(stopped.last().unwrap(), "done m5: Stopped. 1 message waits.");
+    assert_eq!(closed.last().unwrap(), "done m6: Closed \"water garden\".");
+    assert_eq!(paid.last().unwrap(), "done m2: Done.");
+}
+
 /// CH-140, CH-75
 #[actix::test]
 async fn close_ends_a_topic_and_all_its_work() {

@@ -52,6 +52,30 @@ async fn devices_share_a_channel_before_anything_was_said() {
     assert_eq!(told[1..], own);
 }
 
+/// CH-91: a connection that goes on with another channel leaves those alone that shared its former one.
+#[actix::test]
+async fn a_second_resume_leaves_the_other_connections_alone() {
+    let world = world();
+    let spine = world.start();
+    let elsewhere = world.connect(&spine);
+    elsewhere.say("m1", "pay the invoice");
+    elsewhere.hear_end_of("m1").await;
+    let one = device(&world, &spine, None, 0).await;
+    let other = device(&world, &spine, None, 0).await;
+
+    other.resume(&elsewhere.channel, 0);
+    assert_eq!(other.item().await, Item::Adopted(elsewhere.channel.clone()));
+    one.say("m2", "water the garden");
+    let heard = one.hear_end_of("m2").await;
+    // It may not know yet where it is.
+    other.say("m3", "pay it twice");
+    let further = other.hear_end_of("m3").await;
+
+    assert_eq!(heard.last().unwrap(), "done m2: Done.");
+    assert_eq!(further.last().unwrap(), "done m3: Done.");
+    assert!(!further.iter().any(|frame| frame.contains("m2")), "{further:?}");
+}
+
 /// CH-160: there is one, however close together they come.
 #[actix::test]
 async fn devices_that_come_at_once_get_the_same_channel() {

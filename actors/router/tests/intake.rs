@@ -21,7 +21,9 @@ use crate::{
         gate::Sender,
         granting::ListGrants,
         rate::Rate,
+        records,
         saying::{Say, Wanted},
+        topics::Topic,
     },
     store::{
         reads::{Range, get},
@@ -121,8 +123,16 @@ async fn a_full_topic_refuses() {
 
     client.say_in(&topic, "m2", "again");
     client.say_in(&topic, "m3", "and again");
+    let refused = loop {
+        let frame = client.frame().await;
+        if frame["type"] == "error" {
+            break frame;
+        }
+    };
 
-    assert_eq!(client.hear().await, "error m3: topic_queue_full");
+    assert_eq!([&refused["message_id"], &refused["code"]], ["m3", "topic_queue_full"]);
+    // A channel that was told that the message is accepted knows by it that this is not the same refusal once more.
+    assert!(refused["task_id"].is_string(), "{refused}");
 }
 
 /// CH-69
@@ -351,4 +361,23 @@ async fn an_overdue_task_expires_without_a_model_call() {
     heard.retain(|line| !line.starts_with("user_message"));
     assert_eq!(heard, ["ack m1: Working on it.", "error m1: deadline"]);
     assert_eq!(world.asked.lock().unwrap().len(), 0);
+}
+
+/// What was said in topics that are over is not read with every message.
+#[actix::test]
+async fn words_are_read_of_topics_that_are_not_over() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    let (storage, now) = (world.disk.mount(None), world.clock.now());
+    let idle_after = world.settings.topics.idle_after;
+
+    let said_at = |now| {
+        let since = Topic::over_before(now, idle_after);
+        records::channel(&*storage, &client.channel, since).unwrap().unwrap().said.len()
+    };
+
+    let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+    assert_eq!([said_at(now + days(6)), said_at(now + idle_after + days(8))], [1, 0]);
 }

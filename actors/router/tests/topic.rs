@@ -214,6 +214,44 @@ fn say(id: &str, topic: Wanted) -> Say {
     }
 }
 
+fn say_alone(id: &str, content: &str) -> Say {
+    Say { content: content.to_owned(), topic: None, ..say(id, Wanted::Id(String::new())) }
+}
+
+/// CH-106: a command on a channel without connections holds for the message on its heels.
+#[actix::test]
+async fn a_command_is_not_forgotten_before_it_is_stored() {
+    let world = world(0, true);
+    let spine = world.start();
+    let garden = answered_topic(&spine, "garden").await;
+
+    let new = spine.router.send(say_alone("m1", "/new")).await;
+    let next = spine.router.send(say_alone("m2", "water the garden")).await;
+
+    let answer = new.unwrap().unwrap().reply.unwrap();
+    assert_eq!(answer, "Your next message begins a new topic.");
+    assert_ne!(next.unwrap().unwrap().topic, Some(garden));
+}
+
+/// CH-80: whoever sends a message while its topic is found out is told its fate, also if it is sent again meanwhile.
+#[actix::test]
+async fn a_message_sent_twice_answers_both_who_wait() {
+    let world = world(3, true);
+    let spine = world.start();
+    answered_topic(&spine, "garden").await;
+    answered_topic(&spine, "invoice").await;
+
+    let first = spine.router.send(say_alone("m1", "hello there"));
+    let again = spine.router.send(say_alone("m1", "hello there"));
+    let other = spine.router.send(say_alone("m1", "something else"));
+    let (first, again, other) = tokio::join!(first, again, other);
+
+    let first = first.unwrap().unwrap();
+    assert!(first.task.is_some() && !first.duplicate, "{first:?}");
+    assert!(again.unwrap().unwrap().duplicate);
+    assert_eq!(other.unwrap().unwrap_err().code, "message_id_conflict");
+}
+
 /// A topic of a channel without connections, after its first answer.
 async fn answered_topic(spine: &Spine, name: &str) -> TopicId {
     let said = spine.router.send(say(name, Wanted::Name(name.to_owned()))).await;

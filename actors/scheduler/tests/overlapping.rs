@@ -189,8 +189,14 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
 /// TR-52
 #[actix::test]
 async fn disabling_can_stop_what_runs() {
+    for policy in [OverlapPolicy::AlwaysSkip, OverlapPolicy::Allow] {
+        stop_what_runs(policy).await;
+    }
+}
+
+async fn stop_what_runs(policy: OverlapPolicy) {
     let stage = slow_stage();
-    let trigger = stage.create(with(OverlapPolicy::AlwaysSkip)).await;
+    let trigger = stage.create(with(policy)).await;
     stage.pass(MINUTE).await;
 
     let off = Manage {

@@ -20,7 +20,7 @@ use crate::{
     router::{records::Undecided, topics::Topic},
     spine,
     store::{
-        Store, StoreHandle,
+        Store, StoreError, StoreHandle,
         keys::{key_of, printable},
         reads::{Range, scan},
         records::Writes,
@@ -366,7 +366,7 @@ async fn a_task_that_ended_meanwhile_does_not_come_back() {
     let open = task("task-1", "ops", VALUE);
     store.commit(Writes::new().put(&open)).await.unwrap();
     store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
-    let held = store.redaction.get().unwrap().held(&*storage).unwrap();
+    let (held, _) = store.redaction.get().unwrap().held(&*storage).unwrap();
 
     // In one group, and in two.
     let ended = store.commit(Writes::new().put(&FinishedTask::of(&ended("task-1", "ops", VALUE))));
@@ -377,5 +377,29 @@ async fn a_task_that_ended_meanwhile_does_not_come_back() {
 
     assert_eq!(held.len(), 1);
     assert_eq!(scan::<Task>(&*storage, Range::all()).unwrap(), []);
+    assert!(!stored(&*storage).contains(VALUE));
+}
+
+/// MV-52: a record that cannot be read now is not taken for one without secrets: the others are cleaned, and it is, the
+/// next time.
+#[actix::test]
+async fn a_secret_in_a_record_that_cannot_be_read_is_not_forgotten() {
+    let (store, storage) = open(&Disk::default());
+    for id in ["task-1", "task-2"] {
+        store.commit(Writes::new().put(&task(id, "ops", VALUE))).await.unwrap();
+    }
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
+    let (held, _) = store.redaction.get().unwrap().held(&*storage).unwrap();
+    storage.scratch(held[0].clone());
+
+    let unread = store.redact().await;
+    let refused = store.commit(Writes::new().look_again(&held[..1])).await;
+    storage.mend();
+    let left = store.redact().await;
+
+    let reason = || StorageError::Read("wrong checksum".to_owned());
+    assert_eq!(unread, Err(reason()));
+    assert_eq!(refused, Err(StoreError::Unreadable(reason())));
+    assert_eq!(left, Ok(1));
     assert!(!stored(&*storage).contains(VALUE));
 }

@@ -92,7 +92,17 @@ pub(super) fn follow_up(task: &Task, outcome: &Outcome, lane: Lane, ids: &Ids) -
 /// The task that wakes a lane for a result is named after what it is the result of, so that it is
 /// found again by whoever finds the end.
 pub(crate) fn result_of(task: &TaskId) -> TaskId {
-    format!("{task}-end").into()
+    format!("{task}{END}").into()
+}
+
+const END: &str = "-end";
+
+impl Task {
+    /// The task whose end this one tells to whoever asked for it.
+    pub fn told_end(&self) -> Option<TaskId> {
+        let told = self.id.as_str().strip_suffix(END)?;
+        (self.kind == Kind::Result).then(|| told.into())
+    }
 }
 
 /// The end in words, quoted with its source.

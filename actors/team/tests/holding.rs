@@ -330,6 +330,32 @@ async fn an_agreement_counts_once_however_often_the_process_ends() {
     assert_eq!(row.execution, Execution::Done);
 }
 
+/// PL-74, SE-132: a turn that is stopped during an approved call says what became of the call.
+#[actix::test]
+async fn an_approved_call_that_is_stopped_does_not_run_for_ever() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "held-slow-pay")])],
+        _ => vec![Play::Say("All done."), Play::Answer],
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "pay");
+    let topic = client.topic_of("m1").await;
+    settle().await;
+    let held = pending(&spine).await.remove(0);
+    decide(&spine, &held, Choice::Approve, "").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let execution = |world: &World| {
+        get::<Approval>(&*world.disk.mount(None), &held.id).unwrap().unwrap().execution
+    };
+    assert_eq!(execution(&world), Execution::Running);
+
+    client.cancel(&topic, false);
+    client.hear_end_of("m1").await;
+
+    assert_eq!(execution(&world), Execution::Failed);
+}
+
 /// SE-139: a call that failed or was stopped has cost what it cost.
 #[actix::test]
 async fn calls_without_an_answer_count() {
@@ -366,6 +392,14 @@ async fn calls_without_an_answer_count() {
 
     assert_eq!(failed, 50);
     assert!(ended(&world) > 50 + 7 + 9, "{}", ended(&world));
+    let mut tallies = Vec::new();
+    let day = OneDay.day_of(Timestamp(0)).number;
+    let storage = world.disk.mount(None);
+    spending::each_call(&*storage, day, day, &mut |_, caller, tally| tallies.push((caller, tally)))
+        .unwrap();
+    // The day knows by profile and model what the team has spent.
+    let tokens: u64 = tallies.iter().map(|(_, tally)| tally.spent().tokens).sum();
+    assert_eq!(tokens, ended(&world), "{tallies:?}");
     let task = spine.store.read(move |storage| tasks::find(storage, &open[0].id));
     let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
     assert!(usage.estimated && usage.output >= 9, "{usage:?}");

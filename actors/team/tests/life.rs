@@ -10,6 +10,7 @@ use crate::{
     queue::{self, parking::SetState},
     spine::Spine,
     supervisor,
+    task::MAX_ATTEMPTS,
 };
 
 fn set_paused(spine: &Spine, paused: bool) {
@@ -67,6 +68,38 @@ async fn a_drain_gives_leases_back_at_the_next_commit_point() {
     assert_eq!((left[0].attempts, &left[0].lease), (0, &None));
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
     assert_eq!(world.runs(), ["c1", "c2"]);
+}
+
+/// SE-133, OR-93: a call that outlasts the drain goes on after the next start as often as it must: a stop in good
+/// order counts no attempt.
+#[actix::test]
+async fn a_call_that_outlasts_every_drain_is_not_given_up() {
+    let world = World::new(|request| match request.step {
+        1 => vec![Play::Call(vec![("c1", "slow-save")])],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let spine = world.start();
+    let first = world.connect(&spine);
+    first.say("m1", "water the garden");
+    first.topic_of("m1").await;
+
+    let mut spine = spine;
+    for restart in 1..=MAX_ATTEMPTS as usize + 1 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.runs().len(), restart);
+        spine.queue.do_send(queue::Drain);
+        spine.supervisor.do_send(supervisor::Drain);
+        spine.queue.send(queue::UncountLeased).await.unwrap();
+        let left = crate::spine::recover(&*world.disk.mount(None)).unwrap().tasks;
+        assert_eq!((left[0].attempts, left[0].lease.is_some()), (0, true));
+        spine = world.start();
+    }
+    let next = world.connect(&spine);
+    next.resume(&first.channel, first.last_seq.get());
+    next.item().await;
+    let heard = next.hear_end_of("m1").await;
+
+    assert_eq!(heard.last().unwrap(), "done m1: Fine.");
 }
 
 /// OR-93: more calls than run at once: those that run are recorded, the others wait for the next

@@ -177,6 +177,30 @@ async fn a_message_that_joined_can_be_cancelled_alone() {
     assert_eq!(last_asked(&world), ["water the garden"]);
 }
 
+/// CH-49, CH-140: what joined a turn ends with it if what waits is cancelled too; else it gets a turn of its own.
+#[actix::test]
+async fn a_message_that_joined_is_cancelled_with_what_waits() {
+    for queued in [true, false] {
+        let mut world = World::new(|request| match last_words(request) {
+            "water the garden" => vec![seconds(60), Play::Say("Done."), Play::Answer],
+            _ => vec![Play::Say("Fine."), Play::Answer],
+        });
+        world.queue_mode = QueueMode::Steer;
+        let client = world.connect(&world.start());
+        client.say("m1", "water the garden");
+        let topic = client.topic_of("m1").await;
+        client.say_in(&topic, "m2", "and the roof");
+        assert_eq!(client.hear().await, "ack m2: Working on it.");
+
+        client.cancel(&topic, queued);
+        let heard = client.hear_end_of("m2").await;
+
+        let last = if queued { "cancelled m2: " } else { "done m2: Fine." };
+        assert_eq!(heard.last().unwrap(), last);
+        assert!(heard.contains(&"cancelled m1: ".to_owned()), "{heard:?}");
+    }
+}
+
 /// SE-144: the team dies with a turn that a message joined; the turn goes on before the message.
 #[actix::test]
 async fn a_turn_that_was_joined_goes_on_first_after_its_team_died() {
@@ -221,6 +245,54 @@ async fn a_newer_message_ends_the_running_turn() {
 
     assert_eq!(first.last().unwrap(), "cancelled m1: On my way. ");
     assert_eq!(second, ["ack m2: Fine.", "done m2: Fine."]);
+}
+
+/// EN-21, EN-23, SE-134: what comes while a turn is being prepared enters it, or ends it, once it begins.
+#[actix::test]
+async fn a_message_that_comes_while_a_turn_is_prepared_is_not_forgotten() {
+    for (mode, first) in
+        [(QueueMode::Steer, "done m1: Fine."), (QueueMode::Interrupt, "cancelled m1: ")]
+    {
+        let mut world = World::new(|request| match last_words(request) {
+            "water the garden" => vec![seconds(10), Play::Say("One."), Play::Answer],
+            _ => vec![Play::Say("Fine."), Play::Answer],
+        });
+        world.queue_mode = mode;
+        let client = world.connect(&world.start());
+        client.say("m0", "hello");
+        let topic = client.topic_of("m0").await;
+        client.hear_end_of("m0").await;
+        *world.briefing_takes.lock().unwrap() = Duration::from_secs(5);
+
+        client.say_in(&topic, "m1", "water the garden");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        client.say_in(&topic, "m2", "and the roof");
+        let heard = client.hear_end_of("m2").await;
+
+        let is_end = |frame: &&String| frame.starts_with("done") || frame.starts_with("cancelled");
+        let ends: Vec<_> = heard.iter().filter(is_end).collect();
+        assert_eq!(ends, [first, "done m2: Fine."], "{mode:?}");
+    }
+}
+
+/// EN-23: the message that ends a turn gets the next one, before what waits longer.
+#[actix::test]
+async fn an_interrupting_message_goes_before_older_ones() {
+    let mut world = World::new(|request| match last_words(request) {
+        "water the garden" => vec![Play::Say("On my way. "), Play::Hang],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    world.queue_mode = QueueMode::Interrupt;
+    let client = world.connect(&world.start());
+
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    enqueue(&client, &topic, work("stranger", Kind::Chat, "bob"));
+    client.say_in(&topic, "m2", "no, the roof");
+    client.hear_end_of("m2").await;
+    settle().await;
+
+    assert_eq!(last_asked(&world), ["water the garden", "no, the roof", "words of stranger"]);
 }
 
 /// SE-134, PL-68, MV-13: a turn acts with the rights of whoever is behind it. So only a message of the

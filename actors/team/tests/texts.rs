@@ -309,3 +309,35 @@ async fn a_step_that_the_store_refuses_keeps_what_was_said() {
 
     assert_eq!((&end["code"], &end["content"]), (&"internal".into(), &"I look it up.".into()));
 }
+
+/// SC-115: whoever speaks for a model may call a call what they like: keys of the store have a bound, and so have the ids
+/// that they are made of. The answer names the call as the model is shown it.
+#[actix::test]
+async fn calls_with_long_ids_are_stored_and_answered() {
+    let ids: [&'static str; 2] = ["a", "b"].map(|end| &*("x".repeat(3_000) + end).leak());
+    let world = World::new(move |request| match request.step {
+        1 => vec![Play::Call(ids.iter().map(|id| (*id, "look")).collect())],
+        _ => vec![Play::Say("Done."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m1", "look it up");
+    let end = client.hear_end_of("m1").await;
+
+    assert_eq!(end.last().unwrap(), "done m1: Done.");
+    let asked = world.asked.lock().unwrap();
+    let shown = asked.last().unwrap();
+    let called: Vec<_> = shown.iter().flat_map(Message::calls).map(|call| &call.id).collect();
+    let answered: Vec<_> = shown
+        .iter()
+        .flat_map(|message| match message {
+            Message::ToolResults(results) => results.as_slice(),
+            _ => &[],
+        })
+        .map(|result| &result.id)
+        .collect();
+    assert!(called.len() == 2 && called[0] != called[1], "{called:?}");
+    assert_eq!(called, answered);
+    assert_eq!(world.disk.keys("audit").len(), 2);
+    assert!(world.disk.keys("").iter().all(|key| key.len() < 300));
+}

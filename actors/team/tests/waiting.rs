@@ -204,11 +204,11 @@ async fn a_provider_that_stays_down_is_waited_for_until_the_deadline() {
     assert_eq!(began.elapsed().as_secs(), 24 * 60 * 60);
 }
 
-/// SE-129: as long as the provider says, else 5 min.
+/// SE-129, EN-99: as long as the provider says, else about 5 min.
 #[actix::test]
 async fn a_provider_that_wants_fewer_requests_gets_them() {
     for (play, seconds) in
-        [(Play::Limit(Duration::from_secs(7)), 7), (Play::Fail(Code::RateLimited), 300)]
+        [(Play::Limit(Duration::from_secs(7)), 7..=7), (Play::Fail(Code::RateLimited), 240..=360)]
     {
         let world = at_first(1, play);
         let client = world.connect(&world.start());
@@ -219,7 +219,7 @@ async fn a_provider_that_wants_fewer_requests_gets_them() {
 
         assert_eq!(frames.last().unwrap(), "done m1: Fine.");
         assert_eq!(count(&frames, "note"), 1, "{frames:#?}");
-        assert_eq!(began.elapsed().as_secs(), seconds);
+        assert!(seconds.contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     }
 }
 

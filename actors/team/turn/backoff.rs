@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
+    ids::TurnId,
+    store::records::digest,
     task::{Code, Wait, WaitReason},
 };
 
@@ -29,17 +31,24 @@ pub(super) fn reason(failure: &EngineFailure) -> Option<WaitReason> {
     }
 }
 
+/// What the pauses of a turn are multiplied by that nobody named: 0.8 to 1.2, so that turns that were refused together
+/// don't return together. The same for every try of a turn.
+pub(super) fn spread(turn: &TurnId) -> f64 {
+    0.8 + 0.4 * (digest(turn.as_str()) as f64 / u64::MAX as f64)
+}
+
 /// The wait, after so many others for the same.
 pub(super) fn wait(
     reason: WaitReason,
     failure: &EngineFailure,
     times: u32,
+    spread: f64,
     now: Timestamp,
 ) -> Wait {
     let pause = match reason {
         WaitReason::RateLimit => Some(match failure.retry_after {
             Some(told) => told.max(growing(NAMED_PAUSES, times)),
-            None => growing(RATE_LIMIT_PAUSES, times),
+            None => growing(RATE_LIMIT_PAUSES, times).mul_f64(spread),
         }),
         WaitReason::ProviderDown => Some(growing(OUTAGE_PAUSES, times)),
         _ => None,
@@ -64,12 +73,16 @@ mod tests {
     use super::*;
 
     fn pauses(code: Code, retry_after: Option<u64>) -> Vec<u64> {
+        spread_pauses(code, retry_after, 1.0)
+    }
+
+    fn spread_pauses(code: Code, retry_after: Option<u64>, spread: f64) -> Vec<u64> {
         let failure = EngineFailure {
             retry_after: retry_after.map(Duration::from_secs),
             ..EngineFailure::new(code, "no")
         };
         let reason = reason(&failure).unwrap_or(WaitReason::Query);
-        let waits = (0..6).map(|times| wait(reason, &failure, times, Timestamp(0)));
+        let waits = (0..6).map(|times| wait(reason, &failure, times, spread, Timestamp(0)));
         waits.filter_map(|wait| Some(wait.until?.0 / 1_000)).collect()
     }
 
@@ -79,6 +92,7 @@ mod tests {
         let limited = [300, 600, 1_200, 2_400, 3_600, 3_600];
         assert_eq!(pauses(Code::RateLimited, None), limited);
         assert_eq!(pauses(Code::RateLimited, Some(7)), [7, 7, 7, 8, 16, 32]);
+        assert_eq!(spread_pauses(Code::RateLimited, None, 0.8)[..2], [240, 480]);
         for code in [Code::Network, Code::Overloaded, Code::Stalled] {
             assert_eq!(pauses(code, Some(7)), [30, 60, 120, 240, 480, 600]);
         }

@@ -62,7 +62,8 @@ impl Turn {
         now: Timestamp,
     ) -> Vec<Want> {
         if let Some(reason) = backoff::reason(&failure) {
-            let wait = backoff::wait(reason, &failure, self.times_waited(reason), now);
+            let (times, spread) = (self.times_waited(reason), backoff::spread(&self.id));
+            let wait = backoff::wait(reason, &failure, times, spread, now);
             return self.park(wait, said);
         }
         if failure.code == Code::ContextOverflow {
@@ -115,14 +116,18 @@ impl Turn {
     }
 
     /// The store does not take a step: the turn fails with what was said so far, as far as the store takes
-    /// that.
-    pub(in crate::team) fn refused_by_store(&mut self, error: &StoreError) -> End {
+    /// that. None if it did not even take an end without words.
+    pub(in crate::team) fn refused_by_store(&mut self, error: &StoreError) -> Option<End> {
         let end = self.fail(Code::Internal, format!("a step could not be stored: {error}"));
-        // Its end was refused too: then what was said is what is too much.
-        let was_refused = std::mem::replace(&mut self.refused, true);
-        let said = if was_refused { "" } else { &end.text };
+        self.refusals += 1;
+        let said = match self.refusals {
+            1 => &*end.text,
+            // Its end was refused too: then what was said is what is too much.
+            2 => "",
+            _ => return None,
+        };
         let text = excerpt::framed(said, FRAME_TEXT, "the store does not take them").0;
-        End { text, ..end }
+        Some(End { text, ..end })
     }
 }
 

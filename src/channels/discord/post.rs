@@ -194,7 +194,7 @@ impl Post {
         let last_seq = mark.seq;
         state.mark = mark;
         if let Some(socket) = state.socket.clone() {
-            self.bot.channel.do_send(Adopt { fresh: None, channel, socket, last_seq });
+            self.bot.channel.do_send(Adopt { channel, socket, last_seq });
         }
         Ok(())
     }

@@ -34,7 +34,8 @@ pub(super) struct OtherTeam {
 impl OtherTeam {
     /// Answers the request of the editor, and talks until it is gone.
     pub(super) async fn begin(self, request: Value) {
-        if let Err(failure) = Service::find(&self.context) {
+        let known = async { Service::find(&self.context)?.refuse_unknown(&self.team).await };
+        if let Err(failure) = known.await {
             return self.editor.failed(request, &failure);
         }
         let mut thoughts = Thoughts::open(&self.context, &self.team).await;

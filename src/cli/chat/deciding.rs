@@ -13,31 +13,50 @@ use zeroize::Zeroizing;
 use super::{Chat, Source};
 use crate::{
     api::{
-        approvals::SHOW_APPROVAL,
+        approvals::{ApprovalFilter, ApprovalRow, LIST_APPROVALS, SHOW_APPROVAL},
         endpoint::{ById, Empty},
-        questions::{ANSWER_QUESTION, QuestionAnswer, SHOW_QUESTION},
+        questions::{
+            ANSWER_QUESTION, LIST_QUESTIONS, QuestionAnswer, QuestionFilter, QuestionRow,
+            SHOW_QUESTION,
+        },
     },
     cli::{
+        Context,
         delegated::found,
         editor::known::{Reply, Waiting},
         failure::Failure,
         line::Incoming,
-        service::Service,
+        service::{MOST_ROWS, Service},
         transcript::{Print, complaint},
     },
 };
 
 /// So many characters tell what something is about that waits.
 const ABOUT: usize = 60;
+/// So many characters of what a call would do are shown.
+const SHOWN: usize = 1000;
+/// So many are shown one by one when a chat begins.
+const FEW: usize = 3;
 
 impl Chat<'_> {
     /// A word that decides what waits. It decides what its hint said, and nothing that came since.
     pub(super) async fn decides(&mut self, line: &str, aim: Option<&str>) -> Result<bool, Failure> {
         let Source::Editor(editor) = &mut self.source else { return Ok(false) };
+        let mut aim = aim.map(str::to_owned);
+        let elsewhere = editor.known().unknown_question(line);
+        if let Some(id) = elsewhere
+            && let Some(row) = found(self.context, &SHOW_QUESTION, &ById { id }).await
+            && row.status == QuestionStatus::Open
+        {
+            aim = Some(row.id.clone());
+            editor.known().waiting.push(of_question(row));
+        }
         if editor.known().tells_secret(line) {
-            self.remark(
-                "· nothing was answered: /answer alone asks for a secret, and shows nothing of it",
-            );
+            let how = match editor.known().unclear(line) {
+                Some(names) => format!("several wait, so write /answer and one of {names}"),
+                None => "/answer alone asks for a secret, and shows nothing of it".to_owned(),
+            };
+            self.remark(&format!("· nothing was answered: {how}"));
             return Ok(true);
         }
         let found = editor.known().reply(line).map(|(waiting, reply)| (waiting.clone(), reply));
@@ -63,7 +82,7 @@ impl Chat<'_> {
             Reply::Approve => format!("/approve {id}"),
             Reply::Deny(why) => format!("/deny {id} {why}"),
             Reply::Answer(_) if waiting.is_secret => {
-                editor.ask_secret(format!("{}: ", waiting.about));
+                editor.ask_secret(format!("{} (not shown) ", waiting.about));
                 self.asked = Some(waiting.id);
                 return Ok(true);
             }
@@ -97,7 +116,6 @@ impl Chat<'_> {
             Body::Notification(notification) => match &notification.ref_id {
                 Some(id) if matches!(notification.status.as_str(), "pending" | "open") => {
                     self.waiting.insert(id.clone());
-                    self.paper.urge(&notification.content);
                     self.offer(id, notification).await;
                 }
                 id => {
@@ -139,32 +157,124 @@ impl Chat<'_> {
         }
     }
 
-    /// Says how something that waits is decided here.
+    /// Says that something waits, and how it is decided here.
     async fn offer(&mut self, id: &str, notification: &Notification) {
-        let Source::Editor(editor) = &self.source else { return };
+        let Source::Editor(_) = self.source else {
+            return self.paper.urge(&notification.content);
+        };
         let is_question = notification.kind == NotificationKind::Question;
         let path = ById { id: id.to_owned() };
-        let (row, short) = if is_question {
-            (found(self.context, &SHOW_QUESTION, &path).await, None)
+        let mut said = notification.content.clone();
+        let waiting = if is_question {
+            let row = found(self.context, &SHOW_QUESTION, &path).await;
+            // Other channels have no way to ask for a secret.
+            if let Some(row) = row.as_ref().filter(|row| row.kind == AnswerKind::Secret) {
+                said = asked(row);
+            }
+            row.map(of_question)
         } else {
-            (None, found(self.context, &SHOW_APPROVAL, &path).await.map(|row| row.short_id))
+            found(self.context, &SHOW_APPROVAL, &path).await.map(of_approval)
         };
-        let words = row.as_ref().map_or(notification.content.as_str(), |row| &row.question);
-        let about = excerpt::line(words.lines().next().unwrap_or_default(), ABOUT);
-        let is_secret = row.as_ref().is_some_and(|row| row.kind == AnswerKind::Secret);
-        let options = row.map(|row| row.options).unwrap_or_default();
-        let numbers =
-            options.iter().enumerate().map(|(place, option)| format!("{} {option}", place + 1));
+        let waiting = waiting.unwrap_or_else(|| Waiting {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            about: beginning(&notification.content),
+            is_question,
+            options: Vec::new(),
+            is_secret: false,
+        });
+        self.paper.urge(&said);
+        self.expect(waiting);
+    }
+
+    /// Shows what has waited since before, to whoever may decide on it.
+    pub(super) async fn catch_up(&mut self) {
+        let Source::Editor(editor) = &self.source else { return };
+        let Ok(service) = Service::find(self.context) else { return };
+        let pending = ApprovalFilter { status: Some(Status::Pending), ..ApprovalFilter::default() };
+        let approvals = service.rows(&LIST_APPROVALS, &pending, MOST_ROWS).await;
+        let open =
+            QuestionFilter { status: Some(QuestionStatus::Open), ..QuestionFilter::default() };
+        let questions = service.rows(&LIST_QUESTIONS, &open, MOST_ROWS).await;
+        let approvals = approvals.and_then(|rows| rows.data()).unwrap_or_default();
+        let questions = questions.and_then(|rows| rows.data()).unwrap_or_default();
+        let approvals =
+            approvals.into_iter().map(|row| (asked_for(&row, self.context), of_approval(row)));
+        let questions = questions.into_iter().map(|row| (asked(&row), of_question(row)));
+        let those: Vec<(String, Waiting)> = approvals.chain(questions).collect();
+        if those.len() > FEW {
+            let many = those.len();
+            editor.known().waiting.extend(those.into_iter().map(|(_, waiting)| waiting));
+            return self.remark(&format!(
+                "· {many} wait for a decision or an answer: /approvals lists them"
+            ));
+        }
+        for (said, waiting) in those {
+            self.paper.urge(&said);
+            self.expect(waiting);
+        }
+    }
+
+    /// Says how something that waits is decided here.
+    fn expect(&mut self, waiting: Waiting) {
+        let Source::Editor(editor) = &self.source else { return };
+        let numbers = waiting.options.iter().enumerate();
+        let numbers = numbers.map(|(place, option)| format!("{} {option}", place + 1));
         let numbers = numbers.collect::<Vec<_>>().join(", ");
-        let how = match (is_question, is_secret) {
+        let how = match (waiting.is_question, waiting.is_secret) {
             (false, _) => "· y approves it once, n or n <why> denies it".to_owned(),
             (true, true) => "· /answer asks for it, and shows nothing of it".to_owned(),
             (true, false) if numbers.is_empty() => "· /answer <words> answers it".to_owned(),
             (true, false) => format!("· /answer <words or number> answers it: {numbers}"),
         };
-        let (id, name) = (id.to_owned(), short.unwrap_or_else(|| id.to_owned()));
-        let waiting = Waiting { id, name, about, is_question, options, is_secret };
-        editor.known().waiting.push(waiting);
+        let mut known = editor.known();
+        known.waiting.retain(|other| other.id != waiting.id);
+        known.waiting.push(waiting);
+        drop(known);
         self.paper.urge(&how);
+    }
+}
+
+fn beginning(text: &str) -> String {
+    excerpt::line(text.lines().next().unwrap_or_default(), ABOUT)
+}
+
+fn asked(row: &QuestionRow) -> String {
+    let what = if row.kind == AnswerKind::Secret { "asks for a secret" } else { "asks" };
+    format!("[{}] {what}: {}", row.team, row.question)
+}
+
+/// What a person needs to decide, of a call that has waited.
+fn asked_for(row: &ApprovalRow, context: &Context) -> String {
+    let tool = row.tool.as_deref().unwrap_or(row.kind.as_str());
+    let whole = context.command(&format!("approvals show {}", row.short_id));
+    let cut = |text: &str| excerpt::excerpt(text, SHOWN, &whole);
+    let what = match &row.diff {
+        Some(diff) => cut(diff),
+        None => format!("Arguments: {}", cut(&row.arguments.to_string())),
+    };
+    format!("[{}] wants to use {tool}. {}\n{what}", row.team, row.summary)
+}
+
+fn of_question(row: QuestionRow) -> Waiting {
+    Waiting {
+        name: row.id.clone(),
+        id: row.id,
+        about: beginning(&row.question),
+        is_question: true,
+        options: row.options,
+        is_secret: row.kind == AnswerKind::Secret,
+    }
+}
+
+fn of_approval(row: ApprovalRow) -> Waiting {
+    let tool = row.tool.as_deref().unwrap_or(row.kind.as_str());
+    Waiting {
+        about: beginning(&format!("{tool}. {}", row.summary)),
+        id: row.id,
+        name: row.short_id,
+        is_question: false,
+        options: Vec::new(),
+        is_secret: false,
     }
 }

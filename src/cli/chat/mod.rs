@@ -20,7 +20,7 @@ use super::{
     Context,
     earlier::{self, Earlier, Which},
     editor::{Editor, Input, known::OWN},
-    errand,
+    errand::Errand,
     exchange::Heard,
     failure::{Exit, Failure},
     line::{Incoming, Words},
@@ -32,10 +32,10 @@ use super::{
     transcript::{Print, Sent},
 };
 use crate::api::{
-    endpoint::{ById, ByName, Empty},
+    endpoint::{ById, Empty},
     messages::MessageRow,
     tasks::{CANCEL_TASK, TaskCancel},
-    teams::{LIST_TEAMS, SHOW_TEAM, TeamFilter},
+    teams::{LIST_TEAMS, TeamFilter},
 };
 
 mod deciding;
@@ -77,7 +77,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let (interrupts, ends) = (hears(SignalKind::interrupt())?, hears(SignalKind::terminate())?);
     let team = arguments.team.filter(|team| team != MAIN);
     if let Some(team) = &team {
-        refuse_unknown(team, context).await?;
+        Service::find(context)?.refuse_unknown(team).await?;
     }
     let earlier = if arguments.resume {
         Some(choose(context).await?)
@@ -105,6 +105,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         place_shown: None,
         team,
         open: Vec::new(),
+        is_away: false,
+        unsaid: Vec::new(),
         told: None,
         held: None,
         ended: false,
@@ -132,7 +134,9 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
     let mut those = earlier::newest(context).await?;
     those.truncate(OFFERED);
     if those.is_empty() {
-        return Err(Failure::not_found("there is no conversation to go on with"));
+        return Err(Failure::not_found(
+            "there is no conversation to go on with; leave `--resume` out to begin one",
+        ));
     }
     context.screen.write(&earlier::numbered(&those, context).await?);
     let line = super::prompt::line_of("Go on with which number? ")?;
@@ -143,15 +147,6 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
         "" => Failure::new(Exit::Interrupted, "none was chosen"),
         line => Failure::usage(format!("`{line}` is none of the numbers")),
     })
-}
-
-/// A team that there is not is told at once. Who may not look hears of it with the first message.
-async fn refuse_unknown(team: &str, context: &Context) -> Result<(), Failure> {
-    let path = ByName { name: team.to_owned() };
-    match Service::find(context)?.at(&SHOW_TEAM, &path).await {
-        Err(failure) if failure.exit == Exit::NotFound => Err(failure),
-        _ => Ok(()),
-    }
 }
 
 /// The lines of standard input. Reading blocks, so it has a thread of its own, which ends with the
@@ -210,6 +205,10 @@ struct Chat<'a> {
     team: Option<String>,
     /// Messages that have not ended, in the order in which they were sent.
     open: Vec<Sent>,
+    /// The service does not answer.
+    is_away: bool,
+    /// Words for other teams that are said once it is back.
+    unsaid: Vec<Errand>,
     /// The task whose answer was printed last.
     told: Option<TaskId>,
     /// A line that waits until they have.
@@ -248,6 +247,7 @@ impl Chat<'_> {
                 }
             }
         }
+        self.catch_up().await;
         if let Source::Editor(editor) = &self.source
             && let Ok(service) = Service::find(self.context)
             && let Ok(teams) = service.rows(&LIST_TEAMS, &TeamFilter::default(), MOST_ROWS).await
@@ -278,7 +278,7 @@ impl Chat<'_> {
     }
 
     fn is_idle(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.unsaid.is_empty()
     }
 
     /// Shows the prompt.
@@ -355,11 +355,13 @@ impl Chat<'_> {
             }
             (Some("/team"), team) => {
                 let team = team.filter(|team| *team != MAIN);
-                if let Some(team) = team
-                    && let Err(failure) = refuse_unknown(team, self.context).await
-                {
-                    self.print(Print::Error(failure.to_string()));
-                    return true;
+                if let Some(team) = team {
+                    let known =
+                        async { Service::find(self.context)?.refuse_unknown(team).await }.await;
+                    if let Err(failure) = known {
+                        self.print(Print::Error(failure.to_string()));
+                        return true;
+                    }
                 }
                 self.team = team.map(str::to_owned);
                 let team = self.team.as_deref().unwrap_or(MAIN);
@@ -374,7 +376,7 @@ impl Chat<'_> {
         let word = content.split_whitespace().next().unwrap_or_default();
         let is_command = word.starts_with('/') && word != "/steer";
         if let (Some(team), false) = (self.team.clone(), is_command) {
-            self.say_to(&team, content).await;
+            self.say_to(Errand::new(&team, content, Vec::new())?).await;
             return Ok(());
         }
         let begins_anew = ["/new", "/reset"].contains(&word);
@@ -388,19 +390,21 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Says something to another team than the main one. What comes of it is heard on the link.
-    async fn say_to(&mut self, team: &str, content: String) {
+    /// Says something to another team than the main one. What comes of it is heard on the link. While the service is
+    /// away it is kept, as are words for the main team.
+    async fn say_to(&mut self, errand: Errand) {
         let channel = self.link.channel.clone();
         let said = async {
             let service = Service::find(self.context)?;
-            errand::say(team, content, Vec::new(), channel.as_ref(), &service).await
+            errand.say(channel.as_ref(), &service).await
         };
         match said.await {
+            Err(_) if self.is_away => return self.unsaid.push(errand),
             Ok(MessageRow { reply: Some(reply), .. }) => {
                 self.print(Print::Text(reply.text));
                 self.print(Print::EndLine);
             }
-            Ok(row) => return self.open.push(Sent::to_team(team, row, self.screen)),
+            Ok(row) => return self.open.push(Sent::to_team(&errand.team, row, self.screen)),
             Err(failure) => self.print(Print::Error(failure.to_string())),
         }
         self.ask_plainly();
@@ -424,11 +428,26 @@ impl Chat<'_> {
                 }
                 self.topic = None;
                 self.remark("· connected again, in a new conversation");
+                self.is_back().await;
             }
-            Event::Lost => self.remark("· connection lost; trying again"),
-            Event::Back => self.remark("· connected again"),
+            Event::Lost => {
+                self.is_away = true;
+                self.remark("· connection lost; trying again");
+            }
+            Event::Back => {
+                self.remark("· connected again");
+                self.is_back().await;
+            }
         }
         self.go_on().await
+    }
+
+    /// Says what was kept while the service was away.
+    async fn is_back(&mut self) {
+        self.is_away = false;
+        for errand in std::mem::take(&mut self.unsaid) {
+            self.say_to(errand).await;
+        }
     }
 
     /// What is held is said once nothing else runs.

@@ -21,6 +21,7 @@ use crate::{
         load::{self, File, ServiceFile},
         problem::{Problem, Problems},
         replace::{create, replace, text},
+        scaffold,
     },
 };
 
@@ -60,7 +61,7 @@ pub(super) async fn set(path: String, value: String, context: &Context) -> Resul
     let home = own_home(context)?;
     let file = file_of(&path, &home);
     let changed = blocking(move || {
-        let before = present(&file.path(&home))?;
+        let before = present(file, &home)?;
         let after = assign(&before, &path, &value).map_err(|error| {
             Failure::failed(format!("`{path}`: {error}; `hivewright config edit {file}` opens it"))
         })?;
@@ -134,14 +135,21 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The text of a file that is there. Blocks.
-fn present(path: &Path) -> Result<String, Failure> {
+/// The text of a file. Of `config.yaml` also before it is there: it states what counts without it, as the others would not.
+/// Blocks.
+fn present(file: ServiceFile, home: &Home) -> Result<String, Failure> {
+    let path = file.path(home);
     let shown = path.display();
-    text(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            Failure::not_found(format!("there is no `{shown}`; `hivewright init` writes it"))
+    text(&path).or_else(|error| match (error.kind(), file) {
+        (io::ErrorKind::NotFound, ServiceFile::Config) => {
+            home.prepare()?;
+            Ok(scaffold::CONFIG.to_owned())
         }
-        _ => Failure::system(format!("`{shown}` cannot be read"), error),
+        (io::ErrorKind::NotFound, _) => {
+            let message = format!("there is no `{shown}`; `hivewright init` writes it");
+            Err(Failure::not_found(message))
+        }
+        _ => Err(Failure::system(format!("`{shown}` cannot be read"), error)),
     })
 }
 
@@ -176,7 +184,7 @@ fn is_newer(one: &Path, other: &Path) -> bool {
 /// What was changed in a file, if it was. Blocks.
 fn edit(file: ServiceFile, home: &Home) -> Result<Option<Vec<Changed>>, Failure> {
     let path = file.path(home);
-    let before = present(&path)?;
+    let before = present(file, home)?;
     let draft = path.with_extension("draft.yaml");
     let shown = draft.display();
     let is_new = match create(&draft, before.as_bytes()) {

@@ -67,7 +67,7 @@ pub(super) enum Action {
         hivewright config edit\n  \
         EDITOR=nano hivewright config edit providers")]
     Edit {
-        /// Which
+        /// Which file
         #[arg(default_value = "config", value_parser = words::<ServiceFile>())]
         file: ServiceFile,
     },
@@ -158,7 +158,9 @@ async fn check(context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     let many = counted(problems.len(), "fault");
-    let message = format!("{many} in the settings; a running service keeps what it had before");
+    let message = format!(
+        "{many} in the settings; a running service keeps what it had before, or does without what cannot be used"
+    );
     // The document has been written; a second one would make it unreadable.
     let message = if screen.json { String::new() } else { message };
     Err(Failure::new(Exit::FoundErrors, message))

@@ -125,6 +125,18 @@ impl Known {
         }
     }
 
+    /// The question that a line answers, if it was asked elsewhere.
+    pub(in crate::cli) fn unknown_question(&self, line: &str) -> Option<String> {
+        let name = line.strip_prefix("/answer ")?.split_whitespace().next()?;
+        let is_unknown = !self.waiting.iter().any(|waiting| waiting.is(name));
+        (is_unknown && name.starts_with("qst-")).then(|| name.to_owned())
+    }
+
+    /// Whether a line may be remembered: nobody knows yet whether a question that was asked elsewhere is about a secret.
+    pub(in crate::cli) fn may_keep(&self, line: &str) -> bool {
+        !self.tells_secret(line) && self.unknown_question(line).is_none()
+    }
+
     /// The words that could stand at the end of a line, and where they begin.
     pub(in crate::cli) fn completions(&self, line: &str) -> (usize, Vec<String>) {
         let mut letters = line.char_indices();
@@ -206,6 +218,9 @@ mod tests {
 
         assert!(told("/answer hunter22") && told("/answer qst-9 hunter22"));
         assert!(!told("/answer qst-1 blue") && !told("/answer qst-9") && !told("/answer"));
+        let kept = |line: &str| both.may_keep(line);
+        assert!(kept("/answer qst-1 blue") && !kept("/answer hunter22"));
+        assert!(!kept("/answer qst-of-another-chat hunter22"));
         assert_eq!(
             both.reply("/answer qst-9").map(|(_, reply)| reply),
             Some(Reply::Answer(String::new()))

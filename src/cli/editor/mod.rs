@@ -187,10 +187,8 @@ fn read(
             Ask::Line(prompt) => line(&mut lines, &prompt, known),
             Ask::Secret(question) => Input::Secret(secret(&question)),
         };
-        let tells_secret =
-            matches!(&input, Input::Line { text, .. } if lock(known).tells_secret(text));
         if let Input::Line { text, .. } = &input
-            && !tells_secret
+            && lock(known).may_keep(text)
             && lines.add_history_entry(text.as_str()).is_ok()
             && is_kept
         {

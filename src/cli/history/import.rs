@@ -38,6 +38,7 @@ use crate::{
     scrub::Scrubber,
     storage::tiers::TieredStorage,
     system::WallClock,
+    text::no_such,
     transcript::{
         files,
         reading::{self, pieces},
@@ -155,8 +156,9 @@ fn team_of(storage: &TieredStorage, name: &str) -> Result<TeamKey, Failure> {
         return Ok(TeamKey::first(MAIN));
     }
     let teams = scan(storage, Range::all()).map_err(|error| Failure::failed(chain(&error)))?;
-    let team = Tree::new(teams).key(name);
-    team.ok_or_else(|| Failure::not_found(format!("there is no team `{name}`")))
+    let tree = Tree::new(teams);
+    let names: Vec<&str> = tree.iter().map(|team| team.name.as_str()).collect();
+    tree.key(name).ok_or_else(|| Failure::not_found(no_such("team", name, &names)))
 }
 
 /// Takes out what is in the vault: nothing that is stored holds it.

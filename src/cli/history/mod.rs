@@ -1,14 +1,13 @@
 //! `hivewright history`: what was said and done, word for word.
 
 use clap::{Args, Subcommand};
-use futures_util::StreamExt;
 use hivewright_actors::{clock::Timestamp, ids::MAIN};
 
 use super::{
     Context,
     answer::{Answer, Listing},
     events::until_stopped,
-    failure::{Failure, chain},
+    failure::Failure,
     screen::printable,
     service::{Service, target},
     table::{columns, exact, moment},
@@ -147,7 +146,11 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             }
             Ok(())
         }
-        Action::Export { which } => export(&which, context).await,
+        Action::Export { which } => {
+            let service = Service::find(context)?;
+            let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
+            service.pass_on(&path, Vec::new(), screen).await
+        }
         Action::Import(arguments) => import::run(arguments, context).await,
         Action::Compact { which } => {
             let service = Service::find(context)?;
@@ -163,22 +166,6 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             until_stopped(tail::run(which, full, limit, context)).await
         }
     }
-}
-
-/// Passes the lines on as they come, whatever the form of results is: they are JSON in any case.
-async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
-    let service = Service::find(context)?;
-    let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
-    let mut chunks = service.stream(&path, Vec::new(), None).await?.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| {
-            Failure::system("the transcript was cut off before its end", chain(&error))
-        })?;
-        if !context.screen.put(&chunk) {
-            break;
-        }
-    }
-    Ok(())
 }
 
 columns!(SessionRow {

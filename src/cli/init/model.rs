@@ -107,6 +107,7 @@ async fn ask_model(
 ) -> Result<(), Failure> {
     loop {
         complain("· asking it …");
+        let mut others = None;
         match try_out(trial).await {
             Ok(tried) => {
                 tell(&tried);
@@ -117,12 +118,18 @@ async fn ask_model(
                     }
                     continue;
                 }
+                // The usual one is not among those of another vendor's server.
+                let is_listed = tried.models.contains(&tried.model);
+                others = tried.models.into_iter().next().filter(|_| !is_listed);
             }
             Err(error) => complain(&error.to_string()),
         }
-        let question =
-            "Type a model to try, `key` for another key, or `yes` to write it all the same: ";
-        match (ask(question).await?.as_deref(), trial.provider.key_variable()) {
+        let usual = others.as_ref().map_or(String::new(), |name| format!(" [{name}]"));
+        complain(&format!(
+            "Type a model to try{usual}, `key` for another key, `yes` to write it all the same, or `no`"
+        ));
+        let answer = ask("Model: ").await?.or(others);
+        match (answer.as_deref(), trial.provider.key_variable()) {
             (Some("yes" | "y"), _) => return Ok(()),
             (Some("no" | "n") | None, _) => {
                 return Err(Failure::new(Exit::Interrupted, "nothing was written"));

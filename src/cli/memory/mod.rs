@@ -3,7 +3,13 @@
 use clap::{ArgGroup, Args, Subcommand};
 use hivewright_actors::ids::MAIN;
 
-use super::{Context, answer::Answer, failure::Failure, send::text, service::Service};
+use super::{
+    Context,
+    answer::Answer,
+    failure::Failure,
+    send::text,
+    service::{MOST_ROWS, Service},
+};
 use crate::{
     api::{
         endpoint::{ById, Empty},
@@ -245,14 +251,14 @@ async fn find(service: &Service, which: Which, pending: bool) -> Result<ById, Fa
         active: (!pending).then_some(true),
         ..MemoryFilter::default()
     };
-    let found = service.call(&LIST_MEMORIES, &Empty {}, &filter, &Empty {}).await?.data()?;
+    let found = service.rows(&LIST_MEMORIES, &filter, MOST_ROWS).await?.data()?;
     // A pending version that was replaced meanwhile is not to be decided on.
     match found.into_iter().find(|row| row.active || row.proposal) {
         Some(row) => Ok(ById { id: row.id.to_string() }),
         None => {
             let what = if pending { "pending" } else { "active" };
             Err(Failure::not_found(format!(
-                "the team `{team}` has no {what} entry `{which}`; see `hivewright memory list`"
+                "team `{team}` has no {what} entry `{which}`; `hivewright memory list` shows those there are"
             )))
         }
     }

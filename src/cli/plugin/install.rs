@@ -1,7 +1,7 @@
 //! `hivewright plugin install`: an archive or a folder is shown to the service, and installed once a person agreed.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -80,7 +80,12 @@ fn archive(install: &Install) -> Result<(PluginArchive, Vec<u8>), Failure> {
         return Err(Failure::usage("`--sha256` is for addresses"));
     }
     let path = Path::new(&source);
-    let unreadable = |error| Failure::system(format!("`{source}` cannot be read"), error);
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::not_found(format!(
+            "there is no file or folder `{source}`; name an archive, a folder with a `plugin.toml`, or an https address"
+        )),
+        _ => Failure::system(format!("`{source}` cannot be read"), error),
+    };
     let about = fs::metadata(path).map_err(unreadable)?;
     if about.len() > MOST_BYTES && about.is_file() {
         return Err(Failure::usage(format!("`{source}` is larger than 50 MiB")));
@@ -132,8 +137,9 @@ fn in_words(preview: &PluginPreview) -> String {
 /// The manifest of an MCP server.
 fn mcp_manifest(name: &str, command: &[String], read: &[PathBuf]) -> Result<String, Failure> {
     check_key(name).map_err(|fault| Failure::usage(format!("`{name}`: {}", fault.reason)))?;
-    let (program, args) =
-        command.split_first().ok_or_else(|| Failure::usage("the command is missing"))?;
+    let (program, args) = command.split_first().ok_or_else(|| {
+        Failure::usage("the command of the MCP server is missing: say it behind `--`")
+    })?;
     // A program that lies elsewhere is run by one that does not.
     let (program, args) = if program.starts_with('/') {
         ("env", command)

@@ -41,7 +41,7 @@ pub(super) enum Action {
     /// Show a plugin: what it asks for, and what is wrong with it
     #[command(alias = "info", after_help = "Example:\n  hivewright plugin show weather")]
     Show {
-        /// Its key
+        /// The key of the plugin
         key: String,
     },
     /// Install a plugin, or another version of one; nothing of it is run
@@ -56,7 +56,7 @@ pub(super) enum Action {
         hivewright plugin uninstall weather\n  \
         hivewright plugin uninstall weather --purge")]
     Uninstall {
-        /// Its key
+        /// The key of the plugin
         key: String,
         /// Remove too what it keeps for teams
         #[arg(long)]
@@ -65,7 +65,7 @@ pub(super) enum Action {
     /// Agree to the files of an installed plugin as they are now
     #[command(after_help = "Example:\n  hivewright plugin approve weather")]
     Approve {
-        /// Its key
+        /// The key of the plugin
         key: String,
     },
     #[command(flatten)]

@@ -24,6 +24,9 @@ pub(in crate::cli) struct Sign {
 }
 
 pub(super) fn run(Sign { folder, key }: Sign, context: &Context) -> Result<(), Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::not_found(format!("there is no folder `{}`", folder.display())));
+    }
     let files = Files::Folder(folder.clone());
     Package::load(files.clone(), Origin::Development)
         .map_err(|fault| Failure::new(Exit::FoundErrors, fault.to_string()))?;

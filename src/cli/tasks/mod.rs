@@ -39,7 +39,7 @@ pub(super) enum Action {
     /// Show all of one task
     #[command(after_help = "Example:\n  hivewright tasks show task-61c8864680b583eb")]
     Show {
-        /// The task
+        /// The id of the task
         id: String,
     },
     /// Give work to a team and print the id of the task
@@ -72,7 +72,7 @@ pub(super) enum Action {
         after_help = "Example:\n  hivewright tasks cancel task-61c8864680b583eb --reason \"no need\""
     )]
     Cancel {
-        /// The task
+        /// The id of the task
         id: String,
         #[command(flatten)]
         cancel: TaskCancel,
@@ -80,7 +80,7 @@ pub(super) enum Action {
     /// Try a task that did not end well again, as a new one
     #[command(after_help = "Example:\n  hivewright tasks retry task-61c8864680b583eb")]
     Retry {
-        /// The task
+        /// The id of the task
         id: String,
     },
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     Context,
-    answer::Answer,
+    answer::{Answer, Listing},
     failure::Failure,
     screen::printable,
     service::{MOST_ROWS, Service},
@@ -16,10 +16,10 @@ use crate::api::{
     endpoint::{ById, Empty},
     flags::Limit,
     triggers::{
-        CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, ENABLE_TRIGGER, LIST_RUNS,
-        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter, RunRow, SHOW_TRIGGER,
-        TriggerChange, TriggerFilter, TriggerOff, TriggerPreview, TriggerRow, TriggerSketch,
-        TriggerStart,
+        CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, DueRow, ENABLE_TRIGGER,
+        LIST_DUE, LIST_RUNS, LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter,
+        RunRow, SHOW_TRIGGER, TriggerChange, TriggerFilter, TriggerOff, TriggerPreview, TriggerRow,
+        TriggerSketch, TriggerStart,
     },
 };
 
@@ -36,10 +36,13 @@ pub(super) enum Action {
     /// List triggers
     #[command(after_help = "Example:\n  hivewright trigger list --team news --state active")]
     List(Watched<TriggerFilter>),
+    /// Show when triggers are due in the next 24 hours
+    #[command(after_help = "Example:\n  hivewright trigger agenda --team news")]
+    Agenda(Listing<TriggerFilter>),
     /// Show all of a trigger
     #[command(after_help = "Example:\n  hivewright trigger show news/morning")]
     Show {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
     },
     /// Make a trigger
@@ -65,7 +68,7 @@ pub(super) enum Action {
         hivewright trigger edit news/morning --cron \"30 7 * * *\"\n  \
         hivewright trigger edit news/morning --set subagent=null --set max_steps=20")]
     Edit {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
         #[command(flatten)]
         when: When,
@@ -75,7 +78,7 @@ pub(super) enum Action {
     /// Let a trigger fire from now on
     #[command(after_help = "Example:\n  hivewright trigger enable news/morning")]
     Enable {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
     },
     /// Let a trigger fire no more
@@ -83,7 +86,7 @@ pub(super) enum Action {
         after_help = "Example:\n  hivewright trigger disable news/morning --reason \"holidays\""
     )]
     Disable {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
         #[command(flatten)]
         off: TriggerOff,
@@ -91,7 +94,7 @@ pub(super) enum Action {
     /// Start a run right now; the schedule stays as it is
     #[command(after_help = "Example:\n  hivewright trigger run news/morning")]
     Run {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
         #[command(flatten)]
         start: TriggerStart,
@@ -99,7 +102,7 @@ pub(super) enum Action {
     /// Show what came of a trigger's firings, newest first
     #[command(after_help = "Example:\n  hivewright trigger runs news/morning --limit 10")]
     Runs {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
         #[command(flatten)]
         limit: Limit,
@@ -107,7 +110,7 @@ pub(super) enum Action {
     /// Remove a trigger; what runs goes on, and its runs are kept
     #[command(after_help = "Example:\n  hivewright trigger delete news/morning")]
     Delete {
-        /// Its id, or TEAM/NAME
+        /// The id of the trigger, or TEAM/NAME
         which: String,
     },
     /// Show what a trigger would do: its next times, or whether a sample fits
@@ -132,6 +135,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 async |service: &Service| service.all_rows(&LIST_TRIGGERS, &Empty {}, &list).await;
             show_rows(watch, context, read).await
         }
+        Action::Agenda(list) => service.list(&LIST_DUE, &list).await?.table(screen),
         Action::Show { which } => {
             let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;
             shown.show(screen, |_| fields(&shown.document["data"]))
@@ -206,6 +210,13 @@ columns!(TriggerRow {
     "STATE" => |row| row.state.to_string(),
     "NEXT" => |row| date(&row.next_due_at),
     "LAST RUN" => |row| row.last_run.iter().flatten().map(end).collect(),
+});
+
+columns!(DueRow {
+    "TRIGGER" => |row| format!("{}/{}", row.team, row.name),
+    "DUE" => |row| row.due.local.clone(),
+    "TIMES" => |row| row.count.to_string(),
+    "STATE" => |row| if row.is_held { "team paused".to_owned() } else { row.state.to_string() },
 });
 
 columns!(RunRow {

@@ -76,7 +76,7 @@ pub(super) enum Action {
     /// Show what is known of an entry, with its value if that is no secret
     #[command(after_help = "Example:\n  hivewright vault show FORGE_TOKEN --team ops")]
     Show {
-        /// Its name
+        /// The key of the entry
         key: String,
         #[command(flatten)]
         of: OneScope,
@@ -84,7 +84,7 @@ pub(super) enum Action {
     /// Delete an entry
     #[command(after_help = "Example:\n  hivewright vault delete FORGE_TOKEN --team ops")]
     Delete {
-        /// Its name
+        /// The key of the entry
         key: String,
         #[command(flatten)]
         of: OneScope,
@@ -173,7 +173,9 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 put.secret = Some(!public);
                 let value = blocking(move || prompt::secret(&format!("Value of {key}: "))).await?;
                 if value.is_empty() {
-                    return Err(Failure::usage("there is no value"));
+                    return Err(Failure::usage(
+                        "there is no value: type it at a terminal, or give it on standard input",
+                    ));
                 }
                 match std::str::from_utf8(&value) {
                     Ok(text) => put.value = Some(text.to_owned()),

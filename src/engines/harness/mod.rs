@@ -37,18 +37,20 @@ use crate::{
         plan::AgentProgram,
     },
     settings::config::Sdk,
+    system::hex,
     vault::scrubbers::Scrubbers,
 };
 
 pub mod bridge;
 pub mod lines;
+mod message;
 mod notes;
 pub mod program;
 mod running;
 pub mod wake;
 
 use program::{Order, Program};
-use running::{ModelCalls, Running, Sight, Stopped};
+use running::{Bill, ModelCalls, Running, Sight, Stopped};
 
 /// An agent whose turn is over has this long to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -126,19 +128,18 @@ impl AgentEngine {
                 Err(stopped) => stopped,
                 Ok(mut running) => {
                     let stepped = running.step(&mut voice, &request, &scrubber).await;
-                    let usage = running.take_usage();
-                    let (profile, model) = self.paid_from();
+                    let mut bill = running.take_bill();
+                    // The reply is of the model that answered last.
+                    let answered = if stepped.is_ok() { bill.pop() } else { None };
+                    bill.into_iter().for_each(|paid| voice.say(EngineEvent::Spent(paid)));
                     match stepped {
                         Ok(reply) => {
                             voice.end();
                             self.harness.rest(request.turn, running, request.cancel);
-                            return Ok(reply.paid(profile, model, usage));
+                            return Ok(reply.paid(answered.unwrap_or_else(|| self.nothing_paid())));
                         }
                         Err(stopped) => {
                             tokio::spawn(running.end());
-                            if usage != Usage::default() {
-                                voice.say(EngineEvent::Spent(Paid { profile, model, usage }));
-                            }
                             stopped
                         }
                     }
@@ -176,10 +177,12 @@ impl AgentEngine {
         }
     }
 
-    /// The profile and the model of the turn.
-    fn paid_from(&self) -> (String, String) {
+    /// A step that cost nothing, of the profile and the model of the turn.
+    fn nothing_paid(&self) -> Paid {
         let first = self.links.first();
-        first.map(|link| (link.profile.name.clone(), link.model.clone())).unwrap_or_default()
+        let names = first.map(|link| (link.profile.name.clone(), link.model.clone()));
+        let (profile, model) = names.unwrap_or_default();
+        Paid { profile, model, usage: Usage::default() }
     }
 
     async fn start(&self, request: &StepRequest) -> Result<Running, Stopped> {
@@ -201,8 +204,8 @@ impl AgentEngine {
             processes: PROCESSES,
         };
         let agent = self.harness.sandbox.start(job).await.map_err(unstarted)?;
-        let spent: Arc<Mutex<Usage>> = Arc::default();
-        let counted = spent.clone();
+        let bill: Arc<Mutex<Bill>> = Arc::default();
+        let counted = bill.clone();
         let (told, heard) = mpsc::unbounded_channel();
         let pass = Pass {
             token: order.token.clone(),
@@ -210,15 +213,12 @@ impl AgentEngine {
             links: Arc::clone(&self.links),
             retry: Arc::clone(&self.harness.retry),
             told,
-            spent: Arc::new(move |paid| {
-                *lock(&counted) += paid.usage;
-            }),
-            may_spend: Arc::new(|| Ok(())),
+            spent: Arc::new(move |paid| lock(&counted).add(paid)),
         };
         let http = self.harness.http.clone();
         let relay = |listener, ends| relay::serve(listener, pass, http, ends);
         let dialogue = self.program.dialogue(&order);
-        let calls = ModelCalls { spent, told: heard };
+        let calls = ModelCalls { bill, told: heard };
         let running = Running::new(agent, dialogue, request, &order.token, sight, calls, relay);
         tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
         Ok(running)
@@ -229,7 +229,7 @@ impl AgentEngine {
         let parts = [&*system.shared, &system.team, &system.turn];
         let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
         Ok(Order {
-            model: self.paid_from().1,
+            model: self.links.first().map(|link| link.model.clone()).unwrap_or_default(),
             sees: self.links.first().is_some_and(|link| link.profile.pictures),
             thinking: request.thinking,
             system: parts.collect::<Vec<_>>().join("\n\n"),
@@ -266,7 +266,7 @@ fn token() -> Result<String, EngineFailure> {
     let mut bits = [0; 32];
     getrandom::fill(&mut bits)
         .map_err(|error| EngineFailure::new(Code::Internal, format!("no random bits: {error}")))?;
-    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bits))
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,11 +7,9 @@ use std::{
 };
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, ToolOutput},
+    engine::{Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest},
     ids::CallId,
     task::Code,
-    tool::{Args, ToolCall},
-    usage::Usage,
 };
 use tokio::{
     io::{AsyncWriteExt, BufReader},
@@ -19,7 +17,7 @@ use tokio::{
         TcpListener,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     task::JoinSet,
     time::Instant,
 };
@@ -30,6 +28,7 @@ use super::{
     bridge::{Bridge, BridgeCall},
     lines::{Line, Lines},
     lock,
+    message::{MessageSoFar, OpenCall},
     notes::Notes,
     program::{Act, Dialogue},
     wake,
@@ -45,8 +44,6 @@ use crate::{
     scrub::Scrubber,
 };
 
-/// An agent that makes a call has told of it by then.
-const TOLD: Duration = Duration::from_secs(2);
 /// An agent that does not read what it is told has failed.
 const WRITTEN: Duration = Duration::from_secs(10);
 
@@ -57,7 +54,7 @@ pub(super) struct Stepped {
 }
 
 impl Stepped {
-    pub(super) fn paid(self, profile: String, model: String, usage: Usage) -> StepReply {
+    pub(super) fn paid(self, Paid { profile, model, usage }: Paid) -> StepReply {
         let Self { blocks, stop_reason } = self;
         StepReply { blocks, usage, stop_reason, truncated: false, profile, model }
     }
@@ -76,10 +73,24 @@ impl From<EngineFailure> for Stopped {
     }
 }
 
+/// What the model calls of an agent have cost, as far as nobody was told: by profile and model, the one that answered
+/// last at the end.
+#[derive(Default)]
+pub(super) struct Bill(Vec<Paid>);
+
+impl Bill {
+    pub(super) fn add(&mut self, mut paid: Paid) {
+        let is_same = |of: &Paid| (&of.profile, &of.model) == (&paid.profile, &paid.model);
+        if let Some(place) = self.0.iter().position(is_same) {
+            paid.usage += self.0.remove(place).usage;
+        }
+        self.0.push(paid);
+    }
+}
+
 /// What is heard of the model calls of an agent.
 pub(super) struct ModelCalls {
-    /// What they have cost, as far as nobody was told.
-    pub(super) spent: Arc<Mutex<Usage>>,
+    pub(super) bill: Arc<Mutex<Bill>>,
     pub(super) told: mpsc::UnboundedReceiver<Told>,
 }
 
@@ -123,108 +134,6 @@ pub(super) struct Running {
     life: Life,
     _serving: JoinSet<()>,
     _ends: DropGuard,
-}
-
-/// A call that was handed to the turn.
-struct OpenCall {
-    id: CallId,
-    /// What the agent calls it.
-    told: CallId,
-    name: String,
-    /// The agent waits for it.
-    answer: Option<oneshot::Sender<ToolOutput>>,
-    result: Option<ToolOutput>,
-}
-
-impl OpenCall {
-    /// Answers it, if it has been made and has its result.
-    fn settle(&mut self) -> bool {
-        let (Some(_), Some(_)) = (&self.answer, &self.result) else { return false };
-        if let (Some(answer), Some(result)) = (self.answer.take(), self.result.take()) {
-            // An agent that is gone is noticed by its end.
-            let _ = answer.send(result);
-        }
-        true
-    }
-}
-
-/// The model's message on its way.
-#[derive(Default)]
-struct MessageSoFar {
-    /// All blocks of the step.
-    blocks: Vec<Block>,
-    /// How many are of messages before.
-    begun: usize,
-    /// Calls that the agent has told of.
-    announced: Vec<ToolCall>,
-    /// Calls that the turn took before the agent told of them: by what it calls them, and by their tools.
-    untold: Vec<(CallId, String)>,
-    /// Calls that it has made, and when the last one came.
-    made: Vec<BridgeCall>,
-    since: Option<Instant>,
-    /// All its calls have been told of.
-    has_ended: bool,
-    /// What is said next is of another one.
-    is_over: bool,
-    stop_reason: Option<String>,
-}
-
-impl MessageSoFar {
-    /// When the step ends that these calls end, if there are any.
-    fn due(&self) -> Option<Instant> {
-        let since = self.since?;
-        Some(if self.has_ended { since } else { since + TOLD })
-    }
-
-    /// The agent tells of a call. One that the turn took before is not run again.
-    fn announce(&mut self, call: ToolCall) {
-        let is_same = |(told, name): &(CallId, String)| {
-            *told == call.id || (told.as_str().is_empty() && *name == call.name)
-        };
-        match self.untold.iter().position(is_same) {
-            Some(place) => drop(self.untold.remove(place)),
-            None => self.announced.push(call),
-        }
-    }
-
-    fn call(&mut self, call: BridgeCall) {
-        self.made.push(call);
-        self.since = Some(Instant::now());
-    }
-
-    /// Takes the calls out of it, in the order of the message: with what the agent waits on, if it has made the call.
-    ///
-    /// Some make the second call of a message when the first is answered, and all are wanted by then.
-    fn take_calls(&mut self) -> Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)> {
-        self.since = None;
-        // A call that comes now is of another message, or was not told of.
-        self.has_ended = false;
-        let mut made = std::mem::take(&mut self.made);
-        let mut calls = Vec::new();
-        for told in std::mem::take(&mut self.announced) {
-            let place = made.iter().position(|call| call.has(&told.id));
-            let place = place.or_else(|| made.iter().position(|call| call.name == told.name));
-            calls.push(match place.map(|place| made.remove(place)) {
-                // What it calls with counts, not what it says that it will.
-                Some(BridgeCall { args, answer, .. }) => {
-                    (ToolCall { args: Args::Json(args), ..told }, Some(answer))
-                }
-                None => (told, None),
-            });
-        }
-        for BridgeCall { id, name, args, answer } in made {
-            let id: CallId = id.unwrap_or_default().into();
-            self.untold.push((id.clone(), name.clone()));
-            calls.push((ToolCall { id, name, args: Args::Json(args) }, Some(answer)));
-        }
-        calls
-    }
-}
-
-impl BridgeCall {
-    fn has(&self, id: &CallId) -> bool {
-        self.id.as_ref().is_some_and(|own| own == id.as_str())
-    }
 }
 
 impl Running {
@@ -407,7 +316,9 @@ impl Running {
         self.message.begun = 0;
         for (mut call, answer) in self.message.take_calls() {
             let told = call.id.clone();
-            if told.as_str().is_empty() || !used.insert(told.clone()) {
+            // As the turn will know it.
+            call.bound_id();
+            if told.as_str().is_empty() || !used.insert(call.id.clone()) {
                 call.id = format!("call_{}_{}", request.step, used.len()).into();
                 used.insert(call.id.clone());
             }
@@ -564,8 +475,8 @@ impl Running {
     }
 
     /// What its model calls have cost since this was last asked.
-    pub(super) fn take_usage(&self) -> Usage {
-        std::mem::take(&mut *lock(&self.model_calls.spent))
+    pub(super) fn take_bill(&self) -> Vec<Paid> {
+        std::mem::take(&mut *lock(&self.model_calls.bill)).0
     }
 
     /// Ends it with all it started.
@@ -578,52 +489,24 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use hivewright_actors::usage::Usage;
 
     use super::*;
 
-    fn told(id: &str, name: &str) -> ToolCall {
-        ToolCall { id: id.into(), name: name.into(), args: Args::Json(json!({})) }
-    }
+    /// EN-100, SE-139: each request is booked on whom it was made to.
+    #[test]
+    fn a_fallback_is_paid_for_by_its_own_name() {
+        let paid = |profile: &str, input| Paid {
+            profile: profile.to_owned(),
+            model: "m".to_owned(),
+            usage: Usage { input, ..Usage::default() },
+        };
+        let mut bill = Bill::default();
 
-    fn made(id: Option<&str>, name: &str) -> BridgeCall {
-        let (answer, _) = oneshot::channel();
-        let (id, name) = (id.map(str::to_owned), name.to_owned());
-        BridgeCall { id, name, args: json!({}), answer }
-    }
-
-    fn names(calls: Vec<(ToolCall, Option<oneshot::Sender<ToolOutput>>)>) -> Vec<String> {
-        calls.into_iter().map(|(call, _)| call.name).collect()
-    }
-
-    /// A message takes longer than a call of it waits to be told of: the step is over by then.
-    #[actix::test]
-    async fn a_call_that_is_told_of_late_is_not_run_again() {
-        for id in [Some("a"), None] {
-            let mut message = MessageSoFar::default();
-
-            message.call(made(id, "write"));
-            let first = names(message.take_calls());
-            message.announce(told("a", "write"));
-            message.announce(told("b", "write"));
-            message.call(made(Some("b"), "write"));
-            let second = message.take_calls();
-
-            assert_eq!(first, ["write"]);
-            let ids: Vec<_> = second.iter().map(|(call, _)| call.id.as_str()).collect();
-            assert_eq!(ids, ["b"], "{id:?}");
+        for paid in [paid("first", 1), paid("spare", 20), paid("first", 300)] {
+            bill.add(paid);
         }
-    }
 
-    #[actix::test]
-    async fn calls_of_a_message_that_were_told_of_are_taken_with_the_first() {
-        let mut message = MessageSoFar::default();
-
-        message.announce(told("a", "write"));
-        message.announce(told("b", "read"));
-        message.call(made(Some("a"), "write"));
-
-        assert_eq!(names(message.take_calls()), ["write", "read"]);
-        assert_eq!(names(message.take_calls()), [""; 0]);
+        assert_eq!(bill.0, [paid("spare", 20), paid("first", 301)]);
     }
 }

@@ -1,6 +1,6 @@
 //! The native engine: one model call per step, retried and handed on as the failure asks for.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
@@ -55,6 +55,35 @@ impl Link {
             retry_after: fault.retry_after(),
             answered: fault.answered,
         }
+    }
+
+    /// Waits for the end of the profile's rate limit, if that is near. The error is one that is not.
+    pub(super) async fn wait_out_limit(&self, retry: &RetryPolicy) -> Result<(), Fault> {
+        let Some(rest) = self.state.limited_for() else {
+            return Ok(());
+        };
+        if rest > retry.retry_after_cap {
+            let message = "the provider wanted fewer requests, and nobody asks it before the time";
+            return Err(Fault::new(Code::RateLimited, Remedy::Retry(Some(rest)), message));
+        }
+        tokio::time::sleep(rest).await;
+        Ok(())
+    }
+
+    /// The pause before a failed request is made again; none if it is not. What the provider says about its rate
+    /// holds for all who ask it.
+    pub(super) fn again(
+        &self,
+        retry: &RetryPolicy,
+        retries: u32,
+        fault: &Fault,
+    ) -> Option<Duration> {
+        let pause = retry.again(retries, fault.remedy);
+        // Without a word of when it ends, others may be let through.
+        if let (Code::RateLimited, Some(told)) = (fault.code, fault.retry_after()) {
+            self.state.limit(pause.unwrap_or(told));
+        }
+        pause
     }
 
     pub(super) fn describe(&self, fault: &Fault, tries: u32) -> String {
@@ -164,6 +193,9 @@ impl Step<'_> {
         let mut retries = 0;
         loop {
             let left_out = link.state.left_out();
+            if let Err(limited) = link.wait_out_limit(&self.engine.retry).await {
+                return Err((limited, retries + 1));
+            }
             let fault = match self.ask(link).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
@@ -179,7 +211,7 @@ impl Step<'_> {
                     let remedy = Remedy::None;
                     return Err((Fault { remedy, ..fault }, retries + 1));
                 }
-                remedy => match self.engine.retry.again(retries, remedy) {
+                _ => match link.again(&self.engine.retry, retries, &fault) {
                     Some(pause) => {
                         retries += 1;
                         Some(pause)
@@ -289,7 +321,9 @@ fn name_calls(blocks: &mut [Block], request: &StepRequest) {
     let earlier = request.earlier.iter().flat_map(|turn| turn.iter());
     let mut taken = call_ids(earlier.chain(request.messages.iter()));
     for call in calls {
-        let own = call.id.as_str().to_owned();
+        // As the conversation will hold it.
+        call.bound_id();
+        let own = call.id.clone();
         let mut number = 1;
         while !taken.insert(plain_id(call.id.as_str())) {
             number += 1;
@@ -334,8 +368,6 @@ pub(super) fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hivewright_actors::{
         engine::FixedMessages,
         tool::{Args, ToolCall},

@@ -1,28 +1,38 @@
 //! What the turns that use a profile share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
 
 use crate::{
     providers::{LeftOut, OptionalField},
-    settings::providers::{Profile, Provider},
+    settings::{
+        providers::{Profile, Provider},
+        secret::Secret,
+    },
 };
 
 use super::{gate::Gate, line::Line};
 
-/// Who waits for a profile, and what its server refuses.
+/// Who waits for a profile, until when its provider wants no requests, and what its server refuses.
 #[derive(Debug)]
 pub(crate) struct ProfileState {
     made_for: Settings,
     pub(in crate::engines) gate: Arc<Gate>,
     left_out: Mutex<LeftOut>,
+    /// Nobody asks before: its provider said so, whoever was told.
+    limited_until: Mutex<Option<Instant>>,
 }
 
-/// The settings that the state depends on: provider, address, concurrency and rate.
-type Settings = (Provider, Option<String>, usize, Option<u32>);
+/// The settings that the state depends on: provider, address, key, concurrency and rate.
+type Settings = (Provider, Option<String>, Option<Secret>, usize, Option<u32>);
 
 fn settings(profile: &Profile) -> Settings {
-    let Profile { provider, api_url, max_concurrency, requests_per_minute, .. } = profile;
-    (*provider, api_url.clone(), *max_concurrency, *requests_per_minute)
+    let Profile { provider, api_url, api_key, max_concurrency, requests_per_minute, .. } = profile;
+    (*provider, api_url.clone(), api_key.clone(), *max_concurrency, *requests_per_minute)
 }
 
 impl ProfileState {
@@ -32,6 +42,7 @@ impl ProfileState {
             made_for: settings(profile),
             gate: Arc::new(Gate::new(line)),
             left_out: Mutex::default(),
+            limited_until: Mutex::default(),
         }
     }
 
@@ -47,5 +58,18 @@ impl ProfileState {
     pub(super) fn leave_out(&self, field: OptionalField) {
         let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         *left_out = left_out.with(field);
+    }
+
+    /// How long nobody is to ask.
+    pub(super) fn limited_for(&self) -> Option<Duration> {
+        let until = *self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = until?.saturating_duration_since(Instant::now());
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    /// Nobody asks for so long.
+    pub(super) fn limit(&self, pause: Duration) {
+        let mut until = self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = until.max(Some(Instant::now() + pause));
     }
 }

@@ -72,11 +72,10 @@ impl Forward<'_> {
             if link.profile.provider == Provider::Offline {
                 return offline::answer(self.relay, link, self.route, self.asked, &self.body).await;
             }
-            let (failed, tries) = match self.ask(link).await {
+            let (failed, fault, tries) = match self.ask(link).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
-            let fault = failed.fault();
             let failure = link.failure(&fault, tries);
             let words = clean(&link.profile, &failure.message);
             failures.push(EngineFailure { message: words.clone(), ..failure });
@@ -94,21 +93,26 @@ impl Forward<'_> {
     }
 
     /// Asks one profile until it answers or its retries are used up, and says how often it was tried.
-    async fn ask(&self, link: &Link) -> Result<Response<Body>, (Failed, u32)> {
+    async fn ask(&self, link: &Link) -> Result<Response<Body>, (Failed, Fault, u32)> {
         let mut retries = 0;
+        let retry = &self.relay.pass.retry;
+        // What is counted is not asked: the agent can do without.
+        let counts = self.route == Route::CountTokens;
         loop {
+            if !counts && let Err(limited) = link.wait_out_limit(retry).await {
+                return Err((Failed::Fault(limited.clone()), limited, retries + 1));
+            }
             let permit = self.relay.enter(link, self.route).await;
             let failed = match self.attempt(link, permit).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
             let fault = failed.fault();
-            // What is counted is not asked: the agent can do without.
-            if self.route == Route::CountTokens {
-                return Err((failed, 1));
+            if counts {
+                return Err((failed, fault, 1));
             }
-            let Some(pause) = self.relay.pass.retry.again(retries, fault.remedy) else {
-                return Err((failed, retries + 1));
+            let Some(pause) = link.again(retry, retries, &fault) else {
+                return Err((failed, fault, retries + 1));
             };
             retries += 1;
             self.relay.tell(Told::Retry(link.describe(&fault, 1)));

@@ -61,8 +61,6 @@ pub struct Pass {
     pub retry: Arc<RetryPolicy>,
     /// Told once for each request that cost something.
     pub spent: Arc<dyn Fn(Paid) + Send + Sync>,
-    /// Asked before each request. The error says why not, in words for the model.
-    pub may_spend: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// Hears what becomes of requests, before the agent does.
     pub told: mpsc::UnboundedSender<Told>,
 }
@@ -214,8 +212,6 @@ impl Relay {
             let failure = EngineFailure::new(Code::ConfigError, &*refusal.words);
             self.tell(Told::Rejected(failure));
         })?;
-        (self.pass.may_spend)()
-            .map_err(|reason| Refusal::new(StatusCode::TOO_MANY_REQUESTS, reason))?;
         forward::Forward { relay: self, links, route, asked, head: &head, body }.send().await
     }
 

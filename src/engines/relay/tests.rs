@@ -133,15 +133,6 @@ impl Agent {
 
     /// An agent of a team, whose requests are made again so often.
     async fn of(team: &str, links: Arc<[Link]>, retries: u32) -> Self {
-        Self::within(team, links, retries, || Ok(())).await
-    }
-
-    async fn within(
-        team: &str,
-        links: Arc<[Link]>,
-        retries: u32,
-        may_spend: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (paid, ends) = (Arc::<Mutex<Vec<Paid>>>::default(), CancellationToken::new());
@@ -155,7 +146,6 @@ impl Agent {
             retry: Arc::new(RetryPolicy { retries, base, ..RetryPolicy::default() }),
             told: tell,
             spent: Arc::new(move |paid| spent.lock().unwrap().push(paid)),
-            may_spend: Arc::new(may_spend),
         };
         let http = client::build().unwrap();
         let served = tokio::spawn(serve(listener, pass, http.clone(), ends.clone()));
@@ -330,21 +320,6 @@ async fn a_request_of_more_than_32_mebibytes_is_refused() {
 
     assert_eq!(most.status().as_u16(), 200);
     assert_eq!(words(more).await, (413, "the request is larger than 32 MiB".into()));
-}
-
-/// EN-101
-#[actix::test]
-async fn without_a_budget_nothing_is_asked() {
-    let upstream = Upstream::start(vec![OK, Do::End]).await;
-    let chain = vec![profile(Provider::Anthropic, &upstream.url)];
-    let used_up = || Err("the budget of the day is used up".into());
-    let agent = Agent::within("main", links(chain), 0, used_up).await;
-
-    let answer = agent.post("/v1/messages", &ask()).await;
-
-    assert_eq!(answer.headers()["x-should-retry"], "false");
-    assert_eq!(words(answer).await, (429, "the budget of the day is used up".into()));
-    assert_eq!(upstream.requests(), [""; 0]);
 }
 
 /// EN-100
@@ -587,6 +562,25 @@ async fn a_request_is_made_again_before_the_turn_is_told() {
     };
     assert_eq!((answer.status().as_u16(), upstream.requests().len()), (429, 3));
     assert_eq!(agent.heard(), [again.clone(), again, Told::Failed(failure)]);
+}
+
+/// EN-99: a limit that one turn met holds for all who ask the profile, until it ends.
+#[actix::test]
+async fn a_rate_limit_holds_for_every_turn_on_the_profile() {
+    let (head, told) = ("HTTP/1.1 429 Too Many Requests\r\nretry-after: 1800", 1_700..=1_800);
+    let upstream = Upstream::start(vec![Do::Head(head), say("{}"), Do::End]).await;
+    let links = links(vec![profile(Provider::Anthropic, &upstream.url)]);
+    let first = Agent::of("main", links.clone(), 0).await;
+    let mut second = Agent::of("research", links, 0).await;
+
+    first.post("/v1/messages", &ask()).await;
+    let answer = second.post("/v1/messages", &ask()).await;
+
+    assert_eq!((answer.status().as_u16(), upstream.requests().len()), (502, 1));
+    let [Told::Failed(failure)] = &second.heard()[..] else { panic!("{head}") };
+    let rest = failure.retry_after.unwrap().as_secs();
+    assert_eq!(failure.code, Code::RateLimited);
+    assert!(told.contains(&rest), "{head}: {rest}");
 }
 
 /// EN-99, SE-124: the next profile that speaks as the agent does takes over, with its own model and key.

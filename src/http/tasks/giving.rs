@@ -2,16 +2,18 @@
 
 use actix_web::{HttpRequest, http::StatusCode};
 use hivewright_actors::{
+    blocking,
     channel::records::ChannelRow,
-    ids::ChannelId,
-    queue::submit::{Submission, Submit},
+    ids::{ChannelId, TaskId},
+    queue::submit::{OpenTask, Overlap, Submission, Submit},
     store::{reads::get, records::Writes},
     task::{Cause, Kind, Lane, OnResult, Options, Source, Task, TaskState},
 };
 
 use crate::{
     api::{endpoint::*, reply::*, scope::Scope, tasks::*},
-    http::{State, auth::authenticator::Principal, call::*, error::*},
+    http::{State, auth::authenticator::Principal, call::*, error::*, teams::known_team},
+    triggers::premises::unknown_subagent,
 };
 
 /// Where notices about the work go.
@@ -20,13 +22,18 @@ const SOURCE_CHANNEL: &str = "x-source-channel";
 pub(in crate::http) async fn create(
     Call { state, caller, body: new, request, .. }: Call<Empty, Empty, NewTask>,
 ) -> ApiResult<Accepted<GivenTask>> {
-    caller.team(&new.team)?;
+    let team = known_team(&state, &caller, &new.team)?;
     let source = source_channel(&state, &caller.principal, &request).await?;
     check_words("task", &new.task)?;
     let org = state.org();
-    let (tree, now) = (org.view.now(), org.clock.now());
-    let unknown = || ApiError::not_found(format!("there is no team `{}`", new.team));
-    let team = tree.get(&new.team).ok_or_else(unknown)?;
+    let now = org.clock.now();
+    if let Some(subagent) = &new.subagent {
+        let (roster, of) = (org.roster.clone(), team.name.clone());
+        let known = blocking::run(move || roster(&of)).await?;
+        if let Some(problem) = unknown_subagent(&team.name, subagent, &known) {
+            return Err(ApiError::unfit("subagent", problem.reason));
+        }
+    }
     let (id, by) = (org.ids.task(), caller.principal.id.to_string());
     let lane = Lane { team: team.name.clone(), topic: None };
     let mut task = Task {
@@ -35,16 +42,16 @@ pub(in crate::http) async fn create(
         priority: new.priority,
         source: source.map(Source::channel),
         on_result: OnResult::Notify,
-        options: Options { max_steps: new.max_steps, ..Options::default() },
+        options: Options { max_steps: new.max_steps, subagent: new.subagent, ..Options::default() },
         cause: Some(Cause::Operator { name: by.clone() }),
         ..Task::new(id.clone(), lane, new.task, by, now)
     };
     if let Some(deadline) = new.deadline {
         task.deadline_at = now + deadline.0;
     }
-    submit(&state, task).await?;
+    let in_flight = submit(&state, task, new.overlap_policy).await?;
     caller.names(format!("{id} {}", new.team));
-    Ok(Accepted(GivenTask { id, team: new.team, state: TaskState::Accepted }))
+    Ok(Accepted(GivenTask { id, team: new.team, state: TaskState::Accepted, in_flight }))
 }
 
 /// Refuses words for a team that say nothing, or too much. `field` is where they stood.
@@ -80,11 +87,24 @@ pub(crate) async fn source_channel(
     ))
 }
 
-/// Hands a task to its team.
-pub(in crate::http) async fn submit(state: &State, task: Task) -> ApiResult<()> {
-    let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
-    match state.org().work.submit(submit).await? {
-        Submission::Enqueued { .. } => Ok(()),
-        _ => Err(ApiError::conflict("the team is busy")),
+/// Hands a task to its team, and answers what that had to do already.
+pub(in crate::http) async fn submit(
+    state: &State,
+    task: Task,
+    overlap: Overlap,
+) -> ApiResult<Vec<TaskId>> {
+    let submit = Submit { task, writes: Writes::new(), overlap: Some(overlap), giver: None };
+    let submission = state.org().work.submit(submit).await?;
+    let ids = |open: Vec<OpenTask>| open.into_iter().map(|open| open.task_id);
+    match submission {
+        Submission::Enqueued { in_flight } => Ok(ids(in_flight).collect()),
+        Submission::Skipped { in_flight } | Submission::NeedsConfirmation { in_flight, .. } => {
+            let open: Vec<String> = ids(in_flight).map(|id| id.to_string()).collect();
+            let message = format!(
+                "the team has other work: {}; give `overlap_policy: allow` to add to it",
+                open.join(", ")
+            );
+            Err(ApiError::conflict_as("busy", message))
+        }
     }
 }

@@ -17,7 +17,7 @@ use hivewright_actors::{
 
 use crate::{
     api::{endpoint::*, reply::*, scope::Scope, teams::*},
-    http::{State, call::*, error::*, vault},
+    http::{State, call::*, error::*, teams::known_team, vault},
     teams::creation::{self, WishError},
     tools::org::{credentials, office::Parts},
     vault::audit::Actor,
@@ -94,7 +94,7 @@ pub(in crate::http) async fn create(
     let TeamOrder { team: mut wish, credentials } = body;
     caller.names(&wish.name);
     caller.team(&wish.name)?;
-    caller.team(wish.parent.as_deref().unwrap_or(MAIN))?;
+    known_team(&state, &caller, wish.parent.as_deref().unwrap_or(MAIN))?;
     if !credentials.is_empty() && !caller.principal.may(Scope::Secrets) {
         return Err(ApiError::forbidden(Scope::Secrets));
     }
@@ -112,7 +112,7 @@ pub(in crate::http) async fn create(
 pub(in crate::http) async fn update(
     Call { state, caller, path, body: change, .. }: Call<ByName, Empty, TeamChange>,
 ) -> ApiResult<Data<TeamScope>> {
-    caller.team(&path.name)?;
+    known_team(&state, &caller, &path.name)?;
     if change.capabilities.is_some() && !caller.principal.may(Scope::Admin) {
         return Err(ApiError::forbidden(Scope::Admin));
     }
@@ -132,7 +132,7 @@ pub(in crate::http) async fn update(
 pub(in crate::http) async fn shut_down(
     Call { state, caller, path, query: TeamShutdown { cascade }, .. }: Call<ByName, TeamShutdown>,
 ) -> ApiResult<Settled<Removed, TeamEnding>> {
-    caller.team(&path.name)?;
+    known_team(&state, &caller, &path.name)?;
     // The teams below may be out of its reach.
     if cascade {
         caller.all_teams()?;
@@ -159,7 +159,7 @@ async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
 pub(in crate::http) async fn pause_one(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
-    caller.team(&path.name)?;
+    known_team(&state, &caller, &path.name)?;
     let by = operator(&caller);
     pause(&state, Pause { team: Some(path.name.into()), paused: true, now: body.now, by }).await
 }
@@ -167,7 +167,7 @@ pub(in crate::http) async fn pause_one(
 pub(in crate::http) async fn resume_one(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamsPaused>> {
-    caller.team(&path.name)?;
+    known_team(&state, &caller, &path.name)?;
     let by = operator(&caller);
     pause(&state, Pause { team: Some(path.name.into()), paused: false, now: false, by }).await
 }
@@ -192,7 +192,7 @@ pub(in crate::http) async fn resume_every(
 pub(in crate::http) async fn set_up_again(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamBootstrap>> {
-    caller.team(&path.name)?;
+    known_team(&state, &caller, &path.name)?;
     let (org, team) = (state.org(), TeamName::from(path.name));
     let operator = caller.principal.id.to_string();
     let task = creation::bootstrap(&team, &operator, org.ids.task(), org.clock.now());

@@ -131,6 +131,29 @@ async fn a_token_for_one_team_gives_it_no_folder_of_the_machine() {
     assert_eq!(back.status, 403, "{}", back.body);
 }
 
+/// OP-11, PL-69: whoever says where a server is says where its key goes.
+#[actix::test]
+async fn a_token_without_secrets_sends_none_elsewhere() {
+    let bench = Bench::new().await;
+    let admin = bench.token("admin", only(Scope::Admin)).await;
+    let path = "/api/v1/teams/main/config";
+    let server = |host: &str, more: &str| {
+        let header = "{authorization: \"Bearer ${vault:KEY}\"}";
+        let server = format!("{{url: \"https://{host}/mcp\", headers: {header}}}");
+        json!({"content": format!("mcp_servers: {{a: {server}}}\n{more}")})
+    };
+
+    let refused = put(&bench, path, &admin, server("good.example", "")).await;
+    let given = put(&bench, path, &bench.operator(), server("good.example", "")).await;
+    let moved = put(&bench, path, &admin, server("evil.example", "")).await;
+    let kept = put(&bench, path, &admin, server("good.example", "max_steps: 5\n")).await;
+
+    assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(given.status, 200, "{}", given.body);
+    assert_eq!(moved.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(kept.status, 200, "{}", kept.body);
+}
+
 /// SC-14, TO-74: nor does it open a private network to it.
 #[actix::test]
 async fn a_token_for_one_team_gives_it_no_host_of_a_private_network() {

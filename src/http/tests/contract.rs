@@ -125,6 +125,7 @@ fn what_streams_is_described_by_its_type() {
     for (path, kind) in [
         ("/api/v1/events", "text/event-stream"),
         ("/api/v1/sessions/{id}/export", "application/x-ndjson"),
+        ("/api/v1/usage/export", "text/csv"),
     ] {
         let answer = &document["paths"][path]["get"]["responses"]["200"];
         let kinds: Vec<&String> = answer["content"].as_object().unwrap().keys().collect();

@@ -7,7 +7,6 @@ use super::*;
 use crate::memory::{
     chain::Draft,
     entry::{Actor, Key},
-    provenance::Provenance,
 };
 
 impl Bench {
@@ -38,7 +37,7 @@ impl Bench {
     /// As a turn saves that has read something from outside.
     async fn plant(&self, key: &str, content: &str) -> String {
         let by = Actor::Team("main".into());
-        let mut provenance = Provenance::by(&by);
+        let mut provenance = by.provenance();
         provenance.label = Label::Untrusted;
         let saved = self.state.memory.save(Draft {
             team: TeamKey::first("main"),

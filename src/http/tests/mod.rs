@@ -412,6 +412,7 @@ impl Bench {
             roster: Arc::new(|_| Vec::new()),
             plugins: Catalogue::default(),
             spent: Arc::new(|_| Spent::default()),
+            keyed: tokio::sync::Mutex::default(),
         });
         let desk = Desk::new(desk::Parts {
             scheduler: spine.scheduler.clone(),
@@ -563,8 +564,12 @@ where
     let response = test::call_service(app, request.to_request()).await;
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    // What streams is read where it is tested.
-    let bytes = response.into_body().try_into_bytes().unwrap_or_default();
+    let ends = headers.contains_key("content-disposition");
+    // What streams without an end is read where it is tested.
+    let bytes = match response.into_body().try_into_bytes() {
+        Err(body) if ends => actix_web::body::to_bytes(body).await.unwrap(),
+        bytes => bytes.unwrap_or_default(),
+    };
     Answer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
 }
 

@@ -211,6 +211,18 @@ async fn usage_is_grouped_and_has_a_range() {
     assert_eq!(late["data"][0]["usd"], 2.0);
     assert_eq!(get("group=team&to=2023-11-12").await["total"], 0);
     assert_eq!(bench.look("/api/v1/usage?group=colour").await.status, 400);
+    // OP-127: all of it as a table.
+    let export = bench.look("/api/v1/usage/export?group=model&from=2023-11-14").await;
+    assert_eq!(export.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let file = "attachment; filename=\"usage-by-model.csv\"";
+    assert_eq!(export.header("content-disposition"), Some(file));
+    assert_eq!(
+        export.body,
+        "key,input,output,cache_read,cache_write,requests,usd,cached_share\r\n\
+         big,20,5,20,0,1,2.0,0.5\r\n\
+         small,30,5,30,0,1,0.5,0.5\r\n"
+    );
+    assert_eq!(bench.look("/api/v1/usage/export?from=someday").await.status, 400);
     let budgets = bench.look("/api/v1/usage/budgets").await.json();
     assert_eq!(budgets["data"][0]["team"], "main");
     assert_eq!(budgets["data"][0]["spent"], json!({"usd": 0.0, "tokens": 0}));

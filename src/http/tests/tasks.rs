@@ -1,9 +1,11 @@
 //! Tasks over HTTP.
 
 use hivewright_actors::{
+    file::FileRef,
+    ids::TaskId,
     queue::submit::Submit,
-    store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome, Task, TopicRef, records::FinishedTask},
+    store::{reads::get, records::Writes},
+    task::{Cause, Ending, Kind, Lane, OnResult, Outcome, Task, TopicRef, records::FinishedTask},
     usage::Usage,
 };
 use serde_json::json;
@@ -44,6 +46,13 @@ impl Bench {
         self.post(&path, &self.operator(), pause).await;
         let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
         self.state.spine.queue.send(submit).await.unwrap().unwrap();
+    }
+
+    /// A task that has not ended, as it is stored.
+    async fn open_task(&self, id: &str) -> Task {
+        let id = TaskId::from(id);
+        let read = self.state.spine.store.read(move |storage| get::<Task>(storage, &id));
+        read.await.unwrap().unwrap()
     }
 
     async fn ids(&self, query: &str) -> Vec<String> {
@@ -229,6 +238,21 @@ async fn a_task_is_cancelled_with_what_comes_of_it() {
     assert_eq!(bench.ids("state=accepted").await, ["task-3"]);
 }
 
+/// OP-127: only the task that tells an end names the one that it tells of.
+#[actix_web::test]
+async fn a_result_names_the_task_that_it_tells_of() {
+    let bench = Bench::new().await;
+    bench.open(bench.task("task-1-end", "main", Kind::Result, "They dug.")).await;
+    bench.open(bench.task("task-2-end", "main", Kind::Delegate, "Dig.")).await;
+    let told = async |id: &str| {
+        let row = bench.get(&format!("/api/v1/tasks/{id}"), &bench.operator()).await.json();
+        row["data"]["lineage"]["result_of"].clone()
+    };
+
+    assert_eq!(told("task-1-end").await, "task-1");
+    assert_eq!(told("task-2-end").await, Value::Null);
+}
+
 /// OP-34, OR-75
 #[actix_web::test]
 async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
@@ -241,7 +265,26 @@ async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
         topic: Some(TopicRef { id: "t-1".into(), name: "Holes".to_owned() }),
         notify: None,
     });
-    bench.ended(task, Ending::Dead, "").await;
+    task.cause = Some(Cause::Sender {
+        channel_type: "discord".to_owned(),
+        id: "ann".to_owned(),
+        guest: true,
+        principal: None,
+    });
+    task.files = vec![FileRef {
+        id: "file-1".into(),
+        name: "plan.pdf".to_owned(),
+        mime: "application/pdf".to_owned(),
+        size: 3,
+        digest: "0".repeat(64),
+        path: None,
+    }];
+    bench.ended(task.clone(), Ending::Dead, "").await;
+    let run = Task {
+        on_result: OnResult::Silent,
+        ..bench.task("task-5", "main", Kind::Trigger, "Look.")
+    };
+    bench.ended(run, Ending::Failed, "").await;
     bench.ended(bench.task("task-2", "main", Kind::Chat, "x"), Ending::Done, "y").await;
     bench.ended(bench.task("task-3", "main", Kind::Query, "x"), Ending::Failed, "").await;
     bench.ended(bench.task("task-4", "gone", Kind::Chat, "x"), Ending::Failed, "").await;
@@ -258,6 +301,13 @@ async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
     assert_eq!(row["data"]["body"], "Dig.");
     assert_eq!(row["data"]["lineage"]["parent"], "task-1");
     assert_eq!(row["data"]["topic_id"], "t-1");
+    // PL-68: nobody may do more because somebody else tries it again.
+    let again = bench.open_task(&id).await;
+    assert_eq!((again.cause, again.files), (task.cause, task.files));
+    // Nobody else would hear of a run that is accounted for.
+    let answer = retry("task-5").await.json();
+    let again = bench.open_task(answer["data"]["id"].as_str().unwrap()).await;
+    assert_eq!((again.kind, again.on_result), (Kind::Delegate, OnResult::Notify));
     assert_eq!(retry("task-2").await.refusal(), (409, "final".to_owned()));
     assert_eq!(retry("task-3").await.refusal().0, 409);
     assert_eq!(retry("task-4").await.refusal().0, 409);

@@ -79,6 +79,10 @@ async fn a_token_for_another_team_sees_nothing_of_this_one() {
             (200, true) if path == "/api/v1/team-templates" => {}
             (200, true) => assert_eq!(seen.json()["data"], json!([]), "{path}"),
             (200, false) if path == "/metrics" => {}
+            // The names of the columns, and no row.
+            (200, false) if path == "/api/v1/usage/export" => {
+                assert_eq!(seen.body.lines().count(), 1, "{}", seen.body);
+            }
             (status, _) => panic!("{path}: {status} {}", seen.body),
         }
     }

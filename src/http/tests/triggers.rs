@@ -273,3 +273,63 @@ async fn a_channel_that_went_away_hinders_no_other_change() {
 
     assert_eq!(changed.status, 200, "{}", changed.body);
 }
+
+/// OP-127: all that is due within a day, in the order of time, by the clocks of its zone, which go forward that night. Times
+/// close together are one row, and what does not fire as it stands says so.
+#[actix::test]
+async fn the_next_24_hours_of_all_triggers_are_listed() {
+    let bench = Bench::new().await;
+    let token = bench.operator();
+    // Saturday 2024-03-30, 22:13:20 UTC.
+    bench.clock.set(Timestamp(1_711_836_800_000));
+    for (name, config, enable) in [
+        ("hourly", json!({"cron": "0 * * * *", "timezone": "Europe/Berlin"}), true),
+        ("dense", json!({"cron": "* 6 * * *", "timezone": "UTC"}), false),
+        ("later", json!({"cron": "0 8 * * TUE"}), true),
+        ("word", json!({"pattern": "invoice"}), true),
+    ] {
+        let kind = if name == "word" { "keyword" } else { "schedule" };
+        let trigger = json!({
+            "team": "main", "name": name, "type": kind, "config": config, "task": "Look.", "enable": enable,
+        });
+        let made = bench.post("/api/v1/triggers", &token, trigger).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+    }
+    let look = async |query: &str| {
+        let path = format!("/api/v1/triggers/agenda?limit=200{query}");
+        bench.get(&path, &token).await.json()["data"].clone()
+    };
+    let column = |rows: &Value, name: &str| {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row[name].clone()).collect::<Vec<_>>()
+    };
+
+    let hourly = look("&q=hourly").await;
+    let dense = look("&q=dense").await;
+    let all = look("").await;
+    let paused = bench.post("/api/v1/teams/main/pause", &token, json!({})).await;
+
+    let local = column(&hourly, "local");
+    assert_eq!(local.len(), 24);
+    assert_eq!(
+        local[1..4],
+        [
+            "Sun 2024-03-31 01:00:00 CET",
+            "Sun 2024-03-31 03:00:00 CEST",
+            "Sun 2024-03-31 04:00:00 CEST"
+        ]
+    );
+    assert_eq!(
+        column(&hourly, "at")[1..3],
+        ["2024-03-31T00:00:00.000Z", "2024-03-31T01:00:00.000Z"]
+    );
+    assert_eq!((&hourly[0]["state"], &hourly[0]["held"]), (&json!("active"), &json!(false)));
+    assert_eq!(column(&dense, "count"), [15, 15, 15, 15]);
+    assert_eq!((&dense[0]["state"], &dense[0]["name"]), (&json!("pending"), &json!("dense")));
+    let times = column(&all, "at");
+    assert!(times.is_sorted_by_key(|at| at.as_str().unwrap()), "{times:?}");
+    assert_eq!(times.len(), 28);
+    assert_eq!(paused.status, 200, "{}", paused.body);
+    let held = column(&look("&type=schedule&state=active").await, "held");
+    assert_eq!((held.len(), held.iter().all(|held| *held == true)), (24, true));
+}

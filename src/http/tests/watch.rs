@@ -199,6 +199,7 @@ async fn the_overview_shows_the_service_at_a_glance() {
             "inbox_unread": 0,
             "spend_today_usd": 0.0,
             "today": &bench.clock.now().date()[..10],
+            "today_ends_at": "2023-11-15T00:00:00.000Z",
         })
     );
 }

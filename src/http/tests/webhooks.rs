@@ -6,10 +6,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::{
-    triggers::signature::{hex, hmac},
-    vault::reading::SecretSource,
-};
+use crate::{system::hex, triggers::signature::hmac, vault::reading::SecretSource};
 
 const KEY: &[u8] = b"a key of more than 24 bytes";
 
@@ -274,4 +271,21 @@ async fn a_team_with_secrets_needs_an_operators_word() {
 
     assert_eq!(refused.refusal(), (409, "not_approved".to_owned()));
     assert_eq!(enabled.status, 200, "{}", enabled.body);
+}
+
+/// TR-84: whoever sends it again after a pause is heard, and what was sent during it is not taken for received.
+#[actix::test]
+async fn a_team_that_rests_takes_no_call() {
+    let hook = Hook::standard().await;
+    let pause = |act: &str| format!("/api/v1/teams/main/{act}");
+    hook.bench.post(&pause("pause"), &hook.operator, json!({})).await;
+
+    let refused = hook.deliver("msg-1", hook.now(), KEY, b"{}").await;
+    hook.bench.post(&pause("resume"), &hook.operator, json!({})).await;
+    let again = hook.deliver("msg-1", hook.now(), KEY, b"{}").await;
+
+    assert_eq!(refused.refusal(), (503, "team_paused".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert_eq!(again.status, 202, "{}", again.body);
+    assert_eq!(hook.tasks().await, 1);
 }

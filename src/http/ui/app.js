@@ -19,6 +19,13 @@ const USED_UP = {
   code: "link_used_up",
 };
 
+/** What a token that is no good comes to. */
+const NOT_A_TOKEN = {
+  message:
+    "This token is not known here, or it was revoked or has expired. Check that you pasted all of it, or make a link with `hivewright token link`.",
+  code: "unauthenticated",
+};
+
 const theme = /** @type {any} */ (window).hivewrightTheme;
 
 async function start() {
@@ -85,7 +92,7 @@ async function submitToken(event) {
     byId("token").value = "";
     await enter();
   } catch (refusal) {
-    showLogin(refusal);
+    showLogin(/** @type {any} */ (refusal).status === 401 ? NOT_A_TOKEN : refusal);
   }
   button.disabled = false;
   button.textContent = "Log in";
@@ -96,7 +103,7 @@ async function leave() {
     await session.logOut();
   } catch (refusal) {
     const { message, code } = /** @type {any} */ (refusal);
-    return toast(`Could not log out: ${message}`, { code, bad: true });
+    return toast(`You are still logged in. ${message}`, { code, bad: true });
   }
   talk.leave();
   sessionStorage.setItem(LEFT, "yes");

@@ -3,8 +3,6 @@
 //! Whatever ends the work between two commits, the next run goes on with what has no mark yet.
 
 use std::{
-    collections::BTreeMap,
-    io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -14,24 +12,20 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::MAIN,
     storage::{Storage, StorageError},
-    store::{
-        reads::{Range, scan_keyed},
-        records::Writes,
-    },
+    store::records::Writes,
     task::{Lane, records::FinishedTask},
 };
-use serde::{Deserialize, Serialize};
 
-use super::plan::{Artifact, Plan, Planned};
+use super::{
+    files::{DiskError, write_file},
+    plan::{Artifact, Plan, Planned},
+    target::MarkRow,
+};
 use crate::{
     http::auth::registry::OPERATOR,
-    settings::{home::Home, replace::replace},
+    settings::home::Home,
     vault::{Vault, audit::Actor, error::VaultError},
 };
-
-hivewright_actors::records! {
-    MarkRow: "edge\0import", String;
-}
 
 /// Why a plan was not carried out to its end. What was done stays done.
 #[derive(Debug, thiserror::Error)]
@@ -41,20 +35,11 @@ pub enum ApplyError {
     Storage(#[from] StorageError),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("`{}` cannot be written", path.display())]
-    Disk { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// It was asked to stop.
     #[error("stopped")]
     Stopped,
-}
-
-pub(super) fn disk(path: &Path) -> impl Fn(io::Error) -> ApplyError {
-    move |source| ApplyError::Disk { path: path.to_owned(), source }
-}
-
-/// Writes a file for the owner alone, whole or not at all.
-pub(super) fn write_file(path: &Path, text: impl AsRef<[u8]>) -> Result<(), ApplyError> {
-    replace(path, path.parent().unwrap_or(Path::new(".")), text).map_err(disk(path))
 }
 
 /// Where a plan is carried out.
@@ -71,20 +56,6 @@ pub struct Site<'a> {
     pub stop: &'a AtomicBool,
     /// Is told how many things are done, of how many.
     pub progress: &'a dyn Fn(u64, u64),
-}
-
-/// What was taken, as it is stored under its mark.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct MarkRow {
-    /// What it is called here.
-    name: String,
-    at: Timestamp,
-}
-
-/// The marks of earlier imports, each with what the thing is called here.
-pub(super) fn marks(storage: &dyn Storage) -> Result<BTreeMap<String, String>, StorageError> {
-    let marks = scan_keyed::<MarkRow>(storage, Range::all())?;
-    Ok(marks.into_iter().map(|(mark, row)| (mark, row.name)).collect())
 }
 
 /// Carries a plan out. Blocks.

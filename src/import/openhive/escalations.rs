@@ -6,20 +6,8 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner},
     report::{Item, Kind},
-    schema::row,
+    schema::EscalationRow,
 };
-
-row! {
-    /// A problem that a team handed up.
-    EscalationRow in "escalation_correlations" by "created_at, correlation_id" known by id {
-        id: String as "correlation_id",
-        from: String as "source_team",
-        to: String as "target_team",
-        task: Option<String> as "task_id",
-        status: String,
-        created_at: String,
-    }
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let rows = &planner.found.tables.escalations;

@@ -7,19 +7,9 @@ use std::{
 };
 
 use super::{
-    escalations::EscalationRow,
-    interactions::InteractionRow,
-    log::LogRow,
-    memories::MemoryRow,
-    plugins::PluginRow,
-    schema::{DERIVED, Extra, Record, Table},
-    source::{DatabaseCopy, Source, SourceError, disk},
-    tasks::TaskRow,
-    team_tree::{self, KeywordRow, OrgRow},
-    topics::TopicRow,
-    triggers::TriggerRow,
-    trust::{AuditRow, GrantRow},
-    vault::VaultRow,
+    schema::*,
+    source::{DatabaseCopy, Extra, Source, SourceError, disk},
+    team_tree,
     yaml::{self, Yaml},
 };
 use crate::{
@@ -139,6 +129,7 @@ fn rules(path: &Path) -> Result<Rules, SourceError> {
             Found::File(mut file) if name.ends_with(".md") => {
                 io::Read::read_to_end(&mut file, rules.entry(name).or_default())?;
             }
+            Found::Unread(error) => return Err(error),
             _ => {
                 others.insert(name);
             }
@@ -175,9 +166,12 @@ impl TeamFolder {
             subagents: BTreeMap::new(),
             skills: BTreeMap::new(),
         };
-        folder::walk(path, Path::new(""), &mut |place, found| {
-            folder.note(place, found);
-            Ok(())
+        folder::walk(path, Path::new(""), &mut |place, found| match found {
+            Found::Unread(error) => Err(folder::at(place, &error)),
+            found => {
+                folder.note(place, found);
+                Ok(())
+            }
         })
         .map_err(disk(path))?;
         Ok(folder)
@@ -186,7 +180,7 @@ impl TeamFolder {
     fn note(&mut self, place: &Path, found: Found) {
         let name = place.to_string_lossy();
         let file = match found {
-            Found::Folder => return,
+            Found::Folder | Found::Unread(_) => return,
             Found::Link(_) => return self.links.push(name.into_owned()),
             Found::File(file) => file,
         };

@@ -18,28 +18,12 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::row,
+    schema::InteractionRow,
     settings::bare_channel,
 };
 
 /// What was said stays this long, here as there.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-
-row! {
-    /// Something said in a channel.
-    InteractionRow in "channel_interactions" by "id" known by id {
-        id: i64,
-        direction: String,
-        channel: String as "channel_id",
-        user: Option<String> as "user_id",
-        team: Option<String> as "team_id",
-        snippet: Option<String> as "content_snippet",
-        length: Option<i64> as "content_length",
-        topic: Option<String> as "topic_id" = "NULL",
-        decision: Option<String> as "trust_decision" = "NULL",
-        created_at: String,
-    } unread ["channel_type", "duration_ms"]
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let target = planner.target;

@@ -6,22 +6,10 @@ use super::{
     plan::{Artifact, BEFORE, Planner},
     redact::Redactor,
     report::{Item, Kind},
-    schema::row,
+    schema::LogRow,
 };
 
 const NAME: &str = "log_entries";
-
-row! {
-    /// A line of the log.
-    LogRow in "log_entries" by "id" known by id {
-        id: i64,
-        level: String,
-        message: String,
-        context: Option<String>,
-        duration_ms: Option<i64> = "NULL",
-        created_at: String,
-    }
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let tables = &planner.found.tables;

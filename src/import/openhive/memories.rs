@@ -13,32 +13,12 @@ use super::{
     names,
     plan::{Artifact, Planner, Refusal, Team},
     report::Kind,
-    schema::row,
-    vault::VaultRow,
+    schema::{MemoryRow, VaultRow},
 };
 use crate::memory::{
-    entry::{
-        Actor, Entry, Key, Kind as MemoryKind, LONGEST_CONTENT, LONGEST_REASON, Remark, Review,
-    },
-    provenance::Provenance,
+    entry::{Actor, Entry, Key, Kind as MemoryKind, Remark, Review},
+    error::{LONGEST_CONTENT, LONGEST_REASON},
 };
-
-row! {
-    /// A version of something a team remembers.
-    MemoryRow in "memories" by "id" known by id {
-        id: i64,
-        team: String as "team_name",
-        key: String,
-        content: String,
-        kind: String as "type",
-        active: bool as "is_active",
-        supersedes: Option<i64> as "supersedes_id",
-        reason: Option<String> as "supersede_reason",
-        updated_by: Option<String>,
-        created_at: String,
-        updated_at: String,
-    }
-}
 
 /// A version to be made.
 struct Draft {
@@ -167,7 +147,7 @@ impl<'a> Converter<'a> {
             supersede_reason: reason
                 .map(|reason| excerpt::split(reason, LONGEST_REASON).0.to_owned()),
             rollback_to: None,
-            provenance: Provenance::by(&Actor::Import),
+            provenance: Actor::Import.provenance(),
             sources: Vec::new(),
             review: if is_pending { Review::Pending } else { Review::NotNeeded },
             reviewed: None,

@@ -1,15 +1,19 @@
 //! Import of an OpenHive installation: settings, teams and everything they keep.
 //!
 //! ```text
-//! source, schema, installation   what is there, only read
-//! settings, rules, teams, …      a file for each kind: its row in the source and what it becomes here
+//! schema, source, installation   what is there, only read
 //! plan                           all artifacts and the report on them, pure data
-//! apply                          artifacts become files and rows
+//! settings, rules, teams, …      a file for each kind: what its rows in the source become here
+//! apply, files                   artifacts become files and rows
 //! ```
 //!
 //! The plan is made whole before anything is written, so a dry run says exactly what a real one does.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -22,7 +26,7 @@ pub mod apply;
 mod checks;
 mod escalations;
 mod file_draft;
-mod folders;
+mod files;
 mod installation;
 mod interactions;
 mod log;
@@ -51,8 +55,11 @@ mod vault;
 mod yaml;
 
 use apply::{ApplyError, Site};
+use checks::Checks;
 use installation::Installation;
-use plan::{Options, Plan};
+use plan::{Options, Plan, Planned, Planner};
+use redact::Redactor;
+use report::Kind;
 use source::{Source, SourceError};
 use target::Target;
 
@@ -92,7 +99,7 @@ impl Import {
 
     /// What an import into this home would do. Blocks.
     pub fn plan(&self, goal: &Goal<'_>) -> Result<Plan, StorageError> {
-        Ok(plan::plan(&self.found, &Target::read(goal)?, self.options, goal, &goal.ids))
+        Ok(make_plan(&self.found, &Target::read(goal)?, self.options, goal, &goal.ids))
     }
 
     /// Does it, and writes down what was done. Returns where. Blocks.
@@ -105,7 +112,53 @@ impl Import {
             "totals": plan.report.totals(),
             "items": plan.report.items,
         });
-        apply::write_file(&path, format!("{note:#}\n"))?;
+        files::write_file(&path, format!("{note:#}\n"))?;
         Ok(path)
     }
+}
+
+/// Plans all that is there, a kind after the other.
+fn make_plan(
+    found: &Installation,
+    target: &Target,
+    options: Options,
+    checks: &dyn Checks,
+    ids: &Ids,
+) -> Plan {
+    let mut planner = Planner {
+        found,
+        target,
+        options,
+        checks,
+        ids,
+        plan: Plan::default(),
+        redactor: Redactor::default(),
+        profiles: BTreeMap::new(),
+        topics: topics::references(found, target),
+        teams: BTreeMap::new(),
+        left: BTreeSet::new(),
+    };
+    settings::plan(&mut planner);
+    rules::plan(&mut planner);
+    teams::plan(&mut planner);
+    for team in planner.teams.clone().values() {
+        memories::plan(&mut planner, team);
+        triggers::plan(&mut planner, team);
+        tasks::plan(&mut planner, team);
+        plugins::plan(&mut planner, team);
+    }
+    let tables = &found.tables;
+    planner.strays(Kind::Vault, tables.vault.iter().map(|row| &row.team));
+    planner.strays(Kind::Memory, tables.memories.iter().map(|row| &row.team));
+    planner.strays(Kind::Trigger, tables.triggers.iter().map(|row| &row.team));
+    planner.strays(Kind::Task, tables.tasks.iter().map(|row| &row.team));
+    planner.strays(Kind::Plugin, tables.plugins.iter().map(|row| &row.team));
+    topics::plan(&mut planner);
+    interactions::plan(&mut planner);
+    trust::plan(&mut planner);
+    escalations::plan(&mut planner);
+    log::plan(&mut planner);
+    planner.leftovers();
+    planner.plan.planned.sort_by_key(Planned::order);
+    planner.plan
 }

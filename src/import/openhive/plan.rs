@@ -15,27 +15,42 @@ use hivewright_actors::{
 
 use super::{
     checks::Checks,
-    escalations,
-    folders::FolderCopy,
+    files::FolderCopy,
     installation::{Installation, TeamFolder},
-    interactions, log, memories, plugins,
     redact::Redactor,
     report::{Item, Kind, Report},
-    rules,
-    schema::Extra,
-    settings,
+    source::Extra,
     target::Target,
-    tasks, teams, topics, triggers, trust,
-    vault::VaultEntry,
 };
-use crate::tools::plugin_tool::PluginTool;
-use crate::{memory::entry::Entry as Memory, vault::scope::Scope};
+use crate::{
+    memory::entry::Entry as Memory,
+    settings::secret::Secret,
+    tools::plugin_tool::PluginTool,
+    vault::{entry::Put, scope::Scope},
+};
 
 #[cfg(test)]
 mod tests;
 
 /// So many rows of what is counted rather than listed are committed at once.
 const SLICE: usize = 1_000;
+
+/// An entry to be made.
+#[derive(Clone, Debug)]
+pub(super) struct VaultEntry {
+    pub(super) scope: Scope,
+    pub(super) key: String,
+    pub(super) value: Secret,
+    pub(super) is_secret: bool,
+}
+
+impl VaultEntry {
+    pub(super) fn put(&self) -> Put {
+        let value = self.value.expose();
+        let put = if self.is_secret { Put::secret(value) } else { Put::public(value) };
+        Put { note: Some("imported from OpenHive".to_owned()), ..put }
+    }
+}
 
 /// Something that an import makes, in the form in which it is kept here.
 #[derive(Clone, Debug)]
@@ -111,7 +126,7 @@ pub(super) struct Planned {
 impl Planned {
     /// Secrets of settings files come first: no file refers to one that is not there. Then teams before
     /// what is theirs.
-    fn order(&self) -> (bool, Kind) {
+    pub(super) fn order(&self) -> (bool, Kind) {
         let of_settings =
             matches!(&self.artifact, Artifact::Secret(entry) if entry.scope == Scope::System);
         (!of_settings, self.kind)
@@ -250,7 +265,7 @@ impl Planner<'_> {
     }
 
     /// Reports rows of teams that are not taken, by the teams of all rows.
-    fn strays<'r>(&mut self, kind: Kind, teams: impl Iterator<Item = &'r String>) {
+    pub(super) fn strays<'r>(&mut self, kind: Kind, teams: impl Iterator<Item = &'r String>) {
         let mut strays: BTreeMap<&str, u64> = BTreeMap::new();
         for team in teams.filter(|team| !self.teams.contains_key(team.as_str())) {
             *strays.entry(team).or_default() += 1;
@@ -263,7 +278,7 @@ impl Planner<'_> {
     }
 
     /// Reports what is in the database and is not taken.
-    fn leftovers(&mut self) {
+    pub(super) fn leftovers(&mut self) {
         for (table, rows) in &self.found.tables.derived {
             let reason = "it follows from the rest, and is made anew";
             self.report(Item::left(Kind::Table, *table, reason).times(*rows));
@@ -276,49 +291,4 @@ impl Planner<'_> {
             self.report(Item::left(Kind::Table, name, "nobody here knows what it means"));
         }
     }
-}
-
-pub(super) fn plan(
-    found: &Installation,
-    target: &Target,
-    options: Options,
-    checks: &dyn Checks,
-    ids: &Ids,
-) -> Plan {
-    let mut planner = Planner {
-        found,
-        target,
-        options,
-        checks,
-        ids,
-        plan: Plan::default(),
-        redactor: Redactor::default(),
-        profiles: BTreeMap::new(),
-        topics: topics::references(found, target),
-        teams: BTreeMap::new(),
-        left: BTreeSet::new(),
-    };
-    settings::plan(&mut planner);
-    rules::plan(&mut planner);
-    teams::plan(&mut planner);
-    for team in planner.teams.clone().values() {
-        memories::plan(&mut planner, team);
-        triggers::plan(&mut planner, team);
-        tasks::plan(&mut planner, team);
-        plugins::plan(&mut planner, team);
-    }
-    let tables = &found.tables;
-    planner.strays(Kind::Vault, tables.vault.iter().map(|row| &row.team));
-    planner.strays(Kind::Memory, tables.memories.iter().map(|row| &row.team));
-    planner.strays(Kind::Trigger, tables.triggers.iter().map(|row| &row.team));
-    planner.strays(Kind::Task, tables.tasks.iter().map(|row| &row.team));
-    planner.strays(Kind::Plugin, tables.plugins.iter().map(|row| &row.team));
-    topics::plan(&mut planner);
-    interactions::plan(&mut planner);
-    trust::plan(&mut planner);
-    escalations::plan(&mut planner);
-    log::plan(&mut planner);
-    planner.leftovers();
-    planner.plan.planned.sort_by_key(Planned::order);
-    planner.plan
 }

@@ -5,37 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use hivewright_actors::clock::Timestamp;
 
 use super::{
+    files::SOURCES,
     installation::Installation,
     moment::moment,
     plan::{Artifact, Planner, Refusal, Team},
     report::Kind,
-    schema::row,
-    target::mark,
+    schema::{PluginRow, mark},
 };
 use crate::{plugins::written::Status, tools::plugin_tool::PluginTool};
 
 /// Why an imported tool does not run.
 pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
      `register_plugin_tool` with its JavaScript puts it into use";
-
-/// Where the sources of a team's tools go, in its folder.
-pub(super) const FOLDER: &str = "plugins/imported";
-
-row! {
-    /// A tool that a team wrote.
-    PluginRow in "plugin_tools" by "team_name, tool_name" {
-        team: String as "team_name",
-        tool: String as "tool_name",
-        status: String,
-        source_hash: String,
-        created_at: String,
-    }
-    unread ["source_path", "verification", "updated_at"]
-    later [
-        "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
-        "removed_by"
-    ]
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     for row in planner.found.tables.plugins.iter().filter(|row| row.team == team.former) {
@@ -67,7 +48,7 @@ fn convert(row: &PluginRow, sources: Option<&BTreeSet<String>>, now: Timestamp) 
         tool: row.tool.clone(),
         status: Status::FailedVerification,
         reason: REASON.into(),
-        source: is_there.then(|| format!("{FOLDER}/{file}")),
+        source: is_there.then(|| format!("{SOURCES}/{file}")),
         sha256: row.source_hash.clone(),
         former_status: row.status.clone(),
         created_at: moment(&row.created_at).unwrap_or(now),

@@ -3,7 +3,7 @@
 use super::{
     plan::{Artifact, Planner, Refusal},
     report::{Item, Kind},
-    target::mark,
+    schema::mark,
 };
 
 pub(super) fn plan(planner: &mut Planner<'_>) {

@@ -1,10 +1,6 @@
 //! Tables of an OpenHive database, of whichever version, and the rows that are read from them.
 
-use std::{collections::BTreeSet, path::Path};
-
-use rusqlite::{Connection, Row};
-
-use super::source::{SourceError, damaged};
+use rusqlite::Row;
 
 /// A table that is read, as its versions have laid it out.
 #[derive(Debug)]
@@ -28,7 +24,7 @@ pub(super) struct Column {
 }
 
 /// Tables that every version has.
-const ALWAYS: [&str; 3] = ["org_tree", "scope_keywords", "task_queue"];
+pub(super) const ALWAYS: [&str; 3] = ["org_tree", "scope_keywords", "task_queue"];
 
 /// Tables whose content follows from others, or is of no use any more.
 pub(super) const DERIVED: [&str; 4] =
@@ -39,6 +35,14 @@ pub(super) trait Record: Sized {
     const TABLE: Table;
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
+}
+
+/// What a thing of the source is known by, so that it is taken once.
+///
+/// Two installations may use the same numbers, so the moment it was made is part of it.
+pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> String {
+    // No key holds a zero byte.
+    format!("openhive/{table}/{id}@{made}").replace('\0', "?")
 }
 
 /// Declares the row of a table: `field: Type as "column" or "former_name" = "default"`. A column is
@@ -57,216 +61,216 @@ macro_rules! row {
         $(impl $row {
             /// What it is known by, so that it is taken once.
             pub(super) fn mark(&self) -> String {
-                $crate::import::openhive::target::mark($table, &self.$id, &self.created_at)
+                mark($table, &self.$id, &self.created_at)
             }
         })?
 
-        impl $crate::import::openhive::schema::Record for $row {
-            const TABLE: $crate::import::openhive::schema::Table =
-                $crate::import::openhive::schema::Table {
-                    name: $table,
-                    order: $order,
-                    columns: &[$($crate::import::openhive::schema::Column {
-                        name: [$($column,)? stringify!($field)][0],
-                        former: [$($(Some($former),)?)? None][0],
-                        default: [$(Some($default),)? None][0],
-                    },)*],
-                    unread: &[$($($unread),*)?],
-                    unread_later: &[$($($later),*)?],
-                };
+        impl Record for $row {
+            const TABLE: Table = Table {
+                name: $table,
+                order: $order,
+                columns: &[$(Column {
+                    name: [$($column,)? stringify!($field)][0],
+                    former: [$($(Some($former),)?)? None][0],
+                    default: [$(Some($default),)? None][0],
+                },)*],
+                unread: &[$($($unread),*)?],
+                unread_later: &[$($($later),*)?],
+            };
 
-            fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+            fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
                 Ok(Self { $($field: row.get([$($column,)? stringify!($field)][0])?,)* })
             }
         }
     };
 }
 
-pub(super) use row;
-
-/// Something in the database that nobody here knows, and that is therefore left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Extra {
-    pub(super) table: String,
-    /// None is the whole table.
-    pub(super) column: Option<String>,
+row! {
+    OrgRow in "org_tree" by "created_at, id" known by id {
+        id: String,
+        parent: Option<String> as "parent_id",
+        status: String,
+        created_at: String,
+        bootstrapped: bool = "0",
+    } unread ["name"]
 }
 
-/// Refuses a database that lacks what is read from it, and tells what is in it beside that.
-pub(super) fn check(
-    path: &Path,
-    connection: &Connection,
-    tables: &[&Table],
-) -> Result<Vec<Extra>, SourceError> {
-    let found = table_names(path, connection)?;
-    let mut extras = Vec::new();
-    for table in tables {
-        let missing = |column: Option<&str>, reason: &str| SourceError::Schema {
-            path: path.to_owned(),
-            table: table.name.to_owned(),
-            column: column.map(str::to_owned),
-            reason: format!("is missing; {reason}"),
-        };
-        if !found.contains(table.name) {
-            if ALWAYS.contains(&table.name) {
-                return Err(missing(None, "this is not a database of OpenHive"));
-            }
-            continue;
-        }
-        let present = column_names(path, connection, table.name)?;
-        let needed = table.columns.iter().filter(|column| column.default.is_none());
-        let mut needed = needed.map(|column| column.name).chain(table.unread.iter().copied());
-        if let Some(column) = needed.find(|name| !present.contains(*name)) {
-            return Err(missing(Some(column), "this version of OpenHive is not known"));
-        }
-        let known = |name: &str| {
-            let read = |column: &Column| column.name == name || column.former == Some(name);
-            table.columns.iter().any(read)
-                || table.unread.contains(&name)
-                || table.unread_later.contains(&name)
-        };
-        extras.extend(
-            present
-                .into_iter()
-                .filter(|name| !known(name))
-                .map(|column| Extra { table: table.name.to_owned(), column: Some(column) }),
-        );
+row! {
+    /// What a team is for, one word of it.
+    KeywordRow in "scope_keywords" by "team_id, keyword" {
+        team: String as "team_id",
+        keyword: String,
     }
-    let known = |name: &str| {
-        tables.iter().any(|table| table.name == name)
-            || DERIVED.contains(&name)
-            // The index of a full-text search, in tables of its own.
-            || name.starts_with("memory_chunks_fts")
-            || name.starts_with("sqlite_")
-    };
-    extras.extend(
-        found.into_iter().filter(|name| !known(name)).map(|table| Extra { table, column: None }),
-    );
-    Ok(extras)
 }
 
-/// The columns to select, so that a row of any version reads like one of the newest; none if the
-/// version has no such table.
-pub(super) fn selection(
-    path: &Path,
-    connection: &Connection,
-    table: &Table,
-) -> Result<Option<String>, SourceError> {
-    let present = column_names(path, connection, table.name)?;
-    let select = |Column { name, former, default }: &Column| match (former, default) {
-        (Some(former), _) if !present.contains(*name) && present.contains(*former) => {
-            format!("{former} AS {name}")
-        }
-        (_, Some(default)) if !present.contains(*name) => format!("{default} AS {name}"),
-        _ => (*name).to_owned(),
-    };
-    let columns: Vec<_> = table.columns.iter().map(select).collect();
-    Ok((!present.is_empty()).then(|| columns.join(", ")))
+row! {
+    TaskRow in "task_queue" by "created_at, id" known by id {
+        id: String,
+        team: String as "team_id",
+        task: String,
+        priority: String,
+        kind: String as "type" = "'delegate'",
+        status: String,
+        created_at: String,
+        result: Option<String> = "NULL",
+        duration_ms: Option<i64> = "NULL",
+        options: Option<String> = "NULL",
+        channel: Option<String> as "source_channel_id" = "NULL",
+        topic: Option<String> as "topic_id" = "NULL",
+    } unread ["correlation_id"]
 }
 
-fn table_names(path: &Path, connection: &Connection) -> Result<BTreeSet<String>, SourceError> {
-    names(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'", [])
-        .map_err(|error| damaged(path, None, error))
-}
-
-fn column_names(
-    path: &Path,
-    connection: &Connection,
-    table: &str,
-) -> Result<BTreeSet<String>, SourceError> {
-    names(connection, "SELECT name FROM pragma_table_info(?1)", [table])
-        .map_err(|error| damaged(path, Some(table), error))
-}
-
-fn names(
-    connection: &Connection,
-    query: &str,
-    parameters: impl rusqlite::Params,
-) -> rusqlite::Result<BTreeSet<String>> {
-    connection.prepare(query)?.query_map(parameters, |row| row.get(0))?.collect()
-}
-
-#[cfg(test)]
-mod tests {
-
-    use super::{
-        super::{installation::TABLES, tasks::TaskRow, topics::TopicRow, triggers::TriggerRow},
-        *,
-    };
-
-    fn database(statements: &str) -> Connection {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(statements).unwrap();
-        connection
+row! {
+    TriggerRow in "trigger_configs" by "id" known by id {
+        id: i64,
+        team: String,
+        name: String,
+        kind: String as "type",
+        config: String,
+        task: String,
+        skill: Option<String> = "NULL",
+        subagent: Option<String> = "NULL",
+        state: String,
+        max_steps: i64 as "max_steps" or "max_turns" = "100",
+        failure_threshold: i64,
+        consecutive_failures: i64,
+        disabled_reason: Option<String>,
+        channel: Option<String> as "source_channel_id" = "NULL",
+        overlap_policy: String = "'skip-then-replace'",
+        created_at: String,
+        updated_at: String,
     }
+    later ["overlap_count", "active_task_id"]
+}
 
-    const PATH: &str = "/r/openhive.db";
-
-    const OLD: &str = "
-        CREATE TABLE org_tree (id TEXT, name TEXT, parent_id TEXT, status TEXT, created_at TEXT);
-        CREATE TABLE scope_keywords (team_id TEXT, keyword TEXT);
-        CREATE TABLE task_queue (id TEXT, team_id TEXT, task TEXT, priority TEXT, status TEXT,
-            created_at TEXT, correlation_id TEXT);";
-
-    /// OR-25
-    #[test]
-    fn an_unknown_layout_is_refused_by_file_table_and_column() {
-        let refusal = |statements: &str| {
-            let error = check(Path::new(PATH), &database(statements), TABLES).unwrap_err();
-            error.to_string()
-        };
-
-        assert_eq!(
-            refusal("CREATE TABLE notes (id)"),
-            "`/r/openhive.db`, table `org_tree`: is missing; this is not a database of OpenHive"
-        );
-        assert_eq!(
-            refusal(&OLD.replace("keyword TEXT", "word TEXT")),
-            "`/r/openhive.db`, table `scope_keywords`, column `keyword`: is missing; \
-             this version of OpenHive is not known"
-        );
+row! {
+    /// A thread of conversation.
+    TopicRow in "topics" by "created_at, id" known by id {
+        id: String,
+        channel: String as "channel_id",
+        name: String,
+        description: Option<String>,
+        state: String,
+        created_at: String,
+        last_activity: String,
     }
+}
 
-    /// OR-25
-    #[test]
-    fn what_nobody_knows_is_named() {
-        let statements = format!(
-            "{OLD} ALTER TABLE org_tree ADD COLUMN mood TEXT; CREATE TABLE dreams (id);
-             CREATE TABLE trigger_dedup (event_id);"
-        );
+row! {
+    /// Something said in a channel.
+    InteractionRow in "channel_interactions" by "id" known by id {
+        id: i64,
+        direction: String,
+        channel: String as "channel_id",
+        user: Option<String> as "user_id",
+        team: Option<String> as "team_id",
+        snippet: Option<String> as "content_snippet",
+        length: Option<i64> as "content_length",
+        topic: Option<String> as "topic_id" = "NULL",
+        decision: Option<String> as "trust_decision" = "NULL",
+        created_at: String,
+    } unread ["channel_type", "duration_ms"]
+}
 
-        let extras = check(Path::new(PATH), &database(&statements), TABLES).unwrap();
-
-        let extra = |table: &str, column: Option<&str>| Extra {
-            table: table.into(),
-            column: column.map(str::to_owned),
-        };
-        assert_eq!(extras, [extra("org_tree", Some("mood")), extra("dreams", None)]);
+row! {
+    /// A version of something a team remembers.
+    MemoryRow in "memories" by "id" known by id {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        content: String,
+        kind: String as "type",
+        active: bool as "is_active",
+        supersedes: Option<i64> as "supersedes_id",
+        reason: Option<String> as "supersede_reason",
+        updated_by: Option<String>,
+        created_at: String,
+        updated_at: String,
     }
+}
 
-    #[test]
-    fn older_versions_read_like_the_newest() {
-        let connection = database(OLD);
+row! {
+    /// Something a team keeps: a secret, or a note to itself.
+    VaultRow in "team_vault" by "id" known by id {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        value: String,
+        secret: Option<bool> as "is_secret",
+        created_at: String,
+        updated_at: String,
+    } unread ["updated_by"]
+}
 
-        let tasks = selection(Path::new(PATH), &connection, &TaskRow::TABLE).unwrap();
-        let topics = selection(Path::new(PATH), &connection, &TopicRow::TABLE).unwrap();
-
-        let tasks = tasks.unwrap();
-        assert!(tasks.contains("'delegate' AS type"), "{tasks}");
-        assert!(tasks.starts_with("id, team_id, task"), "{tasks}");
-        assert_eq!(topics, None);
+impl VaultRow {
+    /// A journal of the learning and reflection cycles, which is no secret and no setting.
+    pub(super) fn is_journal(&self) -> bool {
+        self.key.starts_with("learning:") || self.key.starts_with("reflection:")
     }
+}
 
-    #[test]
-    fn a_column_is_found_under_its_former_name() {
-        let columns = TriggerRow::TABLE.columns.iter();
-        let always: Vec<_> =
-            columns.filter(|column| column.default.is_none()).map(|column| column.name).collect();
-        let columns = always.join(", ");
-        let connection = database(&format!("CREATE TABLE trigger_configs ({columns}, max_turns)"));
+row! {
+    /// A decision of a person on a sender.
+    GrantRow in "sender_trust" by "id" known by id {
+        id: i64,
+        channel_type: String,
+        channel: Option<String> as "channel_id",
+        sender: String as "sender_id",
+        level: String as "trust_level",
+        granted_by: String,
+        created_at: String,
+    }
+}
 
-        let found = selection(Path::new(PATH), &connection, &TriggerRow::TABLE).unwrap();
+row! {
+    /// A decision of the gate on a message.
+    AuditRow in "trust_audit_log" by "id" known by id {
+        id: i64,
+        channel_type: String,
+        channel: String as "channel_id",
+        sender: String as "sender_id",
+        decision: String,
+        reason: String,
+        created_at: String,
+    }
+}
 
-        assert!(found.unwrap().contains("max_turns AS max_steps"));
+row! {
+    /// A problem that a team handed up.
+    EscalationRow in "escalation_correlations" by "created_at, correlation_id" known by id {
+        id: String as "correlation_id",
+        from: String as "source_team",
+        to: String as "target_team",
+        task: Option<String> as "task_id",
+        status: String,
+        created_at: String,
+    }
+}
+
+row! {
+    /// A tool that a team wrote.
+    PluginRow in "plugin_tools" by "team_name, tool_name" {
+        team: String as "team_name",
+        tool: String as "tool_name",
+        status: String,
+        source_hash: String,
+        created_at: String,
+    }
+    unread ["source_path", "verification", "updated_at"]
+    later [
+        "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
+        "removed_by"
+    ]
+}
+
+row! {
+    /// A line of the log.
+    LogRow in "log_entries" by "id" known by id {
+        id: i64,
+        level: String,
+        message: String,
+        context: Option<String>,
+        duration_ms: Option<i64> = "NULL",
+        created_at: String,
     }
 }

@@ -8,7 +8,7 @@ use super::{
     names,
     plan::{Artifact, BEFORE, Planner},
     report::{Item, Kind},
-    target::mark,
+    schema::mark,
     vault,
     yaml::Yaml,
 };

@@ -17,8 +17,9 @@ use hivewright_actors::{
     store::reads::{Range, scan, scan_keyed},
     task::Task,
 };
+use serde::{Deserialize, Serialize};
 
-use super::{Goal, apply, yaml};
+use super::{Goal, yaml};
 use crate::{
     memory,
     settings::{load::team_names, scaffold},
@@ -49,12 +50,16 @@ pub(super) struct Target {
     pub(super) arrivals: u64,
 }
 
-/// What a thing of the source is known by, so that it is taken once.
-///
-/// Two installations may use the same numbers, so the moment it was made is part of it.
-pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> String {
-    // No key holds a zero byte.
-    format!("openhive/{table}/{id}@{made}").replace('\0', "?")
+hivewright_actors::records! {
+    MarkRow: "edge\0import", String;
+}
+
+/// What was taken, as it is stored under its mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MarkRow {
+    /// What it is called here.
+    pub(super) name: String,
+    pub(super) at: Timestamp,
 }
 
 /// What the file of the main team is called among those that are shipped.
@@ -85,7 +90,8 @@ impl Target {
         let Some(storage) = goal.storage else {
             return Ok(target);
         };
-        target.marks = apply::marks(storage)?;
+        let marks = scan_keyed::<MarkRow>(storage, Range::all())?;
+        target.marks = marks.into_iter().map(|(mark, row)| (mark, row.name)).collect();
         target.records = scan::<TeamRecord>(storage, Range::all())?;
         let living = target.records.iter().filter(|team| team.state != TeamState::Removed);
         target.teams.extend(living.map(|team| team.name.to_string()).filter(|name| name != MAIN));

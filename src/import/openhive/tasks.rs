@@ -15,26 +15,9 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal, Team},
     report,
-    schema::row,
+    schema::TaskRow,
     settings::bare_channel,
 };
-
-row! {
-    TaskRow in "task_queue" by "created_at, id" known by id {
-        id: String,
-        team: String as "team_id",
-        task: String,
-        priority: String,
-        kind: String as "type" = "'delegate'",
-        status: String,
-        created_at: String,
-        result: Option<String> = "NULL",
-        duration_ms: Option<i64> = "NULL",
-        options: Option<String> = "NULL",
-        channel: Option<String> as "source_channel_id" = "NULL",
-        topic: Option<String> as "topic_id" = "NULL",
-    } unread ["correlation_id"]
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     // Waiting tasks keep the order in which the source accepted them.

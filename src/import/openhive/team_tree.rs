@@ -4,28 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{clock::Timestamp, ids::MAIN, org::tree::DEEPEST};
 
-use super::{moment::moment, names, schema::row};
+use super::{
+    moment::moment,
+    names,
+    schema::{KeywordRow, OrgRow},
+};
 
 const LONGEST_KEYWORD: usize = 64;
 const MOST_KEYWORDS: usize = 50;
-
-row! {
-    OrgRow in "org_tree" by "created_at, id" known by id {
-        id: String,
-        parent: Option<String> as "parent_id",
-        status: String,
-        created_at: String,
-        bootstrapped: bool = "0",
-    } unread ["name"]
-}
-
-row! {
-    /// What a team is for, one word of it.
-    KeywordRow in "scope_keywords" by "team_id, keyword" {
-        team: String as "team_id",
-        keyword: String,
-    }
-}
 
 /// A team to be made, with its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]

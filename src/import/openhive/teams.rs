@@ -9,12 +9,12 @@ use hivewright_actors::{
 
 use super::{
     IMPORT,
-    folders::FolderCopy,
+    files::{self, FolderCopy},
     installation::TeamFolder,
     plan::{Artifact, Planner, Team},
     plugins,
     report::{Item, Kind},
-    target::mark,
+    schema::mark,
     tasks,
     team_files::{self, TeamFile},
     team_tree::{TeamDraft, arrange, scope},
@@ -111,7 +111,7 @@ fn folder_items(folder: &TeamFolder) -> Vec<Item> {
     let mut items: Vec<Item> =
         links.map(|link| Item::left(Kind::File, link, "links are not followed")).collect();
     if !folder.plugins.is_empty() {
-        let item = Item::taken(Kind::File, "plugins", &[format!("moved to `{}`", plugins::FOLDER)]);
+        let item = Item::taken(Kind::File, "plugins", &[format!("moved to `{}`", files::SOURCES)]);
         items.push(item.times(folder.plugins.len() as u64));
     }
     items

@@ -13,7 +13,7 @@ use super::{
     names,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::row,
+    schema::TopicRow,
     settings::bare_channel,
     target::Target,
 };
@@ -23,19 +23,6 @@ const DONE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Between the two, so that an imported topic stays idle for a day at least.
 const MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
-
-row! {
-    /// A thread of conversation.
-    TopicRow in "topics" by "created_at, id" known by id {
-        id: String,
-        channel: String as "channel_id",
-        name: String,
-        description: Option<String>,
-        state: String,
-        created_at: String,
-        last_activity: String,
-    }
-}
 
 /// A topic under its own id and its channel, with what was changed.
 type Converted = Result<(ChannelId, Topic, Vec<String>), String>;

@@ -23,36 +23,13 @@ use super::{
     names,
     plan::{Artifact, Conversion, Planner, Refusal, Team},
     report::Kind,
-    schema::row,
+    schema::TriggerRow,
     settings::bare_channel,
 };
 use crate::triggers::{calendar::Zones, form::Writer};
 
 /// The most ticks of a window.
 const MOST_TICKS: u32 = 100_000;
-
-row! {
-    TriggerRow in "trigger_configs" by "id" known by id {
-        id: i64,
-        team: String,
-        name: String,
-        kind: String as "type",
-        config: String,
-        task: String,
-        skill: Option<String> = "NULL",
-        subagent: Option<String> = "NULL",
-        state: String,
-        max_steps: i64 as "max_steps" or "max_turns" = "100",
-        failure_threshold: i64,
-        consecutive_failures: i64,
-        disabled_reason: Option<String>,
-        channel: Option<String> as "source_channel_id" = "NULL",
-        overlap_policy: String = "'skip-then-replace'",
-        created_at: String,
-        updated_at: String,
-    }
-    later ["overlap_count", "active_task_id"]
-}
 
 /// A trigger to be made, as people here write one.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,35 +15,9 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::row,
+    schema::{AuditRow, GrantRow},
     settings::bare_channel,
 };
-
-row! {
-    /// A decision of a person on a sender.
-    GrantRow in "sender_trust" by "id" known by id {
-        id: i64,
-        channel_type: String,
-        channel: Option<String> as "channel_id",
-        sender: String as "sender_id",
-        level: String as "trust_level",
-        granted_by: String,
-        created_at: String,
-    }
-}
-
-row! {
-    /// A decision of the gate on a message.
-    AuditRow in "trust_audit_log" by "id" known by id {
-        id: i64,
-        channel_type: String,
-        channel: String as "channel_id",
-        sender: String as "sender_id",
-        decision: String,
-        reason: String,
-        created_at: String,
-    }
-}
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let (tables, ids, now) = (&planner.found.tables, planner.ids, planner.target.now);

@@ -4,55 +4,17 @@ use std::collections::BTreeSet;
 
 use super::{
     names,
-    plan::{Artifact, Planner, Refusal, Team},
+    plan::{Artifact, Planner, Refusal, Team, VaultEntry},
     report::Kind,
-    schema::row,
-    target::mark,
+    schema::mark,
 };
 use crate::{
     settings::secret::Secret,
     vault::{
-        entry::{LARGEST_VALUE, Put, SHORTEST_SECRET, most_entries},
+        entry::{LARGEST_VALUE, SHORTEST_SECRET, most_entries},
         scope::Scope,
     },
 };
-
-row! {
-    /// Something a team keeps: a secret, or a note to itself.
-    VaultRow in "team_vault" by "id" known by id {
-        id: i64,
-        team: String as "team_name",
-        key: String,
-        value: String,
-        secret: Option<bool> as "is_secret",
-        created_at: String,
-        updated_at: String,
-    } unread ["updated_by"]
-}
-
-impl VaultRow {
-    /// A journal of the learning and reflection cycles, which is no secret and no setting.
-    pub(super) fn is_journal(&self) -> bool {
-        self.key.starts_with("learning:") || self.key.starts_with("reflection:")
-    }
-}
-
-/// An entry to be made.
-#[derive(Clone, Debug)]
-pub(super) struct VaultEntry {
-    pub(super) scope: Scope,
-    pub(super) key: String,
-    pub(super) value: Secret,
-    pub(super) is_secret: bool,
-}
-
-impl VaultEntry {
-    pub(super) fn put(&self) -> Put {
-        let value = self.value.expose();
-        let put = if self.is_secret { Put::secret(value) } else { Put::public(value) };
-        Put { note: Some("imported from OpenHive".to_owned()), ..put }
-    }
-}
 
 struct Candidate<'a> {
     key: &'a str,

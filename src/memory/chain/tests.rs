@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::provenance::Origin;
+use crate::memory::{inject::Injection, provenance::Origin};
 
 /// A chain that acts are made on, one after another.
 #[derive(Default)]
@@ -80,7 +80,7 @@ fn draft(content: &str) -> Draft {
         kind: None,
         reason: Some("newer".to_owned()),
         sources: Vec::new(),
-        provenance: Provenance::by(&Actor::Team("main".into())),
+        provenance: Actor::Team("main".into()).provenance(),
         by: Actor::Team("main".into()),
         call: None,
         expires_at: None,
@@ -189,7 +189,7 @@ fn an_untrusted_turn_proposes_and_only_an_approval_puts_it_in_place() {
     let first = bench.save(draft("good"));
 
     let proposal = bench.save(untrusted("planted"));
-    assert!(proposal.is_proposal() && proposal.kept_out().is_some());
+    assert!(proposal.is_proposal() && Injection::refused(&proposal).is_some());
     assert_eq!(bench.active(), "good");
     let newer = bench.save(untrusted("planted better"));
     assert_eq!(bench.active(), "good");
@@ -213,7 +213,11 @@ fn an_untrusted_turn_proposes_and_only_an_approval_puts_it_in_place() {
 fn a_rejected_entry_is_gone_and_a_decision_is_made_once() {
     let mut bench = Bench::default();
     let pending = bench.save(untrusted("planted"));
-    assert!(pending.active && pending.review == Review::Pending && pending.kept_out().is_some());
+    assert!(
+        pending.active
+            && pending.review == Review::Pending
+            && Injection::refused(&pending).is_some()
+    );
 
     let rejected = bench.review(&pending.id, Verdict::Reject).unwrap();
     let again = bench.review(&pending.id, Verdict::Approve).unwrap_err();
@@ -409,7 +413,7 @@ proptest! {
                 }
             }
             prop_assert!(bench.chain.0.len() >= before);
-            for entry in bench.chain.0.iter().filter(|entry| entry.kept_out().is_none()) {
+            for entry in bench.chain.0.iter().filter(|entry| Injection::refused(entry).is_none()) {
                 let believed = entry.provenance.label == Label::Trusted
                     || entry.review == Review::Approved;
                 prop_assert!(believed, "{entry:?}");

@@ -4,10 +4,7 @@ use hivewright_actors::ids::TeamKey;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::{
-    entry::{Actor, Review},
-    provenance::Provenance,
-};
+use crate::memory::entry::{Actor, Review};
 
 fn entry(number: u32, key: &str, content: &str) -> Entry {
     Entry {
@@ -21,7 +18,7 @@ fn entry(number: u32, key: &str, content: &str) -> Entry {
         supersedes_id: None,
         supersede_reason: None,
         rollback_to: None,
-        provenance: Provenance::by(&Actor::System),
+        provenance: Actor::System.provenance(),
         sources: Vec::new(),
         review: Review::NotNeeded,
         reviewed: None,

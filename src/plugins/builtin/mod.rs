@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::plugin::builtin::{Builtin, BuiltinHost, DOUBLES, MakeBuiltin};
+use hivewright_actors::{
+    BUILTIN_DOUBLES,
+    plugin::builtin::{Builtin, BuiltinHost, MakeBuiltin},
+};
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
 use tokio::{
@@ -24,7 +27,7 @@ const BUILTINS: &[(&str, MakeBuiltin)] = &[("dates", dates::Dates::make)];
 
 /// The code of a builtin.
 pub(super) fn find(key: &str) -> Option<MakeBuiltin> {
-    let mut known = BUILTINS.iter().chain(DOUBLES);
+    let mut known = BUILTINS.iter().chain(BUILTIN_DOUBLES);
     known.find(|(name, _)| *name == key).map(|(_, make)| *make)
 }
 

@@ -16,9 +16,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    child::Output,
     engine::{Answer, EVER, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
-    wire::{CallLimits, FromHost, Outcome, ToHost},
+    wire::{CallLimits, FromHost, Outcome, Output, ToHost},
 };
 
 /// What the code of a call is called in messages.

@@ -3,38 +3,15 @@
 //! It has its standard streams and nothing else; the sources of what it runs come over them.
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead},
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::Serialize;
-
-use super::{calls, plugin, wire::Opening};
+use super::{
+    calls, plugin,
+    wire::{Opening, Output},
+};
 use crate::sandbox::process::script;
-
-/// Where messages to the service go, a line each. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Output(Arc<Mutex<dyn Write + Send>>);
-
-impl Output {
-    pub(super) fn new(to: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(to)))
-    }
-
-    pub(super) fn say(&self, message: &impl Serialize) {
-        if let Ok(line) = serde_json::to_string(message) {
-            self.line(line);
-        }
-    }
-
-    /// Writes a line. Without anybody to read it there is nothing left to do, and the input ends too.
-    pub(super) fn line(&self, mut line: String) {
-        line.push('\n');
-        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
-    }
-}
 
 /// Runs a host until its input ends.
 pub fn main() -> ExitCode {

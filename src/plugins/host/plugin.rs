@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use super::{
-    child::Output,
     engine::{Answer, EVER, Engine, Fault, Limits, Port, THREAD_STACK, with_engine},
-    wire::PluginOpening,
+    wire::{Output, PluginOpening},
 };
+use crate::system::hex;
 
 const PROTOCOL: &str = include_str!("plugin.js");
 /// The module that plugins import, and its source.
@@ -401,7 +401,7 @@ fn native<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> rquickjs::Result<Object<
             .map_err(|_| Exception::throw_internal(&ctx, "no random numbers"))?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(&bytes);
         let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
         rquickjs::Result::Ok(parts.join("-"))
     };

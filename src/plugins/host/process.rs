@@ -31,9 +31,12 @@ use super::{
     engine::{Fault, Stop},
     wire::{CallLimits, FromHost, LONGEST_LINE, Opening, Outcome, ToHost},
 };
-use crate::sandbox::{
-    process::{Sandbox, SandboxError, agent::Life, script::ScriptHost},
-    thread::Thread,
+use crate::{
+    json_limits,
+    sandbox::{
+        process::{Sandbox, SandboxError, agent::Life, script::ScriptHost},
+        thread::Thread,
+    },
 };
 
 /// The memory of one call, in bytes.
@@ -126,19 +129,7 @@ impl Hosts {
     /// Hosts for a test in which nobody calls anything.
     #[cfg(test)]
     pub(crate) fn unused() -> Self {
-        let nowhere = std::path::PathBuf::from("/nonexistent");
-        let settings = crate::sandbox::process::SandboxSettings {
-            launcher: nowhere.clone(),
-            memory: 1 << 30,
-            scratch: nowhere,
-            private: Vec::new(),
-        };
-        let layers = crate::sandbox::process::layers::Layers {
-            landlock: 0,
-            seccomp: false,
-            namespaces: false,
-        };
-        Self::new(Arc::new(Sandbox::with_layers(settings, layers)))
+        Self::new(Arc::new(Sandbox::unused()))
     }
 
     /// Where connections to hosts live, from the first use on.
@@ -396,8 +387,10 @@ impl Host {
     }
 
     fn hear(self: &Arc<Self>, line: &[u8]) -> Result<(), String> {
-        let told = serde_json::from_slice(line);
-        match told.map_err(|error| format!("it wrote what nobody understands: {error}"))? {
+        let unread =
+            |error: &dyn std::fmt::Display| format!("it wrote what nobody understands: {error}");
+        json_limits::check(line).map_err(|error| unread(&error))?;
+        match serde_json::from_slice(line).map_err(|error| unread(&error))? {
             FromHost::Done { id, outcome, console } => {
                 let ended = self.calls().remove(&id);
                 if let Some(Running { done, .. }) = ended {

@@ -3,7 +3,11 @@
 //! The first line says what the host is for. A host of plain tools then speaks [`ToHost`] and [`FromHost`]; the host of
 //! an installed plugin speaks the protocol of all plugins.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,6 +16,29 @@ use super::engine::Fault;
 
 /// The longest line that is read from a host, in bytes.
 pub const LONGEST_LINE: usize = 8 << 20;
+
+/// Where messages to the service go, a line each. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Output(Arc<Mutex<dyn Write + Send>>);
+
+impl Output {
+    pub(super) fn new(to: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(to)))
+    }
+
+    pub(super) fn say(&self, message: &impl Serialize) {
+        if let Ok(line) = serde_json::to_string(message) {
+            self.line(line);
+        }
+    }
+
+    /// Writes a line. Without anybody to read it there is nothing left to do, and the input ends too.
+    pub(super) fn line(&self, mut line: String) {
+        line.push('\n');
+        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
+    }
+}
 
 /// What a host is for: its first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -202,9 +202,14 @@ pub(super) fn in_the_clear(schema: &Schema, config: &Value, known: &Scrubber) ->
     found
 }
 
-/// A secret stands in the clear in settings that an operator sends: it would go to the vault.
-pub fn holds_secrets(schema: &Schema, config: &Value) -> bool {
-    normalised(config).is_ok_and(|mut config| !plain_secrets(schema, &mut config).is_empty())
+/// Settings that an operator sends have to do with secrets: one in the clear would go to the vault, and one that is
+/// referred to goes wherever the settings say.
+pub fn uses_secrets(schema: &Schema, config: &Value) -> bool {
+    normalised(config).is_ok_and(|mut config| {
+        let mut refers = !plain_secrets(schema, &mut config).is_empty();
+        each_text(&mut config, "", &mut |_, text| refers |= !keys_in(text).is_empty());
+        refers
+    })
 }
 
 /// Secret fields whose values stand there in the clear.

@@ -132,11 +132,9 @@ fn request(fetch: wire::Fetch) -> Result<Request, String> {
         headers.insert(HeaderName::try_from(name).map_err(|_| wrong())?, value);
     }
     headers.entry(header::ACCEPT_ENCODING).or_insert(HeaderValue::from_static("gzip"));
-    let body = fetch.body_base64.map(|body| {
-        let bytes = BASE64_STANDARD.decode(body).map_err(|_| "the body is not base64")?;
-        String::from_utf8(bytes).map_err(|_| "the body is no text, and only text is sent")
-    });
-    Ok(Request { method, url, headers, body: body.transpose()? })
+    let body = fetch.body_base64.map(|body| BASE64_STANDARD.decode(body)).transpose();
+    let body = body.map_err(|_| "the body is not base64")?;
+    Ok(Request { method, url, headers, body })
 }
 
 /// The hosts that a plugin of a team reaches, as its manifest and the team's settings say.

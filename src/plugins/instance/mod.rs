@@ -273,20 +273,9 @@ impl Instances {
         vault: &Vault,
         files: &crate::files::FileStore,
     ) -> Self {
-        let settings = crate::sandbox::process::SandboxSettings {
-            launcher: PathBuf::from("/nonexistent"),
-            memory: 1 << 30,
-            scratch: PathBuf::from("/nonexistent"),
-            private: Vec::new(),
-        };
-        let layers = crate::sandbox::process::layers::Layers {
-            landlock: 0,
-            seccomp: false,
-            namespaces: false,
-        };
         let grounds = Grounds {
             catalogue: Catalogue::default(),
-            sandbox: Arc::new(Sandbox::with_layers(settings, layers)),
+            sandbox: Arc::new(Sandbox::unused()),
             guard: Guard::default(),
             vault: vault.clone(),
             scrubbers: Arc::new(Scrubbers::new(vault.clone(), [])),

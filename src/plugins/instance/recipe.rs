@@ -35,8 +35,9 @@ use crate::{
     },
     plugins::{
         builtin, host,
+        loading::PROGRAM_PATH,
         manifest::{Protocol, RunKind},
-        package::{PROGRAM_PATH, Package},
+        package::Package,
         schema::Mismatch,
     },
     sandbox::process::{

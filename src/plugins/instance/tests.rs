@@ -7,7 +7,10 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{
-    setup::{SetupError, SetupProgress, SetupStep, state::SetupState},
+    setup::{
+        SetupProgress, SetupStep,
+        state::{SetupError, SetupState},
+    },
     *,
 };
 use crate::{

@@ -97,6 +97,10 @@ pub async fn read(response: &mut reqwest::Response, most: usize) -> Result<Body,
             return Err(broken(received, error.to_string()));
         }
     }
+    // Headers also describe a body that does not come, such as that of `HEAD`.
+    if received == 0 {
+        return Ok(Body { packed, ..Body::default() });
+    }
     match unpacking.finish() {
         Ok(bytes) => Ok(Body { bytes, truncated: false, packed }),
         Err(error) => Err(broken(received, error.to_string())),

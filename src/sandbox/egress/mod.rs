@@ -4,7 +4,7 @@
 //! mod.rs      which target may be reached, and a client that reaches nothing else
 //! address.rs  which addresses are public        request.rs  a request with its redirects
 //! resolve.rs  names to addresses                body.rs     what comes back, within bounds
-//! proxy.rs    connections of a browser
+//! proxy.rs    connections of a browser          passage.rs  one of them, counted, bounded and logged
 //! ```
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::blocking;
+use hivewright_actors::{blocking, text::Size};
 use reqwest::{Url, dns, redirect};
 use rustls::{ClientConfig, crypto::ring};
 
@@ -24,6 +24,7 @@ use crate::settings::{
 
 mod address;
 pub mod body;
+mod passage;
 pub mod proxy;
 pub mod request;
 pub mod resolve;
@@ -65,6 +66,11 @@ pub enum EgressError {
     Connection(String, String),
     #[error("the answer broke off after {0} bytes: {1}")]
     BrokenOff(u64, String),
+    /// A connection of a browser had its share.
+    #[error("the pages of one call may move {}", Size(*.0))]
+    TooMuch(u64),
+    #[error("a connection may be open for {} minutes", .0.as_secs() / 60)]
+    TooLong(Duration),
     #[error("this machine cannot make TLS connections: {0}")]
     Tls(String),
 }

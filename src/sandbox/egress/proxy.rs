@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hivewright_actors::ids::TeamName;
 use http_body_util::{BodyDataStream, BodyExt, Empty, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::{Body as _, Bytes, Incoming},
-    header::{self, HeaderName},
+    header::{self, HeaderName, HeaderValue},
     server::conn::http1,
     service::service_fn,
 };
@@ -17,11 +18,17 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{CONNECT_TIMEOUT, EgressError, Guard, request::cause};
+use super::{
+    CONNECT_TIMEOUT, EgressError, Guard,
+    passage::{Metered, Passage},
+    request::cause,
+};
 use crate::settings::egress::Egress;
 
 /// Connections at once.
-const MOST_CONNECTIONS: usize = 256;
+const MOST_CONNECTIONS: usize = 64;
+/// How long a connection may be open.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// How long a connection that cannot be taken holds up the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,10 +49,16 @@ type Body = UnsyncBoxBody<Bytes, reqwest::Error>;
 
 /// What a proxy lets through. It is asked for each request and each tunnel.
 pub trait Gate: Send + Sync + 'static {
+    /// Whose browser it is.
+    fn team(&self) -> TeamName;
+
     fn egress(&self) -> Arc<Egress>;
 
     /// Whether a host may be reached that the settings allow; the error says why not.
     fn admit(&self, host: &str) -> Result<(), String>;
+
+    /// Counts bytes that go through. Gives all since the call began.
+    fn spend(&self, bytes: u64) -> u64;
 
     /// Hears of what was not let through, or did not get there.
     fn failed(&self, url: &Url, error: EgressError);
@@ -58,7 +71,16 @@ pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
         tokio::select! {
             Some(_) = connections.join_next() => {}
             taken = listener.accept(), if connections.len() < MOST_CONNECTIONS => match taken {
-                Ok((client, _)) => drop(connections.spawn(attend(client, guard.clone(), Arc::clone(&gate)))),
+                Ok((client, _)) => {
+                    let passage = Arc::new(Passage::new(Arc::clone(&gate)));
+                    let guard = guard.clone();
+                    connections.spawn(async move {
+                        let attending = attend(client, guard, Arc::clone(&passage));
+                        if tokio::time::timeout(LONGEST, attending).await.is_err() {
+                            passage.fail(EgressError::TooLong(LONGEST));
+                        }
+                    });
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the proxy cannot be taken");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -68,29 +90,34 @@ pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
     }
 }
 
-async fn attend(client: TcpStream, guard: Guard, gate: Arc<dyn Gate>) {
+async fn attend(client: TcpStream, guard: Guard, passage: Arc<Passage>) {
     // A tunnel is part of the connection it came by, so that it ends with it.
     let (tunnels, mut opened) = tokio::sync::mpsc::unbounded_channel();
     let answering = service_fn(|request| {
-        let (guard, gate, tunnels) = (guard.clone(), Arc::clone(&gate), tunnels.clone());
+        let (guard, passage, tunnels) = (guard.clone(), Arc::clone(&passage), tunnels.clone());
         async move {
             let url = target(&request)?;
-            let answer = if request.method() == Method::CONNECT {
-                open_tunnel(request, &url, &guard, &*gate).await.map(|(answer, tunnel)| {
+            // The first is the only one.
+            let _ = passage.target.set(url.clone());
+            let answer = if let Err(error) = passage.count(0) {
+                Err(error)
+            } else if request.method() == Method::CONNECT {
+                open_tunnel(request, &url, &guard, &*passage.gate).await.map(|(answer, tunnel)| {
                     // The other end is held below, for as long as there is a connection.
                     let _ = tunnels.send(tunnel);
                     answer
                 })
             } else {
-                forward(request, &url, &guard, &*gate).await
+                forward(request, &url, &guard, &*passage.gate).await
             };
             // Words of ours would be shown as those of the host, so nothing is said.
             answer.map_err(|error| {
-                gate.failed(&url, error);
+                passage.fail(error);
                 Unanswered
             })
         }
     });
+    let client = Metered { stream: client, passage: Arc::clone(&passage) };
     let connection = http1::Builder::new().serve_connection(TokioIo::new(client), answering);
     // A connection that breaks off is seen by both sides.
     let _ = connection.with_upgrades().await;
@@ -157,6 +184,8 @@ async fn forward(
     let answer: Response<reqwest::Body> = sent.send().await.map_err(failed)?.into();
     let (mut head, body) = answer.into_parts();
     head.headers = passed_on(head.headers);
+    // The next request may be for another host, which is counted by itself.
+    head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
@@ -169,17 +198,31 @@ fn passed_on(mut fields: HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    };
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::sandbox::egress::tests::doubles::{Answers, Host};
+    use crate::sandbox::egress::{
+        passage::MOST_BYTES,
+        tests::doubles::{Answers, Host},
+    };
 
     /// Lets one host and port of a private network through, and remembers what it did not.
-    struct Narrow(Arc<Egress>, Mutex<Vec<String>>);
+    struct Narrow(Arc<Egress>, Mutex<Vec<String>>, AtomicU64);
 
     impl Gate for Narrow {
+        fn team(&self) -> TeamName {
+            "ops".into()
+        }
+
+        fn spend(&self, bytes: u64) -> u64 {
+            self.2.fetch_add(bytes, Ordering::Relaxed) + bytes
+        }
+
         fn egress(&self) -> Arc<Egress> {
             Arc::clone(&self.0)
         }
@@ -202,7 +245,7 @@ mod tests {
         answer
     }
 
-    /// TO-72, TO-89: each request and each tunnel is looked up anew and goes to what was checked; what is refused
+    /// TO-72, TO-89, SC-61: each request and each tunnel is looked up anew and goes to what was checked; what is refused
     /// hears no word.
     #[tokio::test]
     async fn each_request_and_tunnel_of_a_browser_is_looked_up_anew() {
@@ -213,7 +256,7 @@ mod tests {
         let exempt =
             ["good", "denied"].map(|name| format!("{name}.example:{port}").parse().unwrap());
         let egress = Egress { allow_private: exempt.to_vec(), ..Egress::default() };
-        let gate = Arc::new(Narrow(Arc::new(egress), Mutex::default()));
+        let gate = Arc::new(Narrow(Arc::new(egress), Mutex::default(), AtomicU64::new(0)));
         let guard = Guard::new(Answers::of(&["127.0.0.1"]));
         let serving = tokio::spawn(serve(listener, guard, gate.clone()));
         let good = format!("good.example:{port}");
@@ -234,6 +277,13 @@ mod tests {
         }
         let request = "GET http://rebound.example/x HTTP/1.1\r\nHost: rebound.example\r\n\r\n";
         refused.push(said(proxy, request).await);
+        let moved = gate.2.load(Ordering::Relaxed);
+        // No more than a call may move goes through, and nobody stays for ever.
+        gate.2.store(MOST_BYTES, Ordering::Relaxed);
+        let exceeding =
+            said(proxy, &format!("CONNECT {good} HTTP/1.1\r\nHost: {good}\r\n\r\n")).await;
+        tokio::time::pause();
+        let silent = said(proxy, "").await;
         serving.abort();
 
         assert!(plain.starts_with("HTTP/1.1 200 OK\r\n") && plain.ends_with("hello"), "{plain}");
@@ -243,13 +293,16 @@ mod tests {
             "{tunnel}"
         );
         assert_eq!(refused, [""; 5]);
+        assert_eq!((exceeding, silent), (String::new(), String::new()));
+        assert!(moved > (plain.len() + tunnel.len()) as u64, "{moved}");
         let asked = host.requests();
         assert_eq!(asked.len(), 2, "{asked:?}");
         assert!(asked[0].starts_with("GET /a?b HTTP/1.1\r\n"), "{asked:?}");
         assert!(asked[0].contains(&format!("host: {good}\r\n")), "{asked:?}");
         assert!(!asked[0].contains("else.example") && !asked[0].contains("proxy-"), "{asked:?}");
         let failed = gate.1.lock().unwrap().clone();
-        assert_eq!(failed.len(), 5, "{failed:?}");
+        assert_eq!(failed.len(), 6, "{failed:?}");
+        assert!(failed[5].ends_with(" the pages of one call may move 100MiB"), "{failed:?}");
         assert!(failed[1].ends_with(" a rule says no"), "{failed:?}");
         let private = failed.iter().filter(|line| line.contains("private or reserved")).count();
         assert_eq!(private, 4, "{failed:?}");

@@ -24,7 +24,7 @@ pub struct Request {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
-    pub body: Option<String>,
+    pub body: Option<Vec<u8>>,
 }
 
 /// What a request must keep to, wherever it is led.
@@ -118,7 +118,7 @@ fn led_on(
         OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
     }
     if to.origin() != url.origin() {
-        if body.as_deref().is_some_and(holds_secret) {
+        if body.as_deref().is_some_and(|body| holds_secret(&String::from_utf8_lossy(body))) {
             return Err(EgressError::SecretRedirected(host_name(&to).unwrap_or_default()));
         }
         let is_kept = |name: &HeaderName, value: &header::HeaderValue| {
@@ -162,7 +162,7 @@ mod tests {
             method,
             url: FROM.parse().unwrap(),
             headers: headers.into_iter().collect(),
-            body: body.map(str::to_owned),
+            body: body.map(Into::into),
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         from: Request,
         status: u16,
         to: &str,
-    ) -> Result<(Method, Vec<String>, Option<String>), EgressError> {
+    ) -> Result<(Method, Vec<String>, Option<Vec<u8>>), EgressError> {
         let holds_secret = |text: &str| text.contains("hunter22");
         let status = StatusCode::from_u16(status).unwrap();
         let led = led_on(from, status, to.parse().unwrap(), &holds_secret)?;
@@ -213,7 +213,7 @@ mod tests {
         ] {
             let (_, names, body) = led(request(Method::POST, Some("x")), 307, to).unwrap();
             assert_eq!(names, ["accept", "content-type"], "{to}");
-            assert_eq!(body.as_deref(), Some("x"));
+            assert_eq!(body.as_deref(), Some(&b"x"[..]));
 
             let kept = led(request(Method::PUT, Some("a hunter22 b")), 302, to);
             assert!(matches!(kept, Err(EgressError::SecretRedirected(_))), "{kept:?}");

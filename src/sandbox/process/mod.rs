@@ -175,6 +175,19 @@ impl Sandbox {
         }
     }
 
+    /// A sandbox for a test in which nobody runs a command.
+    #[cfg(test)]
+    pub(crate) fn unused() -> Self {
+        let nowhere = PathBuf::from("/nonexistent");
+        let settings = SandboxSettings {
+            launcher: nowhere.clone(),
+            memory: 1 << 30,
+            scratch: nowhere,
+            private: Vec::new(),
+        };
+        Self::with_layers(settings, Layers { landlock: 0, seccomp: false, namespaces: false })
+    }
+
     /// The next command and those after it may hold so many bytes.
     pub fn set_memory(&self, memory: u64) {
         self.memory.store(memory, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The system calls that a confined command does not get.
+//! The system calls that a confined command does not get, and the few that a script host gets.
 
 use std::collections::BTreeMap;
 
@@ -80,21 +80,54 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_open,
 ];
 
-/// Refused to a process that only runs scripts.
-const SEALED: &[i64] = &[
+/// All that a process needs which runs scripts, reads its input and writes its output. Threads are made beside these.
+const OF_SCRIPTS: &[i64] = &[
+    // Its streams.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_close,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    // Threads and their signals.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    // Time and chance.
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_kill,
-    libc::SYS_tkill,
+    libc::SYS_time,
 ];
+
+/// What a script host may ask of `prctl`: how the kernel started it, which tells where its clock is, and names for its
+/// threads and its memory.
+const PRCTL_OF_SCRIPTS: [libc::c_int; 3] = [PR_GET_AUXV, libc::PR_SET_NAME, libc::PR_SET_VMA];
+const PR_GET_AUXV: libc::c_int = 0x4155_5856;
 
 /// Calls that reach for another process by number, with the argument that holds it.
 const OTHERS: &[(i64, u8)] = &[
@@ -135,23 +168,45 @@ pub(super) fn apply(namespaces: bool, connects: bool) -> Result<(), Missing> {
     Ok(())
 }
 
-/// Takes from this thread and all that comes from it what starts programs, makes processes or reaches out.
+/// Leaves to this thread and all that comes from it what running scripts takes, and nothing else.
 pub(super) fn seal() -> Result<(), Missing> {
-    let failed = |error: seccompiler::BackendError| Missing::new(Layer::Seccomp, error);
+    for program in sealing().map_err(|error| Missing::new(Layer::Seccomp, error))? {
+        seccompiler::apply_filter(&program).map_err(|error| Missing::new(Layer::Seccomp, error))?;
+    }
+    Ok(())
+}
+
+fn sealing() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
-    let process = when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), 0);
-    let mut rules: Rules = SEALED.iter().map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone, vec![process.map_err(failed)?]);
-    let refused = program(rules, libc::EPERM).map_err(failed)?;
-    seccompiler::apply_filter(&refused).map_err(|error| Missing::new(Layer::Seccomp, error))
+    let makes_thread = when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), thread)?;
+    let mut prctl = Vec::new();
+    for option in PRCTL_OF_SCRIPTS {
+        let option = u64::from(option.unsigned_abs());
+        prctl.push(when(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, option)?);
+    }
+    // What is absent stays so by the filter before: of two answers with an error, that of the later one counts.
+    let allowed = OF_SCRIPTS.iter().chain(ABSENT);
+    let mut rules: Rules = allowed.map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_clone, vec![makes_thread]);
+    rules.insert(libc::SYS_prctl, prctl);
+    Ok([absent()?, program(rules, SeccompAction::Allow, error(libc::EPERM))?])
 }
 
 fn programs(
     namespaces: bool,
     connects: bool,
 ) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+    let refused = refused(namespaces, connects)?;
+    Ok([absent()?, program(refused, error(libc::EPERM), SeccompAction::Allow)?])
+}
+
+fn absent() -> Result<BpfProgram, seccompiler::BackendError> {
     let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-    Ok([program(absent, libc::ENOSYS)?, program(refused(namespaces, connects)?, libc::EPERM)?])
+    program(absent, error(libc::ENOSYS), SeccompAction::Allow)
+}
+
+fn error(number: libc::c_int) -> SeccompAction {
+    SeccompAction::Errno(number.unsigned_abs())
 }
 
 fn refused(namespaces: bool, connects: bool) -> Result<Rules, seccompiler::BackendError> {
@@ -209,11 +264,14 @@ fn when(
     SeccompRule::new(vec![SeccompCondition::new(argument, length, operator, value)?])
 }
 
-/// A filter that answers the listed calls with an error. Other architectures are killed.
-fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
-    let action = SeccompAction::Errno(errno.unsigned_abs());
+/// A filter that does one thing with the listed calls, and another with the rest. Other architectures are killed.
+fn program(
+    rules: Rules,
+    listed: SeccompAction,
+    rest: SeccompAction,
+) -> Result<BpfProgram, seccompiler::BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture)?;
+    let filter = SeccompFilter::new(rules, rest, listed, architecture)?;
     let mut program = other_numbering();
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
@@ -275,6 +333,26 @@ mod tests {
             let refused = [Err(Errno::PERM); 3];
             assert_eq!(confined.join().unwrap(), [refused; 6]);
         }
+    }
+
+    /// SC-48: what is not on the list is refused, be it as harmless as it may; threads are made all the same.
+    #[test]
+    fn a_script_host_has_threads_memory_and_time_and_nothing_else() {
+        let sealed = std::thread::spawn(|| {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            seal().unwrap();
+            let thread = std::thread::Builder::new().spawn(|| vec![7_u8; 1 << 20].len());
+            let refused = [
+                rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).map(drop),
+                rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY, 0.into()).map(drop),
+                rustix::process::getpgid(None).map(drop),
+                rustix::thread::set_no_new_privs(true),
+            ];
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            (thread.unwrap().join().unwrap(), refused)
+        });
+
+        assert_eq!(sealed.join().unwrap(), (1 << 20, [Err(Errno::PERM); 4]));
     }
 
     /// SC-52

@@ -111,7 +111,7 @@ trust:
             "config/channels.yaml:5:12: trust.channels.slack: unknown channel type `slack`; there are `ws`, `discord`, `cli`, `api` and `plugin.<key>` for channel plugins",
             "config/channels.yaml:7:15: trust.channels.ws.policy: expected one of allow, deny",
             "config/channels.yaml:8:31: trust.channels.ws.sender_allowlist[1]: expected text, found a number; put it in quotes",
-            "config/channels.yaml:8:34: trust.channels.ws.sender_allowlist[2]: a sender has 1 to 128 printable characters without space",
+            "config/channels.yaml:8:34: trust.channels.ws.sender_allowlist[2]: a sender has 1 to 128 printable characters without space (384 bytes)",
             "config/channels.yaml:8:47: trust.channels.ws.sender_allowlist[3]: variable `GONE` is not set",
             "config/channels.yaml:9:36: trust.channels.ws.channel_overrides.ws:1.polcy: unknown key (did you mean \"policy\"?)",
             "config/channels.yaml:11:64: trust.channels.discord.channel_overrides.discord:77: names a channel that was named before",

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
 };
 
 use hivewright_actors::{
@@ -11,6 +11,8 @@ use hivewright_actors::{
 };
 use rusqlite::{Connection, Statement, ToSql, types::Value};
 use serde::Serialize;
+
+use super::keys::Keys;
 
 /// A range is read in pieces of at most so many rows, and then of at least so many.
 const LARGEST_PIECE: usize = 512;
@@ -110,6 +112,7 @@ impl Stream {
 /// The rows of a window, but for those that are known.
 pub(super) fn merge<Place>(
     connection: &Connection,
+    keys: Keys,
     mut streams: Vec<Stream>,
     window: &Window<Place>,
     after: Option<Row>,
@@ -140,7 +143,7 @@ pub(super) fn merge<Place>(
             skip -= 1;
             continue;
         }
-        let id = TaskId::from(&*String::from_utf8_lossy(&key));
+        let id = keys.task(&key);
         match is_known {
             Some(is_known) if is_known(&id) => {}
             _ if skip > 0 => skip -= 1,
@@ -176,6 +179,12 @@ pub(super) fn directions(order: Order) -> (&'static str, &'static str) {
 pub(super) fn json(list: &impl Serialize) -> rusqlite::Result<Value> {
     let text = serde_json::to_string(list);
     text.map(Value::from).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// The keys of tasks as a parameter.
+pub(super) fn in_hex(keys: Keys, tasks: &HashSet<TaskId>) -> rusqlite::Result<Value> {
+    let hex = |task| keys.of_task(task).iter().map(|byte| format!("{byte:02x}")).collect();
+    json(&tasks.iter().map(hex).collect::<Vec<String>>())
 }
 
 /// What a statement counts.

@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! packing.rs   one value: compressed, with a checksum
+//! keys.rs      keys that are shorter in the file
 //! tables.rs    which table and which rows a range of keys means
+//! turns.rs     a task and its journal in one value
 //! tasks.rs     columns of ended tasks, and the lists of them
 //! usage.rs     what ended tasks have come to
 //! merging.rs   one list of several ranges of an index
+//! version.rs   the form of the file
 //! words.rs     the full-text index
 //! writer.rs    the one connection that writes
 //! readers.rs   the few that read
 //! marking.rs   where in a record the words stand that were found
 //! ```
 
+mod keys;
 pub(super) mod marking;
 mod merging;
 mod packing;
@@ -20,7 +24,9 @@ mod tables;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod usage;
+mod version;
 mod words;
 mod writer;
 
@@ -42,11 +48,13 @@ use hivewright_actors::{
     storage::{Order, StorageError},
     task::query::{TaskPage, TaskQuery, TaskWindow},
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
+use keys::Keys;
 use packing::Unpacker;
-use readers::Readers;
-use tables::Table;
+use readers::{LIST_TIMEOUT, Purpose, Readers};
+use tables::{Held, Table};
+use turns::Role;
 use writer::Writer;
 
 /// The file, in the folder of the store.
@@ -69,6 +77,7 @@ pub(super) struct History {
 /// One who reads, at one moment of the archive if it has begun a transaction.
 struct Reader {
     connection: Connection,
+    keys: Keys,
     unpacker: Unpacker,
 }
 
@@ -118,17 +127,9 @@ impl History {
     /// Makes an empty archive in a folder.
     pub(super) fn create(folder: &Path, store: u64) -> io::Result<Self> {
         let path = folder.join(FILE);
-        let tables = tables::all(spine::SHELVES);
         let connection = connect(&path, true).map_err(io::Error::other)?;
-        let made = || -> rusqlite::Result<()> {
-            connection.execute_batch(
-                "CREATE TABLE archive (store INTEGER NOT NULL, number INTEGER NOT NULL) STRICT;",
-            )?;
-            connection
-                .execute("INSERT INTO archive VALUES (?1, 0)", params![store.cast_signed()])?;
-            Ok(())
-        };
-        made().map_err(io::Error::other)?;
+        version::begin(&connection, store).map_err(io::Error::other)?;
+        let tables = tables::all(spine::SHELVES, Keys::Short);
         let writer = Writer::new(connection)?;
         writer.prepare(&tables).map_err(io::Error::other)?;
         Ok(Self {
@@ -146,8 +147,8 @@ impl History {
             return Err(format!("`{FILE}`, which holds what is over, is missing"));
         }
         let failed = |error: rusqlite::Error| format!("`{FILE}` cannot be read: {error}");
-        let tables = tables::all(spine::SHELVES);
         let connection = connect(&path, false).map_err(failed)?;
+        let tables = tables::all(spine::SHELVES, version::upgrade(&connection)?);
         let writer = Writer::new(connection).map_err(|error| error.to_string())?;
         let standing = standing(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
@@ -155,12 +156,19 @@ impl History {
         Ok((Self { path: Some(path), tables, writer, readers: Readers::default() }, standing))
     }
 
-    /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive.
+    /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive. An error while
+    /// somebody else reads it: then the log must stay with it.
     pub(super) fn close(self) -> io::Result<()> {
         drop(self.readers);
         let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Writer { connection, .. }) = writer {
-            connection.close().map_err(|(_, error)| io::Error::other(error))?;
+        if let Some(writer) = writer {
+            let is_emptied = writer.checkpoint().map_err(io::Error::other)?;
+            writer.connection.close().map_err(|(_, error)| io::Error::other(error))?;
+            let log = self.path.map(|path| path.with_file_name(format!("{FILE}-wal")));
+            let is_left = |log: PathBuf| log.metadata().is_ok_and(|found| found.len() > 0);
+            if !is_emptied || log.is_some_and(is_left) {
+                return Err(io::Error::other(format!("`{FILE}` is in use by another program")));
+            }
         }
         Ok(())
     }
@@ -171,14 +179,23 @@ impl History {
         &self,
         records: impl Iterator<Item = (Key, Taken<'a>)>,
     ) -> Result<u64, StorageError> {
+        let records: Vec<(Key, Taken<'a>)> = records.collect();
+        let turns = turns::pair(records.iter().map(|(key, taken)| (key.as_ref(), taken)));
         self.change(|writer| {
-            for (key, taken) in records {
+            for (key, taken) in &records {
                 let key = key.as_ref();
-                let Some((table, rest)) = self.place(key) else { continue };
-                match taken {
-                    Taken::Value(value) => writer.put(table, key, rest, value)?,
-                    Taken::Damaged(content) => writer.put_damaged(table, key, rest, &content)?,
-                    Taken::Removed => writer.remove(table, key, rest)?,
+                let Some((table, _)) = self.place(key) else { continue };
+                match (taken, turns.get(key)) {
+                    (Taken::Value(value), Some(Role::Host(task))) => {
+                        writer.put_turn(table, (key, value), self.table(task.0)?, *task)?;
+                    }
+                    (Taken::Value(value), Some(Role::LateHost(task))) => {
+                        writer.put_late(table, (key, value), self.table(task)?, task)?;
+                    }
+                    (Taken::Value(_), Some(Role::Guest)) => {}
+                    (Taken::Value(value), None) => writer.put(table, key, value)?,
+                    (Taken::Damaged(content), _) => writer.put_damaged(table, key, content)?,
+                    (Taken::Removed, _) => writer.remove(table, key)?,
                 }
             }
             Ok(())
@@ -196,7 +213,7 @@ impl History {
         let changed = (|| {
             writer.connection.execute_batch("BEGIN IMMEDIATE")?;
             change(writer)?;
-            writer.connection.execute("UPDATE archive SET number = number + 1", [])?;
+            writer.connection.execute("UPDATE standing SET number = number + 1", [])?;
             let number = standing(&writer.connection)?.number;
             writer.connection.execute_batch("COMMIT")?;
             writer.empty_log()?;
@@ -222,6 +239,10 @@ impl History {
         self.tables.iter().map(Table::prefix)
     }
 
+    fn table(&self, key: &[u8]) -> rusqlite::Result<&Table> {
+        self.place(key).map(|(table, _)| table).ok_or(rusqlite::Error::InvalidQuery)
+    }
+
     fn place<'a>(&self, key: &'a [u8]) -> Option<(&Table, &'a [u8])> {
         self.tables.iter().find_map(|table| Some((table, key.strip_prefix(table.prefix())?)))
     }
@@ -229,8 +250,9 @@ impl History {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         let Some((table, rest)) = self.place(key) else { return Ok(None) };
         self.read(|reader| {
-            let packed = table.get(&reader.connection, rest)?;
-            Ok(packed.map(|packed| reader.unpacker.unpack(key, &packed)))
+            let held = table.get(&reader.connection, rest)?;
+            let unpack = |it: Held| reader.unpacker.unpack_from(it.row(key), key, &it.packed);
+            Ok(held.map(unpack))
         })?
         .transpose()
     }
@@ -238,8 +260,8 @@ impl History {
     /// What a record holds, whatever its state.
     pub(super) fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
         let (table, rest) = self.place(key)?;
-        let packed = self.read(|reader| table.get(&reader.connection, rest)).ok()??;
-        Some(packing::content(&packed).to_vec())
+        let held = self.read(|reader| table.get(&reader.connection, rest)).ok()??;
+        Some(packing::content(&held.packed).to_vec())
     }
 
     /// The first records of a range, in its order. A number below `most` means that there are no more.
@@ -259,11 +281,10 @@ impl History {
     /// The keys of records that hold what is searched for, with where they stand, and how many there are. There is one
     /// more than is wanted if there are more.
     pub(super) fn search(&self, search: &Search) -> Result<(Vec<Match>, usize), StorageError> {
-        let (rows, total) = self.read(|reader| words::find(&reader.connection, search))?;
+        let (rows, total) = self.read_list(|reader| words::find(&reader.connection, search))?;
         let found = rows.into_iter().filter_map(|row| {
             let table = self.tables.iter().find(|table| table.kind() == row.kind)?;
-            let key = [table.prefix(), &row.key].concat();
-            Some(Match { key, place: row.place })
+            Some(Match { key: table.key_of(&row.key), place: row.place })
         });
         Ok((found.collect(), total))
     }
@@ -280,7 +301,7 @@ impl History {
         window: &TaskWindow,
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError> {
-        self.read_at_once(|connection| tasks::page(connection, wanted, window, known))
+        self.read_at_once(|connection, keys| tasks::page(connection, keys, wanted, window, known))
     }
 
     /// The wanted part of what its tasks have come to, but for those that are known.
@@ -290,12 +311,12 @@ impl History {
         window: &Window<UsagePlace>,
         known: &HashSet<TaskId>,
     ) -> Result<Part<UsagePlace>, StorageError> {
-        self.read_at_once(|connection| usage::page(connection, wanted, window, known))
+        self.read_at_once(|connection, keys| usage::page(connection, keys, wanted, window, known))
     }
 
     /// When a task has ended, if it is known what it came to.
     pub(super) fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
-        self.read(|reader| usage::known_at(&reader.connection, task))
+        self.read(|reader| usage::known_at(&reader.connection, reader.keys, task))
     }
 
     /// The names that the lists of tasks know.
@@ -333,17 +354,33 @@ impl History {
         T: Default,
     {
         let Some(path) = &self.path else { return Ok(T::default()) };
-        self.readers.read(path, read).map_err(unread)
+        self.readers.read(path, Purpose::Work, read).map_err(unread)
     }
 
-    /// Reads as it is at one moment: what moves in meanwhile is not seen by half of the statements.
+    /// The same for what may go through all there is: it has its time.
+    fn read_list<T: Default>(
+        &self,
+        read: impl FnOnce(&mut Reader) -> rusqlite::Result<T>,
+    ) -> Result<T, StorageError> {
+        let Some(path) = &self.path else { return Ok(T::default()) };
+        self.readers.read(path, Purpose::List, read).map_err(|error| {
+            match error.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::OperationInterrupted) => {
+                    StorageError::TooSlow(LIST_TIMEOUT)
+                }
+                _ => unread(error),
+            }
+        })
+    }
+
+    /// Reads a list as it is at one moment: what moves in meanwhile is not seen by half of the statements.
     fn read_at_once<T: Default>(
         &self,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        read: impl FnOnce(&Connection, Keys) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
-        self.read(|reader| {
+        self.read_list(|reader| {
             let moment = reader.connection.unchecked_transaction()?;
-            read(&moment)
+            read(&moment, reader.keys)
         })
     }
 }
@@ -368,8 +405,9 @@ impl Reader {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         tune(&connection)?;
-        tasks::equip(&connection)?;
-        Ok(Self { connection, unpacker: Unpacker::default() })
+        let keys = version::keys(&connection)?;
+        tasks::equip(&connection, keys)?;
+        Ok(Self { connection, keys, unpacker: Unpacker::default() })
     }
 
     fn scan(
@@ -381,14 +419,13 @@ impl Reader {
         most: usize,
     ) -> rusqlite::Result<Vec<Found>> {
         let mut found = Vec::new();
-        let Self { connection, unpacker } = self;
+        let Self { connection, unpacker, .. } = self;
         let mut walk = |table: &Table| -> rusqlite::Result<()> {
             let Some((from, to)) = table.rows(start, end) else { return Ok(()) };
             let left = most.saturating_sub(found.len());
-            table.walk(connection, from, to, order, left, &mut |key, packed| {
-                let key = [table.prefix(), key].concat();
-                let value = unpacker.unpack(&key, packed);
-                found.push((key, value));
+            table.walk(connection, from, to, order, left, &mut |key, held| {
+                let value = unpacker.unpack_from(held.row(key), key, &held.packed);
+                found.push((key.to_vec(), value));
             })
         };
         match order {
@@ -420,7 +457,7 @@ fn tune(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
-    let mut statement = connection.prepare_cached("SELECT store, number FROM archive")?;
+    let mut statement = connection.prepare_cached("SELECT store, number FROM standing")?;
     let standing = statement.query_row([], |row| {
         let (store, number): (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok(Standing { store: store.cast_unsigned(), number: number.cast_unsigned() })

@@ -1,18 +1,21 @@
 //! Tables of the archive: one for each kind of record, by the rest of its keys.
 
+use std::borrow::Cow;
+
 use hivewright_actors::{
     archive::Shelf,
     journal::records::Piece,
     search::Entry,
     storage::Order,
     store::{keys::prefix_of, records::Record},
+    task::records::FinishedTask,
 };
-use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter, types::Value};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter, types::Value};
 
-use super::tasks;
+use super::{keys::Keys, tasks};
 
 /// What the columns of a record hold, from its stored key and its value.
-type ReadColumns = fn(&Connection, &[u8], &[u8]) -> rusqlite::Result<Vec<Value>>;
+type ReadColumns = fn(&Connection, Keys, &[u8], &[u8]) -> rusqlite::Result<Vec<Value>>;
 
 /// What a table has beside key and value, for lists.
 #[derive(Debug)]
@@ -36,10 +39,35 @@ const COLUMNS: &[Columns] = &[tasks::COLUMNS];
 /// by their keys, each would be put between others, in pages that stay half empty.
 const BY_ARRIVAL: &[&str] = &[Piece::KIND];
 
+/// The kind whose records may be guests: in `piece` is the row of the journal that such a one stands in.
+const GUEST: &str = FinishedTask::KIND;
+
+/// A value as a table has it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) packed: Vec<u8>,
+    /// The key of the row that it stands in, if that is of another record.
+    pub(super) host: Option<Vec<u8>>,
+}
+
+impl Held {
+    /// The key of the row that the record of a key stands in.
+    pub(super) fn row<'a>(&'a self, key: &'a [u8]) -> &'a [u8] {
+        self.host.as_deref().unwrap_or(key)
+    }
+
+    /// A value, and the rest of the key of the journal that it stands in.
+    pub(super) fn read(packed: &[u8], host: Option<&[u8]>) -> Self {
+        let host = host.map(|rest| [&prefix_of(Piece::KIND, &()), rest].concat());
+        Self { packed: packed.to_vec(), host }
+    }
+}
+
 /// The table of one kind of record.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     shelf: Shelf,
+    keys: Keys,
     prefix: Vec<u8>,
     columns: Option<&'static Columns>,
     create: String,
@@ -52,41 +80,56 @@ pub(super) struct Table {
 }
 
 /// The tables of all kinds, in the order of their keys.
-pub(super) fn all(shelves: &[Shelf]) -> Vec<Table> {
-    let mut tables: Vec<Table> = shelves.iter().copied().map(Table::new).collect();
+pub(super) fn all(shelves: &[Shelf], keys: Keys) -> Vec<Table> {
+    let mut tables: Vec<Table> = shelves.iter().map(|shelf| Table::new(*shelf, keys)).collect();
     tables.sort_unstable_by(|one, other| one.prefix.cmp(&other.prefix));
     tables
 }
 
 impl Table {
-    pub(super) fn new(shelf: Shelf) -> Self {
+    fn new(shelf: Shelf, keys: Keys) -> Self {
         let name = format!("\"{}\"", shelf.kind.replace('\0', "."));
+        let is_guest = shelf.kind == GUEST;
+        let (held, from) = if is_guest {
+            let from = format!("{name} AS own LEFT JOIN hist ON hist.rowid = own.piece");
+            ("coalesce(hist.value, own.value), hist.key", from)
+        } else {
+            ("own.value, NULL", format!("{name} AS own"))
+        };
         let walk = |order: &str, end: &str| {
             format!(
-                "SELECT key, value FROM {name} WHERE key >= ?1{end} ORDER BY key {order} LIMIT ?2"
+                "SELECT {held}, own.key FROM {from} \
+                 WHERE own.key >= ?1{end} ORDER BY own.key {order} LIMIT ?2"
             )
         };
-        let walks = |order| [walk(order, ""), walk(order, " AND key < ?3")];
+        let walks = |order| [walk(order, ""), walk(order, " AND own.key < ?3")];
         let columns = COLUMNS.iter().find(|columns| columns.kind == shelf.kind);
         let names = columns.map_or(&[][..], |columns| columns.names);
         let each = |form: &dyn Fn(usize, &str) -> String| -> String {
-            names.iter().enumerate().map(|(place, name)| form(place, name)).collect()
+            let names = is_guest.then_some(&"piece").into_iter().chain(names);
+            names.enumerate().map(|(place, name)| form(place, name)).collect()
         };
         let (declared, indexes) =
             columns.map_or_else(Default::default, |it| (format!("{}, ", it.declared), it.indexes));
-        let layout = if BY_ARRIVAL.contains(&shelf.kind) { "" } else { ", WITHOUT ROWID" };
+        let declared = declared + if is_guest { "piece INTEGER, " } else { "" };
+        let (key, layout) = if BY_ARRIVAL.contains(&shelf.kind) {
+            ("id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE", "")
+        } else {
+            ("key BLOB PRIMARY KEY", ", WITHOUT ROWID")
+        };
         let returned = match names {
             [] => "NULL".to_owned(),
             names => names.join(", "),
         };
         Self {
             shelf,
+            keys,
             prefix: prefix_of(shelf.kind, &()),
             columns,
             // The value last: it may be long.
             create: format!(
                 "CREATE TABLE IF NOT EXISTS {name} \
-                 (key BLOB PRIMARY KEY, {declared}value BLOB NOT NULL) STRICT{layout};{indexes}"
+                 ({key}, {declared}value BLOB NOT NULL) STRICT{layout};{indexes}"
             ),
             put: format!(
                 "INSERT INTO {name} (key, value{}) VALUES (?1, ?2{}) \
@@ -96,7 +139,7 @@ impl Table {
                 each(&|_, name| format!(", {name} = excluded.{name}")),
             ),
             remove: format!("DELETE FROM {name} WHERE key = ?1 RETURNING {returned}"),
-            get: format!("SELECT value FROM {name} WHERE key = ?1"),
+            get: format!("SELECT {held} FROM {from} WHERE own.key = ?1"),
             count: format!("SELECT count(*) FROM {name}"),
             walks: [walks("ASC"), walks("DESC")],
         }
@@ -105,6 +148,11 @@ impl Table {
     /// The kind of record.
     pub(super) fn kind(&self) -> &'static str {
         self.shelf.kind
+    }
+
+    /// How its keys are written.
+    pub(super) fn keys(&self) -> Keys {
+        self.keys
     }
 
     /// Whether a search finds its records.
@@ -120,6 +168,21 @@ impl Table {
     /// What the keys begin with that it holds the rest of.
     pub(super) fn prefix(&self) -> &[u8] {
         &self.prefix
+    }
+
+    /// The rest of a key that it holds.
+    pub(super) fn rest<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        key.strip_prefix(&*self.prefix).unwrap_or(key)
+    }
+
+    /// The key of a row, from the rest of a record's key.
+    pub(super) fn stored<'a>(&self, rest: &'a [u8]) -> Cow<'a, [u8]> {
+        self.keys.stored(self.kind(), rest)
+    }
+
+    /// The whole key of a record, from the key of its row.
+    pub(super) fn key_of(&self, stored: &[u8]) -> Vec<u8> {
+        [&*self.prefix, &self.keys.rest(self.kind(), stored)].concat()
     }
 
     /// The rows that a range of keys means: from, and up to; none if it has none of them.
@@ -147,27 +210,29 @@ impl Table {
         connection.execute_batch(&self.create)
     }
 
-    /// Puts a record, of which the table holds the packed value.
+    /// Puts a record, of which the table holds the packed value. A guest is in a row of the journal instead.
     pub(super) fn put(
         &self,
         connection: &Connection,
         key: &[u8],
         value: &[u8],
         packed: &[u8],
+        host: Option<i64>,
     ) -> rusqlite::Result<()> {
-        let rest = key.strip_prefix(&*self.prefix).unwrap_or(key);
-        let columns = self.columns.map(|columns| (columns.read)(connection, key, value));
+        let rest = self.stored(self.rest(key));
+        let columns = self.columns.map(|columns| (columns.read)(connection, self.keys, key, value));
         let columns = columns.transpose()?.unwrap_or_default();
         let fixed: [&dyn ToSql; 2] = [&rest, &packed];
+        let host = (self.kind() == GUEST).then_some(&host as &dyn ToSql);
         let columns = columns.iter().map(|column| column as &dyn ToSql);
-        let all = params_from_iter(fixed.into_iter().chain(columns));
+        let all = params_from_iter(fixed.into_iter().chain(host).chain(columns));
         connection.prepare_cached(&self.put)?.execute(all).map(drop)
     }
 
     pub(super) fn remove(&self, connection: &Connection, key: &[u8]) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(&self.remove)?;
         let count = statement.column_count();
-        let removed = statement.query_row(params![key], |row| {
+        let removed = statement.query_row(params![self.stored(key)], |row| {
             (0..count).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()
         });
         match (removed.optional()?, self.columns) {
@@ -180,8 +245,9 @@ impl Table {
         &self,
         connection: &Connection,
         key: &[u8],
-    ) -> rusqlite::Result<Option<Vec<u8>>> {
-        connection.prepare_cached(&self.get)?.query_row(params![key], |row| row.get(0)).optional()
+    ) -> rusqlite::Result<Option<Held>> {
+        let mut get = connection.prepare_cached(&self.get)?;
+        get.query_row(params![self.stored(key)], held).optional()
     }
 
     pub(super) fn count(&self, connection: &Connection) -> rusqlite::Result<u64> {
@@ -189,7 +255,7 @@ impl Table {
         count.map(i64::cast_unsigned)
     }
 
-    /// Shows rows in order, at most so many.
+    /// Shows records by their whole keys in order, at most so many.
     pub(super) fn walk(
         &self,
         connection: &Connection,
@@ -197,18 +263,22 @@ impl Table {
         to: Option<&[u8]>,
         order: Order,
         most: usize,
-        show: &mut dyn FnMut(&[u8], &[u8]),
+        show: &mut dyn FnMut(&[u8], &Held),
     ) -> rusqlite::Result<()> {
         let walks = &self.walks[usize::from(order == Order::Falling)];
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let mut statement = connection.prepare_cached(&walks[usize::from(to.is_some())])?;
         let mut rows = match to {
-            Some(to) => statement.query(params![from, most, to])?,
-            None => statement.query(params![from, most])?,
+            Some(to) => statement.query(params![self.stored(from), most, self.stored(to)])?,
+            None => statement.query(params![self.stored(from), most])?,
         };
         while let Some(row) = rows.next()? {
-            show(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
+            show(&self.key_of(row.get_ref(2)?.as_blob()?), &held(row)?);
         }
         Ok(())
     }
+}
+
+fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
+    Ok(Held::read(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob_or_null()?))
 }

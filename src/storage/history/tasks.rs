@@ -23,9 +23,10 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, functions::FunctionFlags, params, types::Value};
 
 use super::{
-    merging::{Bound, Rank, Row, Stream, count, directions, json, merge, number, part},
+    keys::Keys,
+    merging::{Bound, Rank, Row, Stream, count, directions, in_hex, json, merge, number, part},
     packing::Unpacker,
-    tables::Columns,
+    tables::{Columns, Held},
     usage,
 };
 
@@ -54,14 +55,19 @@ pub(super) const COLUMNS: Columns = Columns {
 };
 
 /// The columns of a task. One that cannot be read is in no list.
-fn read(connection: &Connection, key: &[u8], value: &[u8]) -> rusqlite::Result<Vec<Value>> {
+fn read(
+    connection: &Connection,
+    keys: Keys,
+    key: &[u8],
+    value: &[u8],
+) -> rusqlite::Result<Vec<Value>> {
     let Ok(task) = decode::<Task>(key, value) else {
         return Ok(vec![Value::Null; COLUMNS.names.len()]);
     };
     let topic = task.topic().map(|topic| number_of(connection, "topic", topic.as_str()));
     let sender = task.sender().map(|sender| number_of(connection, "sender", sender));
     let root = Some(task.root()).filter(|root| **root != task.id);
-    let usage = usage::columns(connection, &task)?;
+    let usage = usage::columns(connection, keys, &task)?;
     let root = root.map(|root| root.to_string());
     let listed: [Value; 5] = [
         millis(task.created_at).into(),
@@ -115,18 +121,20 @@ fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
 
 /// Gives a connection what lists ask of it.
 ///
-/// `has_words(key, value, words)`: the one place that looks for words in archived tasks. It reads every task that the list
-/// wants otherwise.
-pub(super) fn equip(connection: &Connection) -> rusqlite::Result<()> {
+/// `has_words(key, value, host, words)`: the one place that looks for words in archived tasks. It reads every task that the
+/// list wants otherwise.
+pub(super) fn equip(connection: &Connection, keys: Keys) -> rusqlite::Result<()> {
     let prefix = prefix_of(FinishedTask::KIND, &());
     let unpacker = std::sync::Mutex::new(Unpacker::default());
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    connection.create_scalar_function("has_words", 3, flags, move |call| {
-        let key = [&*prefix, call.get_raw(0).as_blob()?].concat();
+    connection.create_scalar_function("has_words", 4, flags, move |call| {
+        let rest = keys.rest(FinishedTask::KIND, call.get_raw(0).as_blob()?);
+        let key = [&*prefix, &rest].concat();
         let mut unpacker = unpacker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let value = unpacker.unpack(&key, call.get_raw(1).as_blob()?);
+        let held = Held::read(call.get_raw(1).as_blob()?, call.get_raw(2).as_blob_or_null()?);
+        let value = unpacker.unpack_from(held.row(&key), &key, &held.packed);
         let task = value.and_then(|value| decode::<Task>(&key, &value));
-        let words = call.get_raw(2).as_str()?;
+        let words = call.get_raw(3).as_str()?;
         Ok(task.is_ok_and(|task| task.has_words(words)))
     })
 }
@@ -134,6 +142,7 @@ pub(super) fn equip(connection: &Connection) -> rusqlite::Result<()> {
 /// The wanted part of the tasks of an archive.
 pub(super) fn page(
     connection: &Connection,
+    keys: Keys,
     wanted: &TaskQuery,
     window: &TaskWindow,
     known: &HashSet<TaskId>,
@@ -141,14 +150,14 @@ pub(super) fn page(
     let Some(list) = List::new(connection, wanted, window.order)? else {
         return Ok(TaskPage::default());
     };
-    let found = list.count_known(known)?;
+    let found = list.count_known(keys, known)?;
     let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
     let is_known = |id: &TaskId| known.contains(id);
     let is_known: Option<&dyn Fn(&TaskId) -> bool> = if found > 0 { Some(&is_known) } else { None };
     let after = window.after.as_ref();
-    let after = list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), id.as_str().into())));
+    let after = list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), keys.of_task(id))));
     part(window, total, |window| {
-        let rows = merge(connection, list.streams(), window, Some(after.clone()), is_known)?;
+        let rows = merge(connection, keys, list.streams(), window, Some(after.clone()), is_known)?;
         Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
     })
 }
@@ -205,7 +214,10 @@ impl<'a> List<'a> {
         }
         if let Some(words) = words {
             let index = list.index;
-            list.narrow(index, "has_words(key, value, :words)", ":words", words.clone());
+            let has_words = "has_words(
+                key, coalesce((SELECT value FROM hist WHERE rowid = piece), value),
+                (SELECT key FROM hist WHERE rowid = piece), :words)";
+            list.narrow(index, has_words, ":words", words.clone());
         }
         Ok(Some(list).filter(|list| !list.facets.is_empty()))
     }
@@ -243,18 +255,18 @@ impl<'a> List<'a> {
     }
 
     /// How many of those are known already.
-    fn count_known(&self, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
+    fn count_known(&self, keys: Keys, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
         if known.is_empty() {
             return Ok(0);
         }
         let conditions = &self.conditions;
         let select = format!(
-            "SELECT count(*) FROM (SELECT CAST(value AS BLOB) AS id FROM json_each(:known)) AS known
+            "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
             CROSS JOIN done ON key = known.id WHERE +facet IN (SELECT value FROM json_each(:facets))
             AND created_at BETWEEN :since AND :until{conditions}"
         );
         let mut bound = self.bound.clone();
-        bound.push((":known", json(known)?));
+        bound.push((":known", in_hex(keys, known)?));
         bound.push((":facets", json(&self.facets)?));
         count(self.connection, &select, &bound)
     }

@@ -20,7 +20,8 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, params, types::Value};
 
 use super::{
-    merging::{Bound, Rank, Stream, count, directions, json, merge, number, part},
+    keys::Keys,
+    merging::{Bound, Rank, Stream, count, directions, in_hex, merge, number, part},
     packing::Unpacker,
 };
 
@@ -28,11 +29,16 @@ use super::{
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// The columns of a task: its day, when it ended, and what it came to, if its end is there.
-pub(super) fn columns(connection: &Connection, task: &Task) -> rusqlite::Result<[Value; 4]> {
+pub(super) fn columns(
+    connection: &Connection,
+    keys: Keys,
+    task: &Task,
+) -> rusqlite::Result<[Value; 4]> {
     let Some(outcome) = &task.outcome else { return Ok([const { Value::Null }; 4]) };
     let ended = outcome.finished_at.0.cast_signed();
     let key = EndedTask::stored_key(task);
     let rest = key.get(EndedTask::KIND.len() + 1..).unwrap_or_default();
+    let rest = keys.stored(EndedTask::KIND, rest);
     let mut select = connection.prepare_cached(r#"SELECT value FROM "end" WHERE key = ?1"#)?;
     let packed: Option<Vec<u8>> = select.query_row(params![rest], |row| row.get(0)).optional()?;
     let value = packed.and_then(|packed| Unpacker::default().unpack(&key, &packed).ok());
@@ -49,6 +55,7 @@ fn tally(end: Option<&[u8]>) -> [Value; 2] {
 /// Notes what the end of a task says now.
 pub(super) fn note(
     connection: &Connection,
+    keys: Keys,
     key: &[u8],
     value: Option<&[u8]>,
 ) -> rusqlite::Result<()> {
@@ -56,37 +63,39 @@ pub(super) fn note(
     let [usd, requests] = tally(value);
     let mut update = connection
         .prepare_cached("UPDATE done SET usd = ?3, requests = ?4 WHERE key = ?1 AND ended = ?2")?;
-    update.execute(params![id.as_str().as_bytes(), at.0.cast_signed(), usd, requests]).map(drop)
+    update.execute(params![keys.of_task(&id), at.0.cast_signed(), usd, requests]).map(drop)
 }
 
 /// When a task has ended, if it is known what it came to.
 pub(super) fn known_at(
     connection: &Connection,
+    keys: Keys,
     task: &TaskId,
 ) -> rusqlite::Result<Option<Timestamp>> {
     let mut select =
         connection.prepare_cached("SELECT ended FROM done WHERE key = ?1 AND +usd IS NOT NULL")?;
-    let ended = select.query_row(params![task.as_str().as_bytes()], |row| row.get::<_, i64>(0));
+    let ended = select.query_row(params![keys.of_task(task)], |row| row.get::<_, i64>(0));
     Ok(ended.optional()?.map(|at| Timestamp(at.cast_unsigned())))
 }
 
 /// The wanted part of what the tasks of an archive have come to.
 pub(super) fn page(
     connection: &Connection,
+    keys: Keys,
     wanted: &UsageQuery,
     window: &Window<UsagePlace>,
     known: &HashSet<TaskId>,
 ) -> rusqlite::Result<Part<UsagePlace>> {
     let list = List::new(connection, wanted, window.order)?;
-    let found = list.count_known(known)?;
+    let found = list.count_known(keys, known)?;
     let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
     let is_known = |id: &TaskId| known.contains(id);
     let is_known: Option<&dyn Fn(&TaskId) -> bool> = if found > 0 { Some(&is_known) } else { None };
     let after = window.after.as_ref();
-    let after = after.map(|(rank, id)| (Rank(*rank), id.as_str().into()));
+    let after = after.map(|(rank, id)| (Rank(*rank), keys.of_task(id)));
     let is_short = total <= window.counted;
     part(window, total, |window| {
-        merge(connection, list.streams(is_short), window, after.clone(), is_known)
+        merge(connection, keys, list.streams(is_short), window, after.clone(), is_known)
     })
 }
 
@@ -164,14 +173,14 @@ impl<'a> List<'a> {
     }
 
     /// How many of those are known already.
-    fn count_known(&self, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
+    fn count_known(&self, keys: Keys, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
         if known.is_empty() {
             return Ok(0);
         }
-        let select = "SELECT count(*) FROM (SELECT CAST(value AS BLOB) AS id FROM json_each(:known)) AS known
+        let select = "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
             CROSS JOIN done ON key = known.id WHERE +usd IS NOT NULL AND ended BETWEEN :since AND :until";
         let mut bound = self.bound(0, 0);
-        bound.push((":known", json(known)?));
+        bound.push((":known", in_hex(keys, known)?));
         count(self.connection, select, &bound)
     }
 

@@ -56,7 +56,7 @@ fn lived_in() -> Place {
 }
 
 fn back_up(place: &Place) -> PathBuf {
-    backup::create(&place.open(), &place.home, None, &quiet).unwrap()
+    backup::create(&place.open(), &place.home, None, &quiet).unwrap().file
 }
 
 /// The content of an archive, decompressed.
@@ -120,7 +120,7 @@ fn the_newest_seven_backups_stay() {
     let storage = place.open();
     let mut made = Vec::new();
     for _ in 0..9 {
-        made.push(backup::create(&storage, &place.home, None, &quiet).unwrap());
+        made.push(backup::create(&storage, &place.home, None, &quiet).unwrap().file);
     }
     fs::write(place.home.backups.join("mine.tar.zst"), "kept").unwrap();
     let day = std::time::Duration::from_secs(24 * 60 * 60 + 1);
@@ -140,6 +140,116 @@ fn the_newest_seven_backups_stay() {
     assert!(exists("mine.tar.zst"));
     assert!(!exists("hivewright-1.tar.zst.partial"), "abandoned");
     assert!(exists("hivewright-2.tar.zst.partial"), "perhaps at work");
+
+    // Of a time when the clock was wrong.
+    for file in backup::list(&place.home.backups).unwrap() {
+        let later = place
+            .home
+            .backups
+            .join(file.file_name().unwrap().to_str().unwrap().replace("-20", "-29"));
+        fs::rename(file, &later).unwrap();
+        let future = std::time::SystemTime::now() + 365 * day;
+        fs::File::options().append(true).open(later).unwrap().set_modified(future).unwrap();
+    }
+    let newest = backup::create(&storage, &place.home, None, &quiet).unwrap().file;
+    let left = backup::list(&place.home.backups).unwrap();
+    assert!(left.contains(&newest) && left.len() == 7, "{left:?}");
+}
+
+/// SC-109, SC-115: no team keeps a backup from being made or restored; what it lacks is listed.
+#[test]
+fn what_a_backup_cannot_hold_is_left_out_and_listed() {
+    let (place, other) = (lived_in(), Place::new());
+    let team = place.path("run/teams/research");
+    let deep: PathBuf = std::iter::repeat_n("d", 200).collect();
+    fs::create_dir_all(team.join(deep)).unwrap();
+    let long: PathBuf = std::iter::repeat_n("n".repeat(240), 13).collect();
+    fs::create_dir_all(team.join(long)).unwrap();
+    fs::File::create(team.join("ho\nle")).unwrap().set_len(8 << 30).unwrap();
+    let image = fs::File::create(team.join("image")).unwrap();
+    std::os::unix::fs::FileExt::write_at(&image, b"end", 64 << 20).unwrap();
+    let mut expected = vec![
+        "teams/research/d/d",
+        "teams/research/ho\\nle: it consists of holes",
+        "teams/research/nnn",
+    ];
+    if !rustix::process::geteuid().is_root() {
+        fs::write(team.join("locked"), "").unwrap();
+        fs::set_permissions(team.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+        expected.insert(2, "teams/research/locked: Permission denied");
+    }
+
+    let made = backup::create(&place.open(), &place.home, None, &quiet).unwrap();
+    let restored = restore(&made.file, &other.home, false, &quiet).unwrap();
+
+    let begins: Vec<_> = made
+        .left_out
+        .iter()
+        .zip(&expected)
+        .map(|(line, begins)| line.starts_with(begins))
+        .collect();
+    assert!(
+        begins.iter().all(|begins| *begins) && made.left_out.len() == expected.len(),
+        "{:?}",
+        made.left_out
+    );
+    assert_eq!(restored.manifest.left_out, made.left_out);
+    let image = other.path("run/teams/research/image");
+    let found = image.metadata().unwrap();
+    assert_eq!(found.len(), (64 << 20) + 3);
+    assert!(std::os::unix::fs::MetadataExt::blocks(&found) * 512 < 1 << 20, "holes stay holes");
+    assert!(fs::read(image).unwrap().ends_with(b"\0end"));
+}
+
+/// SC-109, SC-115
+#[test]
+fn a_backup_leaves_room_on_the_disk() {
+    let place = lived_in();
+    let home = Home { free_space: u64::MAX / 2, ..place.home.clone() };
+
+    let failed = backup::create(&place.open(), &home, None, &quiet).unwrap_err().to_string();
+
+    assert!(failed.contains("`limits.free_space`"), "{failed}");
+    assert_eq!(fs::read_dir(&home.backups).unwrap().count(), 0);
+}
+
+/// SC-110: a restore that was killed between its renames is not taken for one that was made.
+#[test]
+fn a_half_restored_home_is_refused_until_it_is_restored_whole() {
+    let place = lived_in();
+    let file = back_up(&place);
+    restore::Interrupted::begin(&place.home.store, &file).unwrap();
+
+    let refused = place.try_open().unwrap_err().to_string();
+    restore(&file, &place.home, true, &quiet).unwrap();
+
+    assert!(
+        refused.contains(&format!("`hivewright restore {} --force`", file.display())),
+        "{refused}"
+    );
+    place.open();
+}
+
+/// SC-109: a backup that cannot be made keeps no commit out.
+#[test]
+fn commits_go_on_after_a_backup_that_cannot_read_the_archive() {
+    let place = Place::new();
+    let storage = Arc::new(place.open());
+    let (archive, away) = (place.path("run/store/history.db"), place.path("run/away"));
+    let (tell, told) = std::sync::mpsc::channel();
+
+    fs::rename(&archive, &away).unwrap();
+    let (shared, home) = (storage.clone(), place.home.clone());
+    thread::spawn(move || {
+        let failed = backup::create(&shared, &home, None, &quiet).unwrap_err();
+        commit(&shared, [put("a", "1")]);
+        tell.send(failed.to_string()).unwrap();
+    });
+    let failed = told.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    fs::rename(&away, &archive).unwrap();
+
+    assert!(failed.contains("history.db"), "{failed}");
+    backup::create(&storage, &place.home, None, &quiet).unwrap();
 }
 
 /// SC-109: the copy is of one moment, though records before and behind it change meanwhile.
@@ -192,7 +302,8 @@ fn a_backup_taken_while_commits_go_on_is_of_one_commit() {
             }
             ControlFlow::Continue(())
         })
-        .unwrap();
+        .unwrap()
+        .file;
         assert!(*rounds.lock().unwrap() > 5);
         spanned += commits() - before;
         made.push(file);
@@ -275,7 +386,8 @@ fn crafted(
     header.as_old_mut().name[..path.len()].copy_from_slice(path);
     header.set_cksum();
     tar.append(&header, b"evil".as_slice()).unwrap();
-    let manifest = Manifest { format: 1, created: String::new(), records: 0, parts: Vec::new() };
+    let (parts, left_out) = Default::default();
+    let manifest = Manifest { format: 1, created: String::new(), records: 0, parts, left_out };
     let manifest = serde_json::to_vec(&manifest).unwrap();
     let mut header = tar::Header::new_gnu();
     header.set_size(manifest.len() as u64);
@@ -520,6 +632,6 @@ fn a_backup_that_is_stopped_leaves_nothing_behind() {
         assert!(stopped.to_string().contains("stopped"), "{stopped}");
         assert_eq!(left(), 0, "{unit:?}");
     }
-    let file = backup::create(&storage, &place.home, None, &quiet).unwrap();
+    let file = backup::create(&storage, &place.home, None, &quiet).unwrap().file;
     archive::verify(&file, &quiet).unwrap();
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 use hivewright_actors::{
     approvals::{question::Question, record::Approval, records},
     channel::records::{self as outboxes, ChannelRow},
+    clock::Timestamp,
     notice::Notice,
     router::records as conversations,
     spine,
@@ -110,7 +111,7 @@ fn read_all(storage: &TieredStorage, held: &Held) -> Vec<Damage> {
         task.lane.team.as_str() == "research" && outcome.text == "Forty-two."
     }));
     for (id, _) in scan_keyed::<ChannelRow>(storage, Range::all()).unwrap() {
-        conversations::channel(storage, &id).unwrap().unwrap();
+        conversations::channel(storage, &id, Timestamp::default()).unwrap().unwrap();
         outboxes::outbox(storage, &id).unwrap();
     }
     assert_eq!(records::all::<Approval>(storage).unwrap().len(), held.approvals);

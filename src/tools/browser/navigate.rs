@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hivewright_actors::tool::Effect;
+use hivewright_actors::{
+    policy::{Subject, caution::Caution},
+    tool::{Caller, Effect},
+};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,13 +23,17 @@ use crate::{
         about::About,
         contract::{Tool, ToolContext, ToolError},
         reach::Reach,
+        web::Web,
     },
 };
 
 /// A first call starts a browser, and may wait for one of another team to end.
 const WITH_START: Duration = Duration::from_secs(75);
 
-pub(super) struct Navigate(pub(super) Browsers);
+pub(super) struct Navigate {
+    pub(super) browsers: Browsers,
+    pub(super) web: Web,
+}
 pub(super) struct GoBack(pub(super) Browsers);
 pub(super) struct GoForward(pub(super) Browsers);
 pub(super) struct Close(pub(super) Browsers);
@@ -52,16 +59,22 @@ impl Tool for Navigate {
         host.map(Reach::Host).into_iter().collect()
     }
 
+    fn caution_if_untrusted(&self, args: &Args, caller: &Caller) -> Option<Caution> {
+        self.web.contacted.caution(caller, &Url::parse(&args.url).ok()?)
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let url = Url::parse(&args.url).map_err(|_| EgressError::InvalidUrl)?;
-        let admit = cx
-            .opening
-            .clone()
-            .map(|opening| -> Admit { Arc::new(move |host: &str| opening.admit_led(host)) });
+        let admit = cx.opening.clone().map(|opening| -> Admit {
+            Arc::new(move |host: &str, subject: &Subject| opening.admit_led(host, subject))
+        });
         let terms = Terms { admit, ..terms(cx) };
-        self.0.check(&url, &terms).await?;
+        self.browsers.check(&url, &terms).await?;
+        if let Some(host) = host_name(&url) {
+            self.web.contacted.note(&cx.caller, &host);
+        }
         let used = tokio::select! {
-            used = self.0.open(&cx.grant.team, terms) => used?,
+            used = self.browsers.open(&cx.grant.team, terms) => used?,
             () = cx.cancel.cancelled() => return Err(ToolError::stopped("")),
         };
         let session = used.session()?;

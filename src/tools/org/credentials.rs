@@ -11,7 +11,7 @@ use crate::{
     tools::contract::Redaction,
     vault::{
         Vault,
-        aside::{Origin, check_given},
+        aside::{Aside, Origin, check_given},
         audit::Actor,
         error::VaultError,
         teams::Pending,
@@ -62,11 +62,7 @@ impl Credentials for Vault {
         of: &Origin,
         values: &BTreeMap<String, String>,
     ) -> Result<Stow, VaultError> {
-        let aside = Self::put_aside(self, of, values)?;
-        Ok(Stow::new(move || {
-            let aside = aside.clone();
-            async move { alongside(aside.keep().await) }.boxed()
-        }))
+        Ok(stow(Self::put_aside(self, of, values)?))
     }
 
     fn hand_over(
@@ -92,6 +88,14 @@ impl Credentials for Vault {
     fn release(&self, of: &Origin) {
         self.release_call(of);
     }
+}
+
+/// Makes durable what was put aside, together with the call.
+pub(in crate::tools) fn stow(aside: Aside) -> Stow {
+    Stow::new(move || {
+        let aside = aside.clone();
+        async move { alongside(aside.keep().await) }.boxed()
+    })
 }
 
 fn alongside(pending: Result<Pending, VaultError>) -> Result<Alongside, String> {
@@ -159,11 +163,7 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
             let entries = given.iter().map(|(key, value)| {
                 let shown = match value {
                     Value::String(_) => Value::String(reference(key)),
-                    Value::Object(_) => Value::Object(serde_json::Map::new()),
-                    Value::Array(_) => Value::Array(Vec::new()),
-                    Value::Number(_) => Value::from(0),
-                    Value::Bool(_) => Value::Bool(false),
-                    Value::Null => Value::Null,
+                    other => emptied(other),
                 };
                 (key.clone(), shown)
             });
@@ -172,6 +172,18 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
         _ => (field.clone(), json::replaced(value, &|text| cleaned(text, &longest))),
     });
     Some(Redaction { args: Value::Object(fields.collect()), values })
+}
+
+/// A value of the same kind that says nothing.
+pub(in crate::tools) fn emptied(value: &Value) -> Value {
+    match value {
+        Value::String(_) => Value::String(String::new()),
+        Value::Object(_) => Value::Object(serde_json::Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        Value::Number(_) => Value::from(0),
+        Value::Bool(_) => Value::Bool(false),
+        Value::Null => Value::Null,
+    }
 }
 
 /// A text with references in place of the values that stand in it, given longest first.

@@ -140,6 +140,10 @@ impl Tool for DelegateTask {
         let team = task.team();
         let sent = Sent { task_id: task.id.clone(), at: task.created_at };
         let mut writes = Writes::new().put_at(&cx.key, &Answer(&sent));
+        let _turn = match &args.idempotency_key {
+            Some(_) => Some(parts.keyed.lock().await),
+            None => None,
+        };
         if let Some(key) = &args.idempotency_key {
             match idempotency::look_up(parts, &team, key, &args.task).await? {
                 Known::Same(first) => {

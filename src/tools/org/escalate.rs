@@ -7,7 +7,7 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     store::{reads::get, records::Writes},
     task::{Ending, Kind, OnResult, Priority, Task, records as tasks},
-    tool::{Effect, records::Answer},
+    tool::{Caller, Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,10 @@ impl Tool for Escalate {
     fn accept(args: &Args) -> Result<(), String> {
         not_blank("message", &args.message)?;
         args.correlation_id.iter().try_for_each(|id| not_blank("correlation_id", id))
+    }
+
+    fn recipient(&self, caller: &Caller) -> Option<TeamName> {
+        self.0.parts().parent_of(&caller.team.name)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

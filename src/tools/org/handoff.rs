@@ -7,11 +7,11 @@ use hivewright_actors::{
     clock::{Timestamp, millis},
     excerpt,
     frame::{Notification, NotificationKind},
-    ids::{TaskId, TeamKey},
+    ids::{TaskId, TeamKey, TeamName},
     sliding_window::SlidingWindow,
     store::{reads::get, records::Writes},
     task::{Kind, Priority},
-    tool::{Effect, records::Answer},
+    tool::{Caller, Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,6 +130,10 @@ impl Tool for EnqueueParentTask {
     fn accept(args: &Args) -> Result<(), String> {
         not_blank("task", &args.task)?;
         args.correlation_id.iter().try_for_each(|id| not_blank("correlation_id", id))
+    }
+
+    fn recipient(&self, caller: &Caller) -> Option<TeamName> {
+        self.0.parts().parent_of(&caller.team.name)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

@@ -59,6 +59,8 @@ pub struct Parts {
     /// No team takes the name that a plugin's tools have before theirs.
     pub plugins: Catalogue,
     pub spent: Spending,
+    /// Work with an idempotency key is given one at a time: the key is looked up and remembered in one go.
+    pub keyed: tokio::sync::Mutex<()>,
 }
 
 impl Office {
@@ -74,6 +76,11 @@ impl Office {
 impl Parts {
     pub(super) fn tree(&self) -> Arc<Tree> {
         self.view.now()
+    }
+
+    /// The team above another; none is above the main team.
+    pub(super) fn parent_of(&self, team: &TeamName) -> Option<TeamName> {
+        self.tree().known(team).ok()?.parent.clone()
     }
 
     pub(super) async fn ask<M, T>(&self, message: M) -> Result<T, ToolError>

@@ -29,6 +29,7 @@ use crate::{
         answer,
         contract::{Redaction, Tool, ToolContext, ToolError},
         filter::ToolFilter,
+        toolbox::Grant,
     },
     vault::{aside::Origin, entry::is_key},
 };
@@ -211,7 +212,12 @@ impl Tool for SpawnTeam {
         redact(args)
     }
 
-    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
+    fn stow(
+        &self,
+        values: &BTreeMap<String, String>,
+        of: &Origin,
+        _: &Grant,
+    ) -> Result<Stow, ToolError> {
         let vault = &self.0.parts().credentials;
         // With its name, as long as that is one: it may be a value in the wrong place.
         for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {
@@ -224,7 +230,7 @@ impl Tool for SpawnTeam {
         Ok(vault.put_aside(of, values)?)
     }
 
-    fn settled(&self, of: &Origin) {
+    fn settled(&self, of: &Origin, _: &Grant) {
         self.0.parts().credentials.release(of);
     }
 

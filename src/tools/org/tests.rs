@@ -260,6 +260,7 @@ struct Bench {
     sandbox: Arc<Sandbox>,
     mirror: Mirror,
     rules: Policies,
+    vault: Vault,
 }
 
 /// main ─ scouts ─ guides, and main ─ smiths.
@@ -323,6 +324,7 @@ impl Bench {
             roster: Arc::new(|_| vec!["miner".to_owned(), "welder".to_owned()]),
             plugins: Catalogue::default(),
             spent: Arc::new(|_| Spent { usd: 1.5, tokens: 10 }),
+            keyed: tokio::sync::Mutex::default(),
         });
         let sandbox = Sandbox::with_layers(
             SandboxSettings {
@@ -346,6 +348,7 @@ impl Bench {
             clock,
             mirror,
             rules: Policies::default(),
+            vault: Vault::absent(),
         }
     }
 
@@ -364,7 +367,7 @@ impl Bench {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
             sandbox: self.sandbox.clone(),
-            secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
+            secrets: Arc::new(Scrubbers::new(self.vault.clone(), [])),
             rules: self.rules.clone(),
             taint: Taint::default(),
             file: Arc::new(Team::new(team)),

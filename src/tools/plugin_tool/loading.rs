@@ -58,10 +58,14 @@ impl PluginTools {
                     let sources = sources.get_or_insert_with(|| Sources::open(workspace));
                     match self.verified(sources, &tool) {
                         Ok(source) => {
+                            self.unreadable().remove(&(team.clone(), name.to_owned()));
                             loaded.tools.push(Loaded { tool, source });
                             continue;
                         }
-                        Err(Unfit::Unreadable(reason)) => reason,
+                        Err(Unfit::Unreadable(reason)) => {
+                            self.tell_unreadable(team, &tool, &reason);
+                            reason
+                        }
                         Err(Unfit::Other(reason)) => {
                             self.withhold(team, &tool, &reason);
                             reason
@@ -91,7 +95,28 @@ impl PluginTools {
             row.tool
         );
         tracing::warn!(%team, tool = row.tool, reason, "a tool of a team is withheld");
-        let notice = Notice {
+        let notice = self.notice(team, text);
+        let writes = Writes::new().put_at(&format!("{key}/{}", row.tool), &row).put(&notice);
+        // If it cannot be written, the next look finds the same.
+        drop(self.0.store.commit(writes));
+        self.know(&key, row);
+    }
+
+    /// Tells the operator of a tool whose source cannot be read now: once for each reason, until it can be read again.
+    fn tell_unreadable(&self, team: &TeamName, tool: &PluginTool, reason: &str) {
+        let place = (team.clone(), tool.tool.clone());
+        let before = self.unreadable().insert(place, reason.to_owned());
+        if before.as_deref() == Some(reason) {
+            return;
+        }
+        let name = &tool.tool;
+        tracing::warn!(%team, tool = name, reason, "a tool of a team cannot be read");
+        let text = format!("The tool `{team}.{name}` cannot be used now: {reason}.");
+        drop(self.0.store.commit(Writes::new().put(&self.notice(team, text))));
+    }
+
+    fn notice(&self, team: &TeamName, text: String) -> Notice {
+        Notice {
             id: self.0.ids.notice(),
             kind: NoticeKind::PluginFailed,
             team: Some(team.clone()),
@@ -99,11 +124,7 @@ impl PluginTools {
             refs: Vec::new(),
             at: self.0.clock.now(),
             read: false,
-        };
-        let writes = Writes::new().put_at(&format!("{key}/{}", row.tool), &row).put(&notice);
-        // If it cannot be written, the next look finds the same.
-        drop(self.0.store.commit(writes));
-        self.know(&key, row);
+        }
     }
 
     /// The source of a tool, if it is what was verified; else why not. Blocks.

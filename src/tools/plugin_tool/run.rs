@@ -17,7 +17,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Declared, PluginTools, loading::Loaded, verify};
 use crate::{
-    mcp::definition::Definition,
     plugins::host::{
         engine::Stop,
         process::{Broker, CPU, Call, Done, HostError},
@@ -28,7 +27,7 @@ use crate::{
     tools::{
         about::About,
         contract::{ToolContext, ToolError},
-        hosted::{Hosted, LARGEST_ARGUMENTS},
+        hosted::{Hosted, check_by},
         judge::Sight,
         reach::Reach,
         secrets, told,
@@ -79,23 +78,6 @@ struct TeamTool {
 impl TeamTool {
     fn declared(&self) -> &Declared {
         &self.loaded.tool.declared
-    }
-
-    fn check(&self, args: &Value) -> Result<(), ToolError> {
-        if args.to_string().len() > LARGEST_ARGUMENTS {
-            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
-        }
-        let definition = Definition {
-            name: self.key.clone(),
-            description: String::new(),
-            schema: self.declared().input_schema.clone(),
-            says_read_only: false,
-            says_idempotent: false,
-        };
-        match definition.problem(args) {
-            Some(problem) => Err(ToolError::invalid(format!("invalid arguments: {problem}"))),
-            None => Ok(()),
-        }
     }
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
@@ -155,7 +137,7 @@ impl Hosted for TeamTool {
     }
 
     fn look(&self, key: &str, args: &Value, _: &Caller) -> Result<(Checked, Sight), ToolError> {
-        self.check(args)?;
+        check_by(&self.declared().input_schema, args)?;
         let about = self.about();
         let hosts = self.declared().hosts.iter();
         let reaches = hosts.map(|host| Reach::Host(host.trim_start_matches("*.").to_owned()));
@@ -205,7 +187,12 @@ impl Fetcher {
         let cx = &self.cx;
         let mut request = request(params)?;
         // What is wrong with it is said with its words, so it is read before values of the vault stand in it.
-        fetch::Args::read(request.clone())?;
+        let asked = fetch::Args::read(request.clone())?;
+        let is_unasked = cx.opening.as_ref().is_some_and(|opening| opening.is_unasked());
+        if is_unasked && let Some(why) = asked.risk(&self.web, &cx.caller) {
+            let message = format!("nobody was asked about this request: {why}; `web_fetch` asks");
+            return Err(ToolError::new(ToolFault::Denied, message));
+        }
         let url = request["url"].as_str().and_then(|url| Url::parse(url).ok());
         let host = url.as_ref().and_then(host_name).unwrap_or_default();
         self.admit(&host).map_err(|why| ToolError::new(ToolFault::BlockedAddress, why))?;

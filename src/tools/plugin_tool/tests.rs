@@ -5,6 +5,7 @@ use hivewright_actors::{
     clock::Timestamp,
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TeamKey},
+    notice::Notice,
     store::{Store, reads::scan},
 };
 use tempfile::TempDir;
@@ -79,10 +80,12 @@ async fn only_a_tool_whose_source_is_another_is_withheld() {
     fs::rename(&file, &aside).unwrap();
     fs::create_dir(&file).unwrap();
     let unreadable = (bench.missing("add"), bench.status("add"));
+    bench.missing("add");
     fs::remove_dir(&file).unwrap();
     fs::rename(&aside, &file).unwrap();
     let again = bench.missing("add");
     bench.adopt("add", "two").await.unwrap();
+    let notices = scan::<Notice>(&*bench.storage, Range::all()).unwrap();
     bench.tools.withhold(&bench.team.name, &first, "it was another");
     let late = (bench.missing("add"), bench.status("add"));
     fs::remove_file(&file).unwrap();
@@ -91,6 +94,12 @@ async fn only_a_tool_whose_source_is_another_is_withheld() {
     assert_eq!(unreadable.1, Status::Active);
     assert!(unreadable.0.unwrap().contains("cannot be read: is no file"));
     assert_eq!(again, None);
+    // The operator is told once of each reason.
+    let told: Vec<_> = notices.into_iter().map(|notice| notice.text).collect();
+    assert_eq!(
+        told,
+        ["The tool `ops.add` cannot be used now: `plugins/add.js` cannot be read: is no file."]
+    );
     assert_eq!(late, (None, Status::Active));
     assert_eq!(gone, (true, Status::FailedVerification));
 }

@@ -1,5 +1,7 @@
 //! The tools of the vault, and secrets in the arguments of all tools.
 
+use hivewright_actors::storage::Storage as _;
+
 use super::*;
 use crate::{
     scrub::Scrubber,
@@ -35,8 +37,8 @@ impl Desk {
 /// TO-35, TO-98, OR-19
 #[actix::test]
 async fn the_vault_tools_declare_themselves() {
-    let vault = Vault::absent();
-    let bench = Bench::with_vault(add(super::super::all()), &["@vault"], vault);
+    let vault = doubles::Bench::new();
+    let bench = Bench::with_vault(add(super::super::all()), &["@vault"], vault.vault.clone());
     let look = |name, args| bench.look(&call(name, args)).unwrap();
     let checked = |effect| Checked::allowed(effect, false, Duration::from_secs(30));
 
@@ -48,7 +50,7 @@ async fn the_vault_tools_declare_themselves() {
         assert!((1..=1024).contains(&spec.description.chars().count()));
     }
     let found = [
-        look("vault_set", json!({ "key": "a", "value": "b" })),
+        Checked { stow: None, ..look("vault_set", json!({ "key": "a", "value": "b" })) },
         look("vault_delete", json!({ "key": "a" })),
         look("vault_get", json!({ "key": "a" })),
         look("vault_list", json!({})),
@@ -90,6 +92,47 @@ async fn a_team_keeps_values_and_gets_references_to_secrets() {
     ]);
     assert_eq!(listed, rows);
     assert_eq!(prefixed, json!([rows[1]]));
+}
+
+/// TO-17: what a call keeps is not written down with it, and is there when it runs, be it again after a crash.
+#[actix::test]
+async fn the_value_that_a_call_sets_is_not_written_down_with_it() {
+    let desk = Desk::new();
+    let tools = &desk.tools.tools;
+    let said = call("vault_set", json!({ "key": "PLACE", "value": "canary-place-1" }));
+    let no_text = call("vault_set", json!({ "key": "PLACE", "value": ["canary-place-1"] }));
+    let written = json!({ "key": "PLACE", "value": "[REDACTED]" });
+    let run = async |cx: CallContext| {
+        let reply = tools.run(call("vault_set", written.clone()), cx).await;
+        serde_json::from_str::<Value>(&reply.content).unwrap()
+    };
+
+    let clean = tools.clean(&said);
+    let kept = desk.tools.look(&said).unwrap().stow.unwrap().keep().await.unwrap();
+    desk.vault.disk.commit(&kept.writes.batch().unwrap()).unwrap();
+    kept.then.await;
+    let first = run(context()).await;
+    let again = run(CallContext { rerun: true, ..context() }).await;
+    let place = desk.ask("vault_get", json!({ "key": "PLACE" })).await;
+    let audit: Vec<_> = desk.vault.vault.audit().await.into_iter().map(|row| row.action).collect();
+    tools.settled(&said.id, "vault_set", &caller());
+    let mut gone = run(context()).await;
+    for _ in 0..10_000 {
+        if gone["success"] == false {
+            break;
+        }
+        tokio::task::yield_now().await;
+        gone = run(context()).await;
+    }
+
+    assert_eq!(clean, Some(written.clone()));
+    assert_eq!(tools.clean(&no_text), Some(json!({ "key": "PLACE", "value": [] })));
+    assert!(!desk.tools.look(&no_text).unwrap_err().content.contains("canary"));
+    assert_eq!((&first["version"], &again["version"]), (&json!(1), &json!(2)));
+    assert_eq!(place["value"], "canary-place-1");
+    assert_eq!(audit, [Action::Get, Action::Set, Action::Set]);
+    assert!(!desk.vault.disk.text().contains("canary-place"));
+    assert_eq!(gone["error"], "invalid_input", "{gone}");
 }
 
 /// MV-37, MV-40, MV-80

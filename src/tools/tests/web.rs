@@ -271,6 +271,10 @@ async fn a_body_is_read_up_to_its_bound() {
                 let whole = gzip(&vec![b'x'; 9_000]);
                 response("200 OK\r\nContent-Encoding: gzip", &whole[..whole.len() / 2])
             }
+            "/none" => b"HTTP/1.1 204 No Content\r\nContent-Encoding: gzip\r\n\r\n".to_vec(),
+            "/empty" => {
+                response("200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip", b"")
+            }
             "/brotli" => {
                 response("200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: br", b"\x0b\x02")
             }
@@ -295,6 +299,12 @@ async fn a_body_is_read_up_to_its_bound() {
         );
     }
     assert_eq!(read(&get("/gzip").await)["body"], "small");
+    // What a body would be packed as is also said where there is none.
+    let head = fetch(&bench, json!({"url": host.url("/gzip"), "method": "HEAD"})).await;
+    for (reply, status) in [(head, 200), (get("/none").await, 204), (get("/empty").await, 200)] {
+        let found = read(&reply);
+        assert_eq!((&found["status"], &found["body"]), (&json!(status), &json!("")));
+    }
     let cut = get("/cut").await;
     assert_eq!(cut.fault, Some(ToolFault::ToolFailed));
     assert!(cut.content.starts_with("the answer broke off after "), "{}", cut.content);

@@ -77,14 +77,14 @@ fn fires_often(parts: &Parts, definition: &Definition) -> bool {
     if let Config::Window(window) = &definition.config {
         return window.tick_interval.0 < OFTEN;
     }
-    let times = preview::times(parts, definition, None, LOOKED_AT);
+    let times = preview::times(parts, definition, None).take(LOOKED_AT).collect::<Vec<_>>();
     let mut steps = times.windows(2);
     steps.any(|pair| matches!(pair, [(one, _), (next, _)] if next.since(*one) < OFTEN))
 }
 
 /// Type, next times, what is asked, and what that may cost a day.
 fn shown(parts: &Parts, definition: &Definition, cost: Option<f64>) -> String {
-    let times = preview::times(parts, definition, None, SHOWN);
+    let times = preview::times(parts, definition, None).take(SHOWN).collect::<Vec<_>>();
     let mut lines = vec![format!("type: {}", definition.kind())];
     lines.extend(times.iter().map(|(_, text)| format!("due: {text}")));
     let span = match (times.first(), times.last()) {

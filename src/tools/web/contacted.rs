@@ -20,10 +20,10 @@ const MOST_HOSTS: usize = 1_000;
 
 /// The hosts of all conversations since the service began. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Contacted(Arc<DashMap<String, HashSet<String>>>);
+pub(in crate::tools) struct Contacted(Arc<DashMap<String, HashSet<String>>>);
 
 impl Contacted {
-    pub(super) fn note(&self, caller: &Caller, host: &str) {
+    pub(in crate::tools) fn note(&self, caller: &Caller, host: &str) {
         let name = name(caller);
         if self.0.len() >= MOST_CONVERSATIONS && !self.0.contains_key(&name) {
             self.0.clear();
@@ -35,7 +35,7 @@ impl Contacted {
     }
 
     /// What speaks against reading an address: it could carry data to somebody.
-    pub(super) fn caution(&self, caller: &Caller, url: &Url) -> Option<Caution> {
+    pub(in crate::tools) fn caution(&self, caller: &Caller, url: &Url) -> Option<Caution> {
         let length = url.path().len() + url.query().map_or(0, |query| query.len() + 1);
         let host = host_name(url)?;
         let is_known = || self.0.get(&name(caller)).is_some_and(|hosts| hosts.contains(&host));

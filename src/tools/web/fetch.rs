@@ -135,6 +135,19 @@ impl Args {
         Ok(args)
     }
 
+    /// Why the request is not made in a turn that has read what strangers wrote, unless somebody let it run.
+    pub(in crate::tools) fn risk(&self, web: &Web, caller: &Caller) -> Option<String> {
+        if !self.is_read() {
+            return Some("it sends data out, and this turn has read untrusted content".to_owned());
+        }
+        self.caution(web, caller).map(|caution| caution.why)
+    }
+
+    fn caution(&self, web: &Web, caller: &Caller) -> Option<Caution> {
+        let url = Url::parse(&self.url).ok().filter(|_| self.is_read())?;
+        web.contacted.caution(caller, &url)
+    }
+
     fn is_read(&self) -> bool {
         matches!(self.method, Method::Get | Method::Head)
     }
@@ -174,7 +187,7 @@ impl Args {
             Method::Patch => reqwest::Method::PATCH,
             Method::Delete => reqwest::Method::DELETE,
         };
-        Ok(Request { method, url, headers, body: self.body.clone() })
+        Ok(Request { method, url, headers, body: self.body.clone().map(Into::into) })
     }
 }
 
@@ -238,8 +251,7 @@ impl Tool for WebFetch {
     }
 
     fn caution_if_untrusted(&self, args: &Args, caller: &Caller) -> Option<Caution> {
-        let url = Url::parse(&args.url).ok().filter(|_| args.is_read())?;
-        self.web.contacted.caution(caller, &url)
+        args.caution(&self.web, caller)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

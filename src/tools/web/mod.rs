@@ -32,7 +32,7 @@ pub(super) const TOOLS: &[About] =
 pub struct Web {
     pub(crate) guard: Guard,
     limiter: Limiter,
-    contacted: Contacted,
+    pub(super) contacted: Contacted,
 }
 
 pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {

@@ -79,7 +79,7 @@ impl SearchSkillRepository {
             method: Method::POST,
             url: self.0.url.clone(),
             headers: HeaderMap::from_iter(headers),
-            body: Some(body),
+            body: Some(body.into()),
         };
         let sent = self.0.send(request).await;
         let mut response = sent.map_err(|error| error.to_string())?;

@@ -21,6 +21,28 @@ async fn what_a_team_sets_it_can_read_again() {
     assert_eq!(seen.entry, second);
 }
 
+/// SC-39: what two people decide at once counts both, and so does a list that was made shorter before.
+#[actix::test]
+async fn hosts_that_are_added_at_once_are_all_there() {
+    let bench = Bench::new();
+    let (ops, by) = (team("ops"), operator());
+    let with = |hosts: &[&str]| Some(hosts.iter().map(|host| (*host).to_owned()).collect());
+    let put = Put { hosts: with(&["old.example"]), ..Put::secret("canary-value-1") };
+    bench.vault.set(&ops, "TOKEN", put, &by).await.unwrap();
+    let narrower = Put { hosts: with(&[]), ..Put::default() };
+    let add = |host| bench.vault.add_host(&ops, "TOKEN", host, &by);
+
+    let (narrowed, one, other) = tokio::join!(
+        bench.vault.set(&ops, "TOKEN", narrower, &by),
+        add("one.example"),
+        add("other.example"),
+    );
+
+    assert!(narrowed.is_ok() && one.is_ok() && other.is_ok());
+    let seen = bench.vault.get(&ops, "TOKEN", &by).await.unwrap();
+    assert_eq!(seen.entry.hosts, ["one.example", "other.example"]);
+}
+
 /// MV-38, MV-62
 #[actix::test]
 async fn the_value_of_a_secret_is_shown_to_nobody_and_stored_nowhere() {

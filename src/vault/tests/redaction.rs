@@ -15,7 +15,6 @@ use crate::memory::{
     Memory, SecretGuard,
     chain::Draft,
     entry::{Actor as Keeper, Key},
-    provenance::Provenance,
     reading::Query,
 };
 
@@ -252,7 +251,7 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
         kind: None,
         reason: None,
         sources: Vec::new(),
-        provenance: Provenance::by(&by),
+        provenance: by.provenance(),
         by,
         call: None,
         expires_at: None,

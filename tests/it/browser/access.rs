@@ -1,12 +1,11 @@
 //! For everyone: an automated check of every view, in both colours, wide and narrow.
 
-use std::{env, fs, path::Path};
+use std::{fs, path::Path};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{
-    chat, furnished, has_no_complaints, send,
+    chat, furnished, has_no_complaints,
     views::{ALWAYS, VIEWS, shows},
 };
 use crate::webdriver::{Browser, is_quick};
@@ -82,43 +81,5 @@ async fn every_view_passes_an_accessibility_check_in_all_sizes() {
 
     assert_eq!(found, Vec::<String>::new());
     has_no_complaints(&browser).await;
-    browser.close().await;
-}
-
-/// Pictures of the views for the documentation, where `HIVEWRIGHT_SCREENSHOTS` names a folder.
-#[tokio::test]
-async fn pictures_for_the_documentation_can_be_taken() {
-    let service = furnished().await;
-    let Some(browser) = chat(&service).await else {
-        return;
-    };
-    let folder = env::var_os("HIVEWRIGHT_SCREENSHOTS");
-    browser.resize(1280, 800).await;
-    for (name, about) in
-        [("writing", "writes reports and letters"), ("billing", "sends invoices and reminders")]
-    {
-        let team = json!({"name": name, "description": about, "scope_accepts": [name]});
-        let (status, answer) = service.api("POST", "/api/v1/teams", Some(team)).await;
-        assert_eq!(status, 201, "{answer}");
-    }
-    send(&browser, "delegate research: Find three books about honey bees").await;
-    browser.until("document.querySelector('.notice')").await;
-
-    for (name, hash, what, colours) in [
-        ("chat", "", ".notice", "light"),
-        ("tasks", "#/tasks", ".task-card", "light"),
-        ("approvals", "#/approvals", "hw-approval .ask-card", "light"),
-        ("organisation", "#/org", ".node + .node", "dark"),
-    ] {
-        browser.prefer(colours).await;
-        if !hash.is_empty() {
-            shows(&browser, hash, what).await;
-        }
-        let image = STANDARD.decode(browser.screenshot().await).unwrap();
-        assert!(image.starts_with(b"\x89PNG"), "{name}");
-        if let Some(folder) = &folder {
-            fs::write(Path::new(folder).join(format!("{name}.png")), image).unwrap();
-        }
-    }
     browser.close().await;
 }

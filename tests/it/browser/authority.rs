@@ -25,6 +25,10 @@ async fn a_token_is_offered_the_views_that_it_may_see() {
     };
 
     browser.open(&service.url()).await;
+    browser.fill("#token", "hwt_half-of-a-token").await;
+    browser.click("#login-button").await;
+    let refusal = "document.querySelector('#login-error')?.textContent";
+    browser.until(&format!("{refusal}.includes('not known here')")).await;
     browser.fill("#token", token.as_str().unwrap()).await;
     browser.click("#login-button").await;
     browser.until("location.hash === '#/tasks'").await;
@@ -45,7 +49,8 @@ async fn a_token_is_offered_the_views_that_it_may_see() {
     for list in [&links, &parts, &approvals] {
         places.extend(list.as_array().unwrap().iter().filter_map(|one| one.as_str()));
     }
-    places.push("#/team/research");
+    // A view that there is not is the first that they may see.
+    places.extend(["#/team/research", "#/nowhere"]);
     for place in &places {
         go(&browser, place).await;
         browser

@@ -451,3 +451,37 @@ async fn an_answer_that_was_cut_goes_on_with_a_click() {
     has_no_complaints(&browser).await;
     browser.close().await;
 }
+
+/// OP-73: a newcomer is led to a model, a message and a team; what has happened is ticked off, and the steps can be left.
+#[tokio::test]
+async fn a_newcomer_is_shown_the_first_steps() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let done = async |steps: [bool; 3]| {
+        let now = "JSON.stringify([...document.querySelectorAll('.start li')].map(step => 'done' in step.dataset))";
+        browser.until(&format!("{now} === '{}'", json!(steps))).await;
+    };
+
+    browser.resize(375, 812).await;
+    done([false, false, false]).await;
+    press(&browser, "Say something").await;
+    browser.until("document.activeElement.id === 'composer'").await;
+    send(&browser, "create team research: finds things out").await;
+    done([false, true, true]).await;
+    browser.until("!document.querySelector('.start').checkVisibility()").await;
+    browser.resize(1280, 800).await;
+    browser.click_on("document.querySelector('.start a')").await;
+    browser.until("location.hash === '#/settings/models'").await;
+    browser.run("history.back()").await;
+    done([false, true, true]).await;
+    press(&browser, "Skip these steps").await;
+    browser.until("!document.querySelector('.start')").await;
+    browser.reload().await;
+    browser.until(ONLINE).await;
+    browser.until("customElements.get('hw-start') && !document.querySelector('.start')").await;
+
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}

@@ -131,6 +131,69 @@ async fn an_edited_message_begins_a_branch_and_the_former_stays() {
     browser.close().await;
 }
 
+/// Refuses the next message that the page sends by a request, as a service does that has too much to do.
+const REFUSE_NEXT: &str = "const ask = window.fetch; window.fetch = (address, how) => { \
+    if (how?.method !== 'POST' || !String(address).endsWith('/messages')) return ask(address, how); \
+    window.fetch = ask; \
+    const error = {code: 'rate_limited', message: 'too much to do'}; \
+    return Promise.resolve(Response.json({error}, {status: 429})); }";
+
+/// OP-51: a message that was refused keeps its branch, its model and its files when its words are changed.
+#[tokio::test]
+async fn a_refused_message_is_edited_and_stays_what_it_was() {
+    let model = FakeModel::start();
+    model.otherwise(Reply::text("Yes."));
+    let profile = |model_name: &str| {
+        let url = model.url();
+        format!("{{provider: anthropic, api_url: \"{url}\", api_key: {KEY}, model: {model_name}}}")
+    };
+    let providers = format!("profiles:\n  default: {}\n  other: {}\n", profile("m"), profile("n"));
+    let service =
+        Service::prepare().with_file("data/config/providers.yaml", &providers).started().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    for words in ["apples", "pears"] {
+        send(&browser, words).await;
+        browser.until(&format!("{BUBBLES}.endsWith('{words}')")).await;
+        until_last_turn_is(&browser, "done").await;
+    }
+    browser.keys("#composer", "a draft").await;
+
+    // On a branch.
+    browser.click_on(&format!("{TURNS}[1].querySelector('.sent button')")).await;
+    browser.until(&format!("{TYPED} === 'pears'")).await;
+    browser.run(REFUSE_NEXT).await;
+    browser.keys("#composer", &format!(" and figs{}", key::ENTER)).await;
+    until_last_turn_is(&browser, "failed").await;
+    press(&browser, "Edit").await;
+    browser.until(&format!("{TYPED} === 'pears and figs'")).await;
+    let editing = browser.text("#editing").await;
+    browser.keys("#composer", &format!(" and nuts{}", key::ENTER)).await;
+    browser.until(&format!("{BUBBLES} === 'apples,pears and figs and nuts'")).await;
+    browser.until(&format!("{FORK} === '‹ 2 of 2 ›'")).await;
+    until_last_turn_is(&browser, "done").await;
+    assert!(editing.contains("was not taken"), "{editing}");
+
+    // In a new topic, by another model.
+    browser.click("#new-topic").await;
+    browser.fill("#composer", "").await;
+    browser.choose("#model", "other").await;
+    browser.run(REFUSE_NEXT).await;
+    send(&browser, "plums").await;
+    until_last_turn_is(&browser, "failed").await;
+    press(&browser, "Edit").await;
+    browser.until(&format!("{TYPED} === 'plums'")).await;
+    assert_eq!(browser.value("document.querySelector('#model').value").await, "other");
+    browser.keys("#composer", &format!(" too{}", key::ENTER)).await;
+    browser.until(&format!("{BUBBLES} === 'plums too'")).await;
+    until_last_turn_is(&browser, "done").await;
+    let asked = model.requests();
+    let asked = asked.iter().rfind(|asked| asked.body["messages"].to_string().contains("plums"));
+    assert_eq!(asked.unwrap().body["model"], "n");
+    browser.close().await;
+}
+
 /// OP-51, OP-54: what another team says and calls is seen while it does, in the chat and on the task's page, and stopped there.
 #[tokio::test]
 async fn delegated_work_is_seen_as_it_happens_and_stopped_in_its_card() {

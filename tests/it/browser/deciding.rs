@@ -114,5 +114,14 @@ async fn the_inbox_counts_what_waits_and_says_who_was_first() {
 
     let (_, questions) = service.api("GET", "/api/v1/questions", None).await;
     assert_eq!(questions["data"][0]["answer"]["selected"], serde_json::json!(["Formal"]));
+
+    // What comes in is seen there, and nothing is told over it.
+    go(&browser, "#/approvals").await;
+    let mut client = service.connect().await;
+    client.say("another", &write("c.md")).await;
+    client.until(|frame| frame["type"] == "notification" && frame["kind"] == "approval").await;
+    browser.until("document.querySelector('[data-act=approve]')").await;
+    let told = "window.told.filter(one => one.includes('wants to use')).length";
+    assert_eq!(browser.value(told).await, 0);
     browser.close().await;
 }

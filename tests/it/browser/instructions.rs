@@ -192,6 +192,8 @@ async fn two_people_edit_the_same_rule() {
     submit(&ann).await;
     until_told(&ann, "Saved").await;
     assert_eq!(read(), "Be brief.\n");
+    // The other page shows it at once.
+    until_shown(&bob, "Be brief.").await;
     for browser in [ann, bob] {
         has_no_complaints(&browser).await;
         browser.close().await;

@@ -207,7 +207,7 @@ async fn a_conversation_is_there_again_after_a_logout() {
     super::go(&browser, topic.as_str().unwrap()).await;
     until_last_turn_is(&browser, "done").await;
 
-    assert!(note.contains("stay on the server"), "{note}");
+    assert!(note.contains("are kept"), "{note}");
     assert_eq!(answers(&browser).await, json!([["#reply Kept.", ["Kept."]]]));
     browser.close().await;
 }

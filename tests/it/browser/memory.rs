@@ -59,7 +59,7 @@ async fn a_memory_is_found_pinned_and_ended() {
     browser.fill("#view .search", "bee").await;
     browser.until(&format!("{rows} === 1")).await;
     browser.choose("[aria-label=Type]", "context").await;
-    until_shown(&browser, "No entry matches.").await;
+    until_shown(&browser, "No memory matches.").await;
     press(&browser, "Show all").await;
     browser
         .click_on(

@@ -10,6 +10,7 @@ use crate::{
 mod access;
 mod attacks;
 mod authority;
+mod chain;
 mod chat;
 mod composing;
 mod connecting;
@@ -28,6 +29,7 @@ mod memory;
 mod models;
 mod organisation;
 mod outage;
+mod pictures;
 mod plugins;
 mod rendering;
 mod search;

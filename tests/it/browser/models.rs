@@ -34,6 +34,9 @@ async fn a_model_is_tried_and_connected_in_the_page() {
         .await;
     let offered = "[...document.querySelectorAll('#models option')].map(one => one.value).join()";
     assert_eq!(browser.value(offered).await, "large-one,small-one");
+    // There is no default that every server has.
+    let filled = "document.querySelector('dialog [name=model]').value";
+    assert_eq!(browser.value(filled).await, "large-one");
     browser.fill("dialog [name=model]", "small-one").await;
     submit(&browser).await;
     until_shown(&browser, "small-one").await;

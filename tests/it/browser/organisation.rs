@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    chat, data, furnished, has_no_complaints, order, press, submit, until_gone, until_shown,
-    until_told, views::shows,
+    access::has_no_findings, asking, chat, data, furnished, has_no_complaints, order, press,
+    submit, until_gone, until_shown, until_told, views::shows,
 };
 
 const NODES: &str = "document.querySelectorAll('.node').length";
@@ -102,6 +102,60 @@ async fn many_teams_can_be_read_in_the_drawing() {
     browser.until("document.querySelector('.team-panel h2')?.textContent === 'team-9'").await;
     browser.click_on("[...document.querySelectorAll('.team-panel a')].at(-1)").await;
     browser.until("decodeURIComponent(location.hash) === '#/chat/@team-9'").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// Notes every mark that appears on an edge, where it is after its first frame, and edges that are marked themselves.
+const WATCH: &str = "window.crossed = []; const noted = new WeakSet(); new MutationObserver(() => { \
+    for (const mark of document.querySelectorAll('.traffic')) { \
+        if (noted.has(mark)) continue; \
+        noted.add(mark); \
+        const edge = document.querySelector('.edge[data-crossed]'); \
+        const [moves, way] = [mark.getAnimations()[0], edge?.getBoundingClientRect()]; \
+        const still = getComputedStyle(mark).display === 'none'; \
+        if (moves) { moves.pause(); moves.currentTime = 600; } \
+        const {x, y, width, height} = mark.getBoundingClientRect(); \
+        const [across, along] = [x + width / 2, y + height / 2]; \
+        window.crossed.push({up: 'up' in mark.dataset, still, wide: edge && getComputedStyle(edge).strokeWidth, \
+            isOnEdge: Boolean(way) && Math.abs(across - way.x - way.width / 2) < 20 \
+                && along > way.top && along < way.bottom}); \
+        moves?.play(); \
+    } \
+}).observe(document.querySelector('#view'), {subtree: true, childList: true})";
+
+/// OP-127, OP-69: work that one team gives another is seen on its way, and its result on its way back; whoever wants no motion
+/// sees the edge marked instead.
+#[tokio::test]
+async fn what_teams_hand_over_moves_along_the_edges() {
+    let service = asking().await;
+    service.make_team("research", "finds things out").await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let mut client = service.connect().await;
+    let both = "window.crossed.some(one => one.up) && window.crossed.some(one => !one.up)";
+    shows(&browser, "#/org", ".node + .node").await;
+
+    browser.run(WATCH).await;
+    client.ask("delegate research: #reply found").await;
+    browser.until(both).await;
+    let crossed = browser.value("window.crossed").await;
+    for mark in crossed.as_array().unwrap() {
+        assert_eq!((&mark["still"], &mark["isOnEdge"]), (&json!(false), &json!(true)), "{crossed}");
+    }
+    browser.until("!document.querySelector('.traffic')").await;
+
+    browser.prefer_stillness().await;
+    browser.run("window.crossed = []").await;
+    client.ask("delegate research: #reply found again").await;
+    browser.until(both).await;
+    let crossed = browser.value("window.crossed").await;
+    for mark in crossed.as_array().unwrap() {
+        assert_eq!((&mark["still"], &mark["wide"]), (&json!(true), &json!("6px")), "{crossed}");
+    }
+    browser.until("!document.querySelector('.edge[data-crossed]')").await;
+    has_no_findings(&browser).await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }

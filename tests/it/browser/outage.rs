@@ -1,6 +1,9 @@
 //! The server goes away while the page is open, and comes back.
 
-use super::{ONLINE, TURNS, answers, chat, go, has_no_complaints, send, until_last_turn_is};
+use super::{
+    ONLINE, TURNS, access, answers, chat, go, has_no_complaints, press, send, until_last_turn_is,
+    until_shown, until_told,
+};
 use crate::service::Service;
 
 /// OP-66, OP-67, OP-97, OP-98: offline is seen, nothing is lost, nothing comes twice.
@@ -18,7 +21,7 @@ async fn a_killed_server_comes_back_to_the_same_page() {
         .await;
     service.kill();
     browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
-    assert!(browser.text("#offline").await.starts_with("Offline: the server cannot be reached."));
+    assert!(browser.text("#offline").await.starts_with("Offline: the service cannot be reached."));
     service.launch().await;
     browser.until(ONLINE).await;
     until_last_turn_is(&browser, "done").await;
@@ -64,5 +67,71 @@ async fn nothing_can_be_changed_while_the_server_is_away() {
     assert!(refused.contains("cannot be reached"), "{refused}");
     let (_, list) = service.api("GET", "/api/v1/memories", None).await;
     assert_eq!(list["total"], 1);
+    browser.close().await;
+}
+
+/// OP-66: a script that did not come while the server was away comes at the next try, on the same page.
+#[tokio::test]
+async fn what_could_not_be_loaded_comes_at_the_next_try() {
+    let mut service = Service::start_working().await;
+    service.keep_port();
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    send(&browser, "#reply Hello.").await;
+    until_last_turn_is(&browser, "done").await;
+    browser.run("window.same = true").await;
+
+    service.kill();
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
+    browser.click("#rename").await;
+    until_told(&browser, "The service cannot be reached.").await;
+    go(&browser, "#/usage").await;
+    until_shown(&browser, "The service cannot be reached.").await;
+    service.launch().await;
+    browser.until(ONLINE).await;
+    press(&browser, "Try again").await;
+    browser.until("document.querySelector('#view h1')?.textContent === 'Usage'").await;
+    browser.run("history.back()").await;
+    browser.click("#rename").await;
+    browser.until("document.querySelector('dialog[open]')").await;
+
+    assert_eq!(browser.value("window.same").await, true);
+    browser.close().await;
+}
+
+/// OP-66: a page of the version before says so, loads nothing of the new one, and keeps what is being written.
+#[tokio::test]
+async fn a_page_of_an_earlier_version_offers_to_reload() {
+    const UPDATED: &str = "!document.querySelector('#updated').hidden";
+    const TYPED: &str = "document.querySelector('#composer')?.value";
+    let mut service = Service::start_working().await;
+    service.keep_port();
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    browser.keys("#composer", "half a sentence").await;
+    // The files of this page are not those of the service that is started now.
+    browser
+        .run(
+            "const ask = window.fetch; window.fetch = (address, how) => \
+             String(address).includes('/ui/v-') ? ask('/ui/v-0/app.js', how) : ask(address, how)",
+        )
+        .await;
+
+    service.kill();
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
+    assert_eq!(browser.value(UPDATED).await, false);
+    service.launch().await;
+    browser.until(UPDATED).await;
+    access::has_no_findings(&browser).await;
+    assert_eq!(browser.value(TYPED).await, "half a sentence");
+    go(&browser, "#/usage").await;
+    until_shown(&browser, "Hivewright was updated. Reload the page").await;
+    go(&browser, "#/chat").await;
+    browser.until(TYPED).await;
+    browser.click("#reload").await;
+    browser.until(&format!("!window.told?.length && {ONLINE} && !({UPDATED})")).await;
+    browser.until(&format!("{TYPED} === 'half a sentence'")).await;
     browser.close().await;
 }

@@ -154,7 +154,7 @@ async fn a_finished_message_is_shown_as_it_is_meant() {
         let shown = browser
             .value(
                 "(answer => [answer.querySelector('li.task input').checked, answer.textContent.includes('© <b onclick'), \
-                 answer.querySelectorAll('b, a').length, [...answer.querySelectorAll('.code [class^=code-]')].map(part => \
+                 answer.querySelectorAll('.markdown b, .markdown a').length, [...answer.querySelectorAll('.code [class^=code-]')].map(part => \
                  `${part.className} ${part.textContent}`)])(document.querySelector('.answer'))",
             )
             .await;

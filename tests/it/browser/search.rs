@@ -22,7 +22,7 @@ async fn what_was_said_is_searched_for_and_seen_in_its_place() {
     browser.press(&[key::CONTROL, "k"]).await;
     browser.until("document.querySelector('dialog.palette input')").await;
     browser.write("okapi here").await;
-    let offered = "document.querySelector('dialog.palette').textContent.includes('Search history for “okapi here”')";
+    let offered = "document.querySelector('dialog.palette').textContent.includes('Search everything for “okapi here”')";
     browser.until(offered).await;
     browser.press(&[key::ENTER]).await;
     browser.until("document.querySelector('hw-search .hits mark')").await;

@@ -7,11 +7,13 @@ use super::{
     views::{ALWAYS, VIEWS, shows},
 };
 
-/// Everything that is read from the API is answered so from now on.
-const REFUSES: &str = "window.answered ??= window.fetch; window.fetch = async () => new Response( \
+/// Everything that is read from the API is answered so from now on; scripts come.
+const REFUSES: &str = "window.answered ??= window.fetch; window.fetch = async (address, how) => \
+    String(address).includes('/ui/') ? window.answered(address, how) : new Response( \
     JSON.stringify({error: {code: 'internal', message: 'It broke.', request_id: 'req-tested'}}), \
     {status: 500, headers: {'Content-Type': 'application/json'}})";
-const SILENT: &str = "window.answered ??= window.fetch; window.fetch = () => new Promise(() => {})";
+const SILENT: &str = "window.answered ??= window.fetch; window.fetch = (address, how) => \
+    String(address).includes('/ui/') ? window.answered(address, how) : new Promise(() => {})";
 const ANSWERS: &str = "window.fetch = window.answered";
 
 /// Those that show what they fetched, once each.

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    chat, data, furnished, go, has_no_complaints, order, press, submit, until_gone, until_shown,
-    until_told,
+    access::has_no_findings, chat, data, furnished, go, has_no_complaints, order, press, submit,
+    until_gone, until_shown, until_told,
 };
 use crate::service::Service;
 
@@ -20,14 +20,19 @@ async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
     browser.until("document.querySelector('dialog [name=name]')").await;
     browser.keys("dialog [name=name]", "weekly-report").await;
     browser.keys("dialog [name=task]", "Sum up the week").await;
-    browser.keys("dialog [name='config.cron']", "not a pattern").await;
+    // It begins with something that everybody understands.
+    let cron = "document.querySelector(\"dialog [name='config.cron']\")";
+    browser.until("document.querySelectorAll('.preview .times li').length === 10").await;
+    let begins = "document.querySelector(\"dialog [name='said.repeats']\").selectedOptions[0].text";
+    assert_eq!(browser.value(begins).await, "Every day");
+    assert_eq!(browser.value(&format!("{cron}.checkVisibility()")).await, false);
+    browser.choose("dialog [name='said.repeats']", "").await;
+    browser.fill("dialog [name='config.cron']", "not a pattern").await;
     browser.until("document.querySelector('.preview')?.dataset.bad === 'true'").await;
     // As people say it.
     browser.choose("dialog [name='said.repeats']", "week").await;
     browser.choose("dialog [name='said.weekday']", "1").await;
-    browser
-        .until("document.querySelector(\"dialog [name='config.cron']\").value === '0 9 * * 1'")
-        .await;
+    browser.until(&format!("{cron}.value === '0 9 * * 1'")).await;
     browser.until("document.querySelectorAll('.preview .times li').length === 10").await;
     // What could not be read so far was refused, as it should be.
     browser.complaints().await;
@@ -67,6 +72,7 @@ async fn a_trigger_is_switched_changed_run_and_deleted() {
     assert_eq!(data(&service, &path).await["state"], "disabled");
 
     press(&browser, "Edit…").await;
+    browser.choose("dialog [name='said.repeats']", "").await;
     browser.fill("dialog [name='config.cron']", "30 10 * * 2").await;
     browser
         .until("document.querySelector('.preview .times li')?.textContent.includes('10:30')")
@@ -196,6 +202,7 @@ async fn a_trigger_is_changed_field_by_field() {
         .value("[...document.querySelectorAll('dialog [name=priority] option')].map(one => one.value).join()")
         .await;
     assert_eq!(offered, "high,normal,low");
+    browser.choose("dialog [name='said.repeats']", "").await;
     for emptied in ["config.cron", "config.timezone", "max_steps", "quiet.from", "quiet.to"] {
         let empty = format!("document.querySelector(\"dialog [name='{emptied}']\").value = ''");
         browser.run(&empty).await;
@@ -217,4 +224,68 @@ async fn a_trigger_is_changed_field_by_field() {
     assert_eq!((&changed["max_steps"], &changed["quiet"]), (&json!(null), &json!(null)));
     has_no_complaints(&browser).await;
     browser.close().await;
+}
+
+/// OP-127: what is due in the next 24 hours is there by the hour, in the time of whoever looks, and follows what is changed.
+#[tokio::test]
+async fn the_next_day_of_all_triggers_is_seen_at_a_glance() {
+    let service = Service::start().await;
+    service.make_team("research", "finds things out").await;
+    for (team, name, config, enable) in [
+        ("main", "hourly", json!({"cron": "0 * * * *"}), true),
+        ("research", "dense", json!({"every": "1m"}), true),
+        ("main", "resting", json!({"cron": "5 * * * *"}), false),
+    ] {
+        let trigger = json!({"team": team, "name": name, "type": "schedule", "config": config, "task": "Look", "enable": enable});
+        order(&service, "POST", "/api/v1/triggers", trigger).await;
+    }
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let of = |name: &str, rest: &str| {
+        format!(
+            "[...document.querySelectorAll('.due')].filter(one => one.querySelector('strong').textContent === '{name}'){rest}"
+        )
+    };
+
+    go(&browser, "#/triggers").await;
+    browser.until(&of("hourly", ".length >= 24")).await;
+    browser.until(&of("resting", ".length >= 24")).await;
+    let agenda = data(&service, "/api/v1/triggers/agenda?q=hourly&limit=200").await;
+    let stored: Vec<i64> =
+        agenda.as_array().unwrap().iter().map(|row| millis(&row["at"])).collect();
+    let shown = browser
+        .value(&of("hourly", ".map(one => Date.parse(one.querySelector('time').dateTime))"))
+        .await;
+    let shown: Vec<i64> = serde_json::from_value(shown).unwrap();
+    assert!(shown.iter().all(|at| stored.contains(at) || *at < stored[0]), "{shown:?} {stored:?}");
+    // The local time, with that of UTC on hover.
+    let told = browser.value(&of("hourly", "[0].querySelector('time').title")).await;
+    assert!(told.as_str().unwrap().ends_with(":00:00.000Z"), "{told}");
+    let dense = browser.value(&of("dense", "[2].textContent")).await;
+    assert!(dense.as_str().unwrap().contains("15 times"), "{dense}");
+    let off = browser
+        .value(&of(
+            "resting",
+            ".every(one => 'off' in one.dataset && one.textContent.includes('pending'))",
+        ))
+        .await;
+    assert_eq!(off, true);
+    has_no_findings(&browser).await;
+
+    order(&service, "POST", "/api/v1/teams/research/pause", json!({})).await;
+    browser.until(&of("dense", ".every(one => one.textContent.includes('team paused'))")).await;
+    browser.choose("[aria-label=Team]", "main").await;
+    browser.until(&of("dense", ".length === 0")).await;
+    browser.resize(375, 780).await;
+    browser.until("innerWidth === 375").await;
+    has_no_findings(&browser).await;
+    browser.click_on(&of("hourly", "[0]")).await;
+    browser.until("document.querySelector('#view h1')?.textContent === 'hourly'").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+fn millis(at: &serde_json::Value) -> i64 {
+    at.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
 }

@@ -61,7 +61,7 @@ async fn a_secret_is_changed_and_deleted_and_the_key_rotated() {
     browser.until("document.querySelector(\"td[data-name=Version]\")?.textContent === '2'").await;
     assert_eq!(data(&service, path).await["version"], 2);
 
-    press(&browser, "Rotate key…").await;
+    press(&browser, "Rotate master key…").await;
     submit(&browser).await;
     let rotations = data(&service, "/api/v1/vault/audit?action=rotate").await;
     assert_eq!(rotations.as_array().unwrap().len(), 1, "{rotations}");
@@ -103,7 +103,7 @@ async fn a_secret_is_found_among_many() {
     browser.until(&format!("{rows} === 1")).await;
     until_shown(&browser, "key-69").await;
     browser.choose("[aria-label=Owner]", "team:main").await;
-    until_shown(&browser, "No key matches.").await;
+    until_shown(&browser, "No secret matches.").await;
     press(&browser, "Show all").await;
     press(&browser, "Show more").await;
     browser.until(&format!("{rows} === 70")).await;

@@ -119,3 +119,39 @@ async fn a_refusal_says_what_is_wrong_and_can_be_tried_again() {
     assert!(words.contains("Try again"), "{words}");
     browser.close().await;
 }
+
+/// OP-72: of a long list only what is near the window is drawn. The rest has its room, and what has the focus stays.
+#[tokio::test]
+async fn of_ten_thousand_rows_those_near_the_window_are_drawn() {
+    let service = furnished().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let list = "import('/ui/parts/table.js').then(({table}) => { \
+        const cell = (row) => Object.assign(document.createElement('button'), {id: `row-${row}`, textContent: row}); \
+        const rows = Array.from({length: 10000}, (_, at) => at); \
+        document.querySelector('#view').replaceChildren(table('Numbers', [{name: 'Number', cell}], rows)); \
+        done(document.querySelector('hw-rows table').getAttribute('aria-rowcount')); })";
+    let few = "document.querySelectorAll('hw-rows tbody tr').length < 200";
+    let seen = |row: usize| {
+        let place = format!("document.querySelector('#row-{row}')?.getBoundingClientRect()");
+        format!("(({{top, bottom}}) => top >= 0 && bottom <= innerHeight)({place} ?? {{}})")
+    };
+
+    for (width, height) in [(1280, 800), (375, 812)] {
+        browser.resize(width, height).await;
+        assert_eq!(browser.wait_for(list).await, json!("10001"));
+        browser.until(few).await;
+        browser.run("document.querySelector('#row-5').focus()").await;
+        browser.run("document.querySelector('hw-rows').scrollIntoView({block: 'end'})").await;
+        browser.until(&seen(9_999)).await;
+        browser.until(few).await;
+        assert_eq!(browser.value("document.activeElement.id").await, json!("row-5"));
+        browser.run("document.querySelector('hw-rows').scrollIntoView({block: 'start'})").await;
+        browser.until(&seen(5)).await;
+        browser.until(few).await;
+    }
+
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}

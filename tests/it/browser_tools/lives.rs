@@ -10,6 +10,10 @@ use hivewright::{
     },
     scrub::Scrubber,
 };
+use hivewright_actors::{
+    policy::Subject,
+    task::{Cause, Label},
+};
 
 use super::*;
 
@@ -28,7 +32,13 @@ async fn browsers_with(folder: &Path, limits: Limits) -> Browsers {
 }
 
 fn terms() -> Terms {
-    Terms { egress: Arc::default(), admit: None, scrubber: Scrubber::default() }
+    Terms {
+        team: "ann".into(),
+        subject: Subject::of(&Cause::System, Label::Trusted),
+        egress: Arc::default(),
+        admit: None,
+        scrubber: Scrubber::default(),
+    }
 }
 
 fn folders(folder: &Path) -> usize {

@@ -200,6 +200,12 @@ async fn a_server_that_answers_with_an_error_status_is_named_with_it_and_tried_a
     assert!(then.contains(unreachable) && at_once.contains(unreachable), "{then} {at_once}");
     let not_made = "the call was not made; the next call asks it again";
     assert!(refused.ends_with(&format!("{answered} 429; {not_made}")), "{refused}");
+    // That it was asked once more, and did not answer, does not hide from the operator why the call failed.
+    until("the reason", async || {
+        let told = row(&service, "far").await["last_error"].to_string();
+        told.split_once("it does not answer any more: ").is_some_and(|(_, why)| why.len() > 9)
+    })
+    .await;
 }
 
 /// MV-44 to MV-46: in its arguments a server is given a secret if the entry names its host; a program never is.

@@ -64,6 +64,8 @@ def tool(name, args):
         return " ".join(sorted(os.environ)) + " | " + " ".join(sys.argv)
     if name == "secret":
         return "it is " + options.get("token", "-")
+    if name == "fail":
+        return "x" * 3990 + " " + options.get("token", "-")
     if name == "length":
         return "it is of %d characters" % len(options.get("token", ""))
     if name == "keep":
@@ -118,7 +120,7 @@ def tool(name, args):
 
 
 NAMES = (
-    "echo env secret length keep kept fetch asks complain preach elsewhere die hang shout chatter stray "
+    "echo env secret fail length keep kept fetch asks complain preach elsewhere die hang shout chatter stray "
     "outside write_outside socket forks grow"
 ).split()
 
@@ -200,7 +202,7 @@ def answer(message):
         result = {"tools": tools()}
     elif method == "tools/call":
         text = tool(params["name"], params.get("arguments") or {})
-        result = {"content": [{"type": "text", "text": text}]}
+        result = {"content": [{"type": "text", "text": text}], "isError": params["name"] == "fail"}
     elif method == "hook/fire":
         result = hook(params)
     elif method == "hook/notify":

@@ -1,11 +1,20 @@
 // @ts-check
 // Requests to the service. Everything the page does but the chat goes through here.
 
-/** A refusal of the server, or no answer at all. */
+import { sentence } from "./dom.js";
+
+const UNREACHABLE = "The service cannot be reached. Try again in a moment.";
+
+/** @param {number} status */
+const answered = (status) => `The service answered with error ${status}. Try again in a moment.`;
+
+/** A refusal of the service, or no answer at all. */
 export class Refusal extends Error {
-  /** @param {number} status @param {{code?: string, message?: string, field?: string, request_id?: string, details?: {problems?: any[]}} | null} [body] */
+  /** @param {number} status @param {{code?: string, message?: string, field?: string, request_id?: string, details?: {hint?: string, problems?: any[]}} | null} [body] */
   constructor(status, body) {
-    super(body?.message ?? (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    const { message, details } = body ?? {};
+    const said = [message, details?.hint].flatMap((text) => (text ? sentence(text) : []));
+    super(said.join(". ") || (status ? answered(status) : UNREACHABLE));
     this.status = status;
     this.code = body?.code ?? (status ? String(status) : "unreachable");
     this.field = body?.field ?? null;

@@ -94,6 +94,9 @@ export const clean = (text) =>
     .replace(CODES, "")
     .replace(CONTROLS, "");
 
+/** What the service says in lower case, for people. @param {string} text */
+export const sentence = (text) => text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase());
+
 /** A text that names things in backticks, as those of the service do. @param {unknown} text @returns {Child[]} */
 export function coded(text) {
   const parts = clean(text).split("`");
@@ -123,7 +126,7 @@ export function copyButton(label, text, look = "copy") {
       await navigator.clipboard.writeText(text());
       word.textContent = "Copied";
     } catch {
-      word.textContent = "Not allowed";
+      word.textContent = "The browser refused";
     }
     setTimeout(() => (word.textContent = label), 1500);
   }

@@ -111,6 +111,20 @@ export const several = (number, word, more = `${word}s`) => `${count(number)} ${
 /** `wait_reason` → `wait reason`. @param {unknown} name */
 export const words = (name) => clean(name).replaceAll("_", " ");
 
+/** What a task is about; the answer to a question comes as JSON. @param {unknown} body */
+export function taskWords(body) {
+  const text = clean(body);
+  if (!text.startsWith('{"')) return text;
+  try {
+    const { event, question, selected = [], text: said, expired } = JSON.parse(text);
+    if (event !== "operator_answered") return text;
+    if (expired) return `No answer to “${question}”`;
+    return `Answer to “${question}”: ${[...selected, said].filter(Boolean).join(", ") || "in the vault"}`;
+  } catch {
+    return text;
+  }
+}
+
 /** @param {unknown} value */
 export const pretty = (value) => {
   if (typeof value !== "string") return clean(JSON.stringify(value, null, 2));

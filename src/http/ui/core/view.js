@@ -12,7 +12,7 @@ import { paint } from "./paint.js";
 const PAUSE = 120;
 const APART = 500;
 
-/** Rows of a list that are shown at first, and how many more each time. */
+/** Rows of a list that are shown at first; each time that more are wanted, twice as many. */
 export const SOME = 60;
 
 /** Something that is fetched and shown. */
@@ -61,7 +61,9 @@ export class Source {
 
   /** The list is to be longer. */
   more() {
-    this.wanted += SOME;
+    this.wanted *= 2;
+    // The longer a list, the more its answers cost.
+    this.pace.apart = APART * Math.max(1, this.wanted / 1000);
     this.growing = true;
     this.view.update();
     return this.reload();

@@ -1,6 +1,7 @@
 // @ts-check
 // What happens in the service, as it happens: a snapshot, then its events. Whoever listens hears each type by its name,
-// `changed` when counts or the connection changed, and `resync` when what was fetched before may be out of date.
+// `changed` when counts or the connection changed, `returned` when it listens again after a break, and `resync` when what was
+// fetched before may be out of date.
 
 import { barred, get, Refusal } from "../core/api.js";
 import { Pace } from "../core/pace.js";
@@ -73,6 +74,7 @@ class Live extends EventTarget {
     try {
       const fresh = this.state.boot < 0;
       if (fresh || this.stale) await this.snapshot();
+      if (!fresh) this.tell("returned");
       this.listen();
     } catch (refusal) {
       this.failed(/** @type {Refusal} */ (refusal));
@@ -204,7 +206,7 @@ class Live extends EventTarget {
   }
 }
 
-const OFFLINE = "Offline: the server cannot be reached, so nothing can be changed now.";
+const OFFLINE = "Offline: the service cannot be reached, so nothing can be changed now. Try again when it is back.";
 const COUNTED = new Set([
   "config.reloaded",
   "approval.changed",

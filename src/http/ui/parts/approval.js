@@ -9,8 +9,8 @@ import { Asked, askCard } from "./asked.js";
 import { diff } from "./diff.js";
 import { input } from "./fields.js";
 import { ask, confirm } from "./dialog.js";
-import { button, facts, fold, teamLink } from "./marks.js";
-import { act } from "./toast.js";
+import { button, code, facts, fold, teamLink } from "./marks.js";
+import { act, toast } from "./toast.js";
 import { approval, denial, MOST_USES, term, usesOf } from "./verdict.js";
 
 class ApprovalCard extends Asked {
@@ -50,7 +50,8 @@ class ApprovalCard extends Asked {
 
   /** @param {any} row */
   choices(row) {
-    if (!may("approve")) return make("p", { class: "muted" }, "Your token may not approve, so someone else decides.");
+    if (!may("approve"))
+      return make("p", { class: "muted" }, "Your token may not approve, so somebody else has to decide.");
     return make(
       "div",
       { class: "choices" },
@@ -109,7 +110,7 @@ class ApprovalCard extends Asked {
     return ask({
       title: `Approve ${row.tool} more than once?`,
       about:
-        "This call runs now. The same call with exactly these arguments then runs without asking, as long as no policy denies it and the tool stays as it is.",
+        "This call runs now. From then on the same call with exactly these arguments runs without asking, as long as no policy denies it and the tool stays as it is.",
       body: [
         make(
           "fieldset",
@@ -123,7 +124,10 @@ class ApprovalCard extends Asked {
         grant,
       ],
       action: "Approve and grant",
-      submit: async () => this.decide(row, approval(row, chosen())),
+      submit: async () => {
+        await this.decide(row, approval(row, chosen()));
+        toast("Approved. The same call now runs without asking; Grants lists it.");
+      },
     });
   }
 
@@ -131,7 +135,7 @@ class ApprovalCard extends Asked {
   deny(row) {
     return ask({
       title: `Deny ${row.tool ?? words(row.kind)}?`,
-      about: "The call does not run. The note reaches the model, so that it can go another way.",
+      about: "The call does not run. The team reads your note and can go another way.",
       body: input("Note", "note", { maxlength: 2000, placeholder: "Why not, and what instead" }),
       action: "Deny",
       dangerous: true,
@@ -175,11 +179,11 @@ const origin = (row) =>
         ? make("a", { href: write("tasks", [row.lineage.root]) }, clean(row.lineage.root))
         : null,
     ],
-    ["Session", row.session ? clean(row.session) : null],
+    ["Transcript", row.session ? clean(row.session) : null],
     ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
     ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],
-    ["Short name", make("code", {}, clean(row.short_id))],
-    ["Digest", make("code", { class: "id" }, clean(row.digest))],
+    ["Short id", make("code", {}, clean(row.short_id))],
+    ["Fingerprint", code(row.digest)],
   ]);
 
 /** @param {any} row */

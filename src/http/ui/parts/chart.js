@@ -1,7 +1,7 @@
 // @ts-check
 // Charts as drawings, each with the same figures as a table for those who cannot or do not want to see it.
 
-import { clean, draw, make } from "../core/dom.js";
+import { clean, draw, icon, make } from "../core/dom.js";
 import { several } from "../core/format.js";
 import { fold } from "./marks.js";
 import { table } from "./table.js";
@@ -20,9 +20,9 @@ export function ceiling(most) {
 
 /**
  * Columns, stacked where there is more than one series.
- * @param {{title: string, rows: {key: string, values: number[]}[], series: string[], format: (value: number) => string}} chart
+ * @param {{title: string, rows: {key: string, values: number[]}[], series: string[], format: (value: number) => string, csv?: string}} chart
  */
-export function columns({ title, rows, series, format }) {
+export function columns({ title, rows, series, format, csv }) {
   const sums = rows.map((row) => row.values.reduce((a, b) => a + b, 0));
   const top = ceiling(Math.max(...sums, 0));
   const room = (W - LEFT) / Math.max(1, rows.length);
@@ -74,11 +74,11 @@ export function columns({ title, rows, series, format }) {
       );
     }),
   );
-  return figure(title, svg, series, rows, format);
+  return figure(title, svg, series, rows, format, csv);
 }
 
-/** Bars to the right, the longest first. @param {{title: string, rows: {key: string, values: number[]}[], series: string[], format: (value: number) => string}} chart */
-export function bars({ title, rows, series, format }) {
+/** Bars to the right, the longest first. @param {{title: string, rows: {key: string, values: number[]}[], series: string[], format: (value: number) => string, csv?: string}} chart */
+export function bars({ title, rows, series, format, csv }) {
   const all = [...rows].sort((a, b) => sum(b) - sum(a));
   const rest = all.slice(MOST_BARS);
   const others = {
@@ -120,7 +120,7 @@ export function bars({ title, rows, series, format }) {
       );
     }),
   );
-  return figure(title, svg, series, all, format);
+  return figure(title, svg, series, all, format, csv);
 }
 
 /** @param {{values: number[]}} row */
@@ -132,8 +132,8 @@ function shortKey(key) {
   return new Date(`${key}T12:00:00`).toLocaleDateString(undefined, { day: "numeric", month: "short" });
 }
 
-/** @param {string} title @param {SVGElement} svg @param {string[]} series @param {{key: string, values: number[]}[]} rows @param {(value: number) => string} format */
-function figure(title, svg, series, rows, format) {
+/** @param {string} title @param {SVGElement} svg @param {string[]} series @param {{key: string, values: number[]}[]} rows @param {(value: number) => string} format @param {string} [csv] where the rows are to be had as a file */
+function figure(title, svg, series, rows, format, csv) {
   return make(
     "figure",
     { class: "panel chart-panel" },
@@ -152,8 +152,8 @@ function figure(title, svg, series, rows, format) {
         : null,
     ),
     svg,
-    fold(
-      "As a table",
+    fold("As a table", [
+      csv ? make("a", { class: "button small", href: csv, download: "" }, icon("download"), "Download CSV") : null,
       table(
         title,
         [
@@ -166,6 +166,6 @@ function figure(title, svg, series, rows, format) {
         ],
         rows,
       ),
-    ),
+    ]),
   );
 }

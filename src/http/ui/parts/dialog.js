@@ -2,7 +2,7 @@
 // Dialogs: forms and questions above the page. Only its buttons and Escape close one, and Escape asks before something
 // is lost that was typed. Focus returns to where it was.
 
-import { clean, coded, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make, sentence } from "../core/dom.js";
 
 /**
  * Opens a form. `submit` gets its values and may refuse by throwing; the dialog then stays and says why. With `stays` it
@@ -53,7 +53,7 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
         const { code, request } = /** @type {any} */ (refusal);
         problem.hidden = false;
         problem.replaceChildren(
-          make("span", {}, coded(reason(/** @type {any} */ (refusal))), " "),
+          make("span", {}, coded(reason(/** @type {any} */ (refusal), form)), " "),
           ...(code ? [make("code", {}, clean([code, request].filter(Boolean).join(" · ")))] : []),
         );
         // A long form may hide it below its edge.
@@ -109,10 +109,17 @@ export function ask({ title, about, body, action, leave = "Cancel", dangerous, w
   });
 }
 
-/** Why something was refused, with the field that it is about. @param {{field?: string | null, message: string}} refusal */
-export function reason({ field, message }) {
+/** Why something was refused, with the field that it is about as the form calls it. @param {{field?: string | null, message: string}} refusal @param {HTMLFormElement | null} form */
+export function reason({ field: about, message }, form) {
   const words = clean(message);
-  return !field || words.replaceAll("`", "").startsWith(field) ? words : `${clean(field)}: ${words}`;
+  const field = about ?? /^`([\w.]+)`: /.exec(words)?.[1];
+  if (!field) return words;
+  const label = /** @type {any} */ (form?.elements.namedItem(field))?.closest?.("label")?.firstElementChild
+    ?.textContent;
+  const begins = words.replaceAll("`", "").toLowerCase().startsWith(field);
+  if (!label) return begins ? words : `${clean(field)}: ${words}`;
+  // What the service calls it is not said as well.
+  return `${label}: ${begins ? sentence(words.replace(/^`?[^`:\s]+`?:?\s+/, "")) : words}`;
 }
 
 /**

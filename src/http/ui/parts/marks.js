@@ -55,7 +55,7 @@ export function pill(state, word) {
 export const outside = () =>
   make(
     "span",
-    { class: "pill", "data-tone": "wait", title: "Something in it comes from outside: it is not to be believed" },
+    { class: "pill", "data-tone": "wait", title: "Something in it comes from outside, so it is not trusted" },
     icon("alert"),
     "Untrusted",
   );
@@ -73,8 +73,25 @@ export const teamLink = (team) =>
     ? make("a", { class: "team-link", href: write("team", [team]) }, cell(team), make("span", {}, clean(team)))
     : make("span", { class: "muted" }, "–");
 
-/** An id that can be copied. @param {string} id */
-export const code = (id) => make("code", { class: "id", title: clean(id) }, clean(id));
+/** An id, which a press copies. @param {string} id */
+export const code = (id) =>
+  make(
+    "button",
+    { type: "button", class: "id", title: "Copy", "aria-label": `Copy ${clean(id)}`, onclick: copyId },
+    make("code", {}, clean(id)),
+  );
+
+/** @param {Event} event */
+async function copyId({ currentTarget }) {
+  const button = /** @type {HTMLElement} */ (currentTarget);
+  const copied = navigator.clipboard.writeText(button.textContent ?? "");
+  const word = await copied.then(
+    () => "Copied",
+    () => "Not allowed",
+  );
+  button.dataset.told = word;
+  setTimeout(() => delete button.dataset.told, 1500);
+}
 
 /** @param {number} number @param {string} word what is counted */
 export const badge = (number, word) =>

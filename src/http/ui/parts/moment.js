@@ -7,6 +7,10 @@ import { write } from "../core/place.js";
 import { markdown } from "./markdown.js";
 import { fold, outside } from "./marks.js";
 
+/** The way to all that led to a task. @param {string} task @param {string} look */
+export const chainLink = (task, look) =>
+  make("a", { class: look, href: write("tasks", [task, "chain"]) }, "What led to this");
+
 /** @param {any} message @param {string} session where it is to be found @param {boolean} [found] it is the one that was looked for */
 export function moment(message, session, found) {
   const { role, meta, seq } = message;
@@ -23,6 +27,7 @@ export function moment(message, session, found) {
       make("span", { class: "muted" }, when(message.timestamp)),
       message.durationMs !== undefined ? make("span", { class: "muted" }, duration(message.durationMs)) : null,
       message.task_id ? make("a", { class: "muted", href: write("tasks", [message.task_id]) }, "task") : null,
+      message.task_id ? chainLink(message.task_id, "muted") : null,
       make(
         "a",
         { class: "item-link", href: write("history", [session], { item: seq }), "aria-label": `Item ${seq}` },

@@ -47,7 +47,8 @@ class QuestionCard extends Asked {
 
   /** @param {any} row */
   form(row) {
-    if (!may("approve")) return make("p", { class: "muted" }, "Your token may not approve, so someone else answers.");
+    if (!may("approve"))
+      return make("p", { class: "muted" }, "Your token may not answer questions, so somebody else has to.");
     const secret = row.kind === "secret";
     const name = `choice-${row.id}`;
     const options = (row.options ?? []).map((/** @type {string} */ option) =>

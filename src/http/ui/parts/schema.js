@@ -105,6 +105,8 @@ function typed({ kind, label, options }, text) {
   try {
     return JSON.parse(trimmed);
   } catch {
-    throw Object.assign(new Error(`${label}: this is not JSON.`), { code: "invalid_json" });
+    throw Object.assign(new Error(`${label}: this is not valid JSON. Check quotes, commas and brackets.`), {
+      code: "invalid_json",
+    });
   }
 }

@@ -20,7 +20,7 @@ export const empty = (picture, title, about, step) =>
     step ? make("div", { class: "step" }, step) : null,
   );
 
-/** @param {import("../core/api.js").Refusal & {request?: string}} refusal @param {() => void} retry */
+/** @param {import("../core/api.js").Refusal} refusal @param {() => void} retry */
 export function failure(refusal, retry) {
   const missing = refusal.code === "not_found" && refusal.status === 404;
   const code = [refusal.code ?? "error", refusal.status || ""].filter(Boolean).join(" · ");

@@ -4,8 +4,8 @@
 import { clean, coded, icon, make } from "../core/dom.js";
 
 const SHOWN = 7_000;
-/** Older ones make room. */
-const MOST = 4;
+/** Older ones make room, of which a phone has little. */
+const most = () => (innerWidth > 640 ? 4 : 2);
 
 /** @param {string} words @param {{code?: string | null, bad?: boolean, news?: boolean, link?: [string, string], action?: [string, () => void]}} [more] `news` is of others, and nothing that was done here */
 export function toast(words, { code, bad, news, link, action } = {}) {
@@ -29,7 +29,7 @@ export function toast(words, { code, bad, news, link, action } = {}) {
   const place = document.getElementById("toasts");
   // What is said again takes the place of what was said.
   for (const one of place?.children ?? []) if (one.textContent === note.textContent) one.remove();
-  while (place && place.childElementCount >= MOST) place.firstElementChild?.remove();
+  while (place && place.childElementCount >= most()) place.firstElementChild?.remove();
   place?.append(note);
   const leave = () => (note.matches(":hover, :focus-within") ? setTimeout(leave, SHOWN) : close());
   setTimeout(leave, SHOWN);

@@ -2,6 +2,7 @@
 // Markdown that was parsed, as elements: a tree of the service, and the parts that a text still coming in has too.
 
 import { copyButton, make } from "../core/dom.js";
+import { load } from "../core/load.js";
 
 /**
  * @typedef {{kind: string, text?: string, level?: number, start?: number, checked?: boolean, align?: string, info?: string,
@@ -79,7 +80,7 @@ export function codeElement(text, info, complete) {
   const language = info.trim().split(/\s/)[0];
   const code = make("code", {}, text);
   if (complete && language)
-    import("./colours.js").then(
+    load("./colours.js", import.meta.url).then(
       ({ coloured }) => code.replaceChildren(...coloured(text, language)),
       () => {
         // The service is away: it stays without.
@@ -101,7 +102,7 @@ export function codeElement(text, info, complete) {
 /** A formula as it was written, until it is drawn. @param {string} text @param {boolean} whole */
 function mathsElement(text, whole) {
   const written = make("code", { class: whole ? "maths whole" : "maths" }, text);
-  import("./maths.js").then(
+  load("./maths.js", import.meta.url).then(
     ({ formula }) => {
       const drawn = formula(text, whole);
       if (drawn) written.replaceWith(drawn);

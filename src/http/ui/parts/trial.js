@@ -1,7 +1,7 @@
 // @ts-check
 // A button that tries out what a form says, and shows what came back.
 
-import { coded, make } from "../core/dom.js";
+import { coded, make, sentence } from "../core/dom.js";
 import { button } from "./marks.js";
 import { act } from "./toast.js";
 
@@ -9,7 +9,10 @@ import { act } from "./toast.js";
 export function trial(attempt) {
   const result = make("div", { class: "tried", role: "status" });
   /** @param {import("../core/dom.js").Child} shown */
-  const show = (shown) => result.replaceChildren(make("div", {}, shown));
+  const show = (shown) => {
+    result.replaceChildren(make("div", {}, shown));
+    result.scrollIntoView({ block: "nearest" });
+  };
   /** @param {HTMLButtonElement} pressed */
   const run = async (pressed) => {
     const values = Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (pressed.form)));
@@ -31,4 +34,4 @@ export function trial(attempt) {
 }
 
 /** @param {string} why */
-export const refused = (why) => make("p", { class: "problem" }, make("span", {}, coded(why)));
+export const refused = (why) => make("p", { class: "problem" }, make("span", {}, coded(sentence(why))));

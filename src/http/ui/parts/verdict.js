@@ -28,7 +28,7 @@ export const denial = (row, note) => ({ decision: "deny", digest: row.digest, ..
 /** For how long a grant holds. @param {Uses} uses @returns {{uses: string, until: string}} */
 export const term = (uses) =>
   uses === "always"
-    ? { uses: "any number", until: "someone takes it back" }
+    ? { uses: "any number", until: "somebody revokes it" }
     : { uses: `${uses}, this one included`, until: "they are used up, at most 24 hours" };
 
 /** Of so many decisions a request may consist. */

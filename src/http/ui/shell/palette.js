@@ -45,7 +45,7 @@ function items(teams) {
       picture: "system",
       run: () => document.getElementById("theme")?.click(),
     },
-    { word: "Log out", about: "Session", picture: "leave", run: () => document.getElementById("logout")?.click() },
+    { word: "Log out", about: "Account", picture: "leave", run: () => document.getElementById("logout")?.click() },
     ...talk.topics().map((topic) => ({
       word: clean(topic.name),
       about: "Topic",
@@ -79,7 +79,7 @@ export function searches(typed) {
   if (!hasWord(q)) return [];
   return [
     {
-      word: `Search history for “${clean(q)}”`,
+      word: `Search everything for “${clean(q)}”`,
       about: "Search",
       picture: "search",
       run: () => go("search", [], { q }),
@@ -98,8 +98,8 @@ export function openPalette() {
     role: "combobox",
     "aria-expanded": "true",
     "aria-controls": "palette-list",
-    "aria-label": "Go to a view, team or topic, or search history",
-    placeholder: "Go to a view, team or topic, or search history",
+    "aria-label": "Go to a view, team or topic, or search everything",
+    placeholder: "Go to a view, team or topic, or search everything",
     autocomplete: "off",
     spellcheck: "false",
     oninput: () => {
@@ -111,7 +111,7 @@ export function openPalette() {
   const rows = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Found" });
   const dialog = make(
     "dialog",
-    { class: "palette", "aria-label": "Command palette" },
+    { class: "palette", "aria-label": "Go to" },
     make("div", { class: "palette-field" }, icon("search"), field, make("kbd", {}, "Esc")),
     rows,
   );

@@ -2,6 +2,7 @@
 // The views, in the order of the navigation. Each is loaded when it is first opened, by whoever may look at it.
 
 import { may } from "../core/api.js";
+import { load } from "../core/load.js";
 
 /**
  * What is behind `needs` a scope of the token.
@@ -17,7 +18,7 @@ export const PLACES = [
     picture: "chat",
     group: "Work",
     tag: "hw-chat",
-    load: () => import("../views/chat/chat.js"),
+    load: () => load("../views/chat/chat.js", import.meta.url),
   },
   {
     view: "tasks",
@@ -26,7 +27,7 @@ export const PLACES = [
     picture: "tasks",
     group: "Work",
     tag: "hw-tasks",
-    load: () => import("../views/tasks/tasks.js"),
+    load: () => load("../views/tasks/tasks.js", import.meta.url),
   },
   {
     view: "approvals",
@@ -35,7 +36,7 @@ export const PLACES = [
     picture: "approvals",
     group: "Work",
     tag: "hw-approvals",
-    load: () => import("../views/approvals/approvals.js"),
+    load: () => load("../views/approvals/approvals.js", import.meta.url),
   },
   {
     view: "org",
@@ -44,7 +45,7 @@ export const PLACES = [
     picture: "org",
     group: "Work",
     tag: "hw-org",
-    load: () => import("../views/org/org.js"),
+    load: () => load("../views/org/org.js", import.meta.url),
   },
   {
     view: "team",
@@ -53,7 +54,7 @@ export const PLACES = [
     picture: "org",
     group: "",
     tag: "hw-team",
-    load: () => import("../views/team/team.js"),
+    load: () => load("../views/team/team.js", import.meta.url),
     hidden: true,
   },
   {
@@ -63,7 +64,7 @@ export const PLACES = [
     picture: "triggers",
     group: "Keep",
     tag: "hw-triggers",
-    load: () => import("../views/triggers/triggers.js"),
+    load: () => load("../views/triggers/triggers.js", import.meta.url),
   },
   {
     view: "memory",
@@ -72,7 +73,7 @@ export const PLACES = [
     picture: "memory",
     group: "Keep",
     tag: "hw-memory",
-    load: () => import("../views/memory.js"),
+    load: () => load("../views/memory.js", import.meta.url),
   },
   {
     view: "vault",
@@ -81,7 +82,7 @@ export const PLACES = [
     picture: "vault",
     group: "Keep",
     tag: "hw-vault",
-    load: () => import("../views/vault.js"),
+    load: () => load("../views/vault.js", import.meta.url),
   },
   {
     view: "search",
@@ -90,7 +91,7 @@ export const PLACES = [
     picture: "search",
     group: "Look",
     tag: "hw-search",
-    load: () => import("../views/search.js"),
+    load: () => load("../views/search.js", import.meta.url),
   },
   {
     view: "history",
@@ -99,7 +100,7 @@ export const PLACES = [
     picture: "history",
     group: "Look",
     tag: "hw-history",
-    load: () => import("../views/history.js"),
+    load: () => load("../views/history.js", import.meta.url),
   },
   {
     view: "usage",
@@ -108,7 +109,7 @@ export const PLACES = [
     picture: "usage",
     group: "Look",
     tag: "hw-usage",
-    load: () => import("../views/usage.js"),
+    load: () => load("../views/usage.js", import.meta.url),
   },
   {
     view: "logs",
@@ -117,7 +118,7 @@ export const PLACES = [
     picture: "logs",
     group: "Look",
     tag: "hw-logs",
-    load: () => import("../views/logs.js"),
+    load: () => load("../views/logs.js", import.meta.url),
   },
   {
     view: "settings",
@@ -126,7 +127,7 @@ export const PLACES = [
     picture: "settings",
     group: "Look",
     tag: "hw-settings",
-    load: () => import("../views/settings/settings.js"),
+    load: () => load("../views/settings/settings.js", import.meta.url),
   },
 ];
 

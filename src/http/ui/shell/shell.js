@@ -1,8 +1,9 @@
 // @ts-check
 // The frame around the views: navigation, connection, colours, and which view is open.
 
-import { may, me } from "../core/api.js";
+import { events, may, me, Refusal } from "../core/api.js";
 import { byId, clean, icon, make, picture } from "../core/dom.js";
+import { checkVersion, load } from "../core/load.js";
 import { paint } from "../core/paint.js";
 import { here, write } from "../core/place.js";
 import { live } from "../live/live.js";
@@ -17,8 +18,14 @@ const WORDS = {
   connecting: "Connecting",
   online: "Connected",
   offline: "Offline",
-  denied: "Refused",
+  denied: "Not let in",
 };
+
+/** Its script came, and does not run. */
+const NOT_LOADED = new Refusal(0, {
+  code: "not_loaded",
+  message: "This view could not be opened. Try again, which reloads the page.",
+});
 
 const ICON = new URL("../icon.svg", import.meta.url).pathname;
 const WAITING = new URL("../waiting.svg", import.meta.url).pathname;
@@ -34,7 +41,7 @@ export function openShell({ onLeave }) {
     const frame = /** @type {CustomEvent} */ (event).detail;
     if (!["response", "error", "notification"].includes(frame.type)) return;
     // Loaded when there is something to tell; what comes while the service is away is told by the page alone.
-    const notify = await import("./notify.js").catch(() => null);
+    const notify = await load("./notify.js", import.meta.url).catch(() => null);
     notify?.notice(frame);
   });
   byId("logout").onclick = onLeave;
@@ -48,8 +55,12 @@ export function openShell({ onLeave }) {
   addEventListener("hashchange", show);
   addEventListener("amended", drawFrame);
   live.addEventListener("changed", drawFrame);
+  // Whoever comes back may be another version.
+  live.addEventListener("returned", checkVersion);
+  events.addEventListener("updated", () => (byId("updated").hidden = false));
+  byId("reload").onclick = () => location.reload();
   live.addEventListener("caught-up", () =>
-    toast("Some events were missed; everything was fetched again.", { news: true }),
+    toast("This page had missed something. It is up to date again.", { news: true }),
   );
   talk.addEventListener("changed", drawFrame);
   byId("loading").hidden = true;
@@ -66,8 +77,8 @@ function drawDemo() {
 /** Opens the view that the address names. */
 async function show() {
   const place = here();
-  const entry = PLACES.find((one) => one.view === place.view) ?? PLACES[0];
   const [first] = offered();
+  const entry = PLACES.find((one) => one.view === place.view) ?? first ?? PLACES[0];
   // Who names no view gets one that there is for them.
   if (!location.hash && first && !may(entry.needs)) return location.replace(write(first.view));
   drawFrame();
@@ -81,12 +92,11 @@ async function show() {
   const slow = setTimeout(() => number === opening && main.replaceChildren(loading()), 200);
   try {
     await entry.load();
-  } catch {
+  } catch (error) {
     clearTimeout(slow);
     if (number !== opening) return;
-    const refusal = /** @type {any} */ ({ code: "not_loaded", status: 0, message: "This view could not be loaded." });
-    // A browser may remember for the life of a page that a script did not come.
-    main.replaceChildren(failure(refusal, () => location.reload()));
+    const again = error instanceof Refusal && error.code !== "updated" ? show : () => location.reload();
+    main.replaceChildren(failure(error instanceof Refusal ? error : NOT_LOADED, again));
     shown = null;
     return;
   }
@@ -196,7 +206,7 @@ function drawConnection() {
   offline.hidden = state !== "offline";
   offline.textContent = offline.hidden
     ? ""
-    : "Offline: the server cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
+    : "Offline: the service cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
 }
 
 /** @param {string} theme */

@@ -139,7 +139,7 @@ class History extends View {
   /** Nothing is lost: the transcript stays, and shows the summary when it is there. @param {any} pressed */
   compact(pressed) {
     const ask = () => post(`/sessions/${part(this.chosen)}/compact`, {});
-    const done = (/** @type {any} */ answer) => `It is being summarised, as task ${answer.task_id}.`;
+    const done = (/** @type {any} */ answer) => `It is being summarised by task ${answer.task_id}.`;
     return act(pressed, ask, done);
   }
 
@@ -148,7 +148,7 @@ class History extends View {
     return [
       head(
         "History",
-        "Every session, word for word: what was said, thought, called and answered.",
+        "Every transcript, word for word: what was said, thought, called and answered.",
         this.chosen
           ? [
               segments(
@@ -179,11 +179,11 @@ class History extends View {
         { class: "two" },
         make(
           "aside",
-          { class: "session-list", "aria-label": "Sessions" },
+          { class: "session-list", "aria-label": "Transcripts" },
           make(
             "div",
             { class: "bar" },
-            search("Find a session", query.q ?? "", (q) => this.filter({ q })),
+            search("Find a transcript", query.q ?? "", (q) => this.filter({ q })),
             teamChoice(this.teams, query.team, (team) => (this.filter({ team }), this.sessions?.reload())),
           ),
           this.sessions?.show(({ rows }) => this.list(rows)),
@@ -191,7 +191,7 @@ class History extends View {
         make(
           "section",
           { class: "transcript", "aria-label": "Transcript" },
-          this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a session to read it."),
+          this.chosen ? this.transcript() : make("p", { class: "muted pick" }, "Choose a transcript to read it."),
         ),
       ),
     ];
@@ -204,8 +204,8 @@ class History extends View {
     if (!all.length)
       return empty(
         "history",
-        "No sessions yet",
-        "Each topic and each team has a session; its transcript appears with the first turn.",
+        "No transcripts yet",
+        "Each topic and each team has one. It begins with the first message.",
         make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
       );
     if (!rows.length)
@@ -269,7 +269,7 @@ class History extends View {
           )
         : null,
       !this.refusal && this.session && !this.messages.length
-        ? make("p", { class: "muted" }, "Nothing was said in this session yet.")
+        ? make("p", { class: "muted" }, "Nothing has been said here yet.")
         : null,
     ];
   }

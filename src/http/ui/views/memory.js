@@ -29,9 +29,9 @@ const inPrompt = (injection) => {
     case "cut":
       return `${injection.shown} of its ${injection.of} characters`;
     case "no_room":
-      return "No: other entries take up the room";
+      return "No: other memories take up the room";
     case "type":
-      return "No: entries of this type are only found by search";
+      return "No: memories of this type are only found by search";
     case "review":
       return "No: it is not approved";
     default:
@@ -109,8 +109,8 @@ class Memory extends View {
     return [
       head(
         "Memory",
-        "What teams remember. As much as fits goes into every prompt: pinned entries first, then the newest of each type.",
-        may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
+        "What teams remember. As much as fits is told to the model with every task: pinned memories first, then the newest of each type.",
+        may("operate") ? button("New memory", "plus", () => this.create(), { tone: "primary" }) : null,
       ),
       make(
         "div",
@@ -141,22 +141,22 @@ class Memory extends View {
       return empty(
         "search",
         "Nothing matches",
-        "No entry matches.",
+        "No memory matches.",
         button("Show all", "close", () => this.narrow({ q: "", team: "", type: "", active: "" })),
       );
     if (!rows.length)
       return empty(
         "memory",
         "Nothing remembered yet",
-        "Ask a team to remember something, or write an entry yourself.",
-        may("operate") ? button("New entry", "plus", () => this.create(), { tone: "primary" }) : null,
+        "Ask a team to remember something, or write a memory yourself.",
+        may("operate") ? button("New memory", "plus", () => this.create(), { tone: "primary" }) : null,
       );
     return [
       table(
         "Memories",
         [
           {
-            name: "Entry",
+            name: "Memory",
             wide: true,
             cell: (row) => [
               make("a", { href: write("memory", [row.id]) }, clean(row.key)),
@@ -180,7 +180,7 @@ class Memory extends View {
               ),
           },
           {
-            name: "In the prompt",
+            name: "Told to the model",
             cell: (row) => inPrompt(row.injection),
             quiet: true,
           },
@@ -244,7 +244,7 @@ class Memory extends View {
           { class: "panel" },
           make("h2", {}, "Where it comes from"),
           facts([
-            ["In the prompt", inPrompt(entry.injection)],
+            ["Told to the model", inPrompt(entry.injection)],
             ["Written by", actor(entry.updated_by)],
             ...provenance(entry.provenance ?? {}),
             [
@@ -345,7 +345,7 @@ class Memory extends View {
   async keep(entry) {
     const kept = await ask({
       title: `Keep ${entry.key}?`,
-      about: "The team reads it from its next turn on, in these words.",
+      about: "The team reads it from its next task on, in these words.",
       body: [
         area("Content", "content", { value: entry.content, rows: 8, required: true }),
         input("Note", "note", { placeholder: "Why it can be trusted" }),
@@ -410,8 +410,8 @@ class Memory extends View {
 
   async create() {
     const made = await ask({
-      title: "New entry",
-      about: "The team reads it from its next turn on.",
+      title: "New memory",
+      about: "The team reads it from its next task on.",
       body: [
         make(
           "div",
@@ -422,7 +422,7 @@ class Memory extends View {
         input("Key", "key", {
           required: true,
           placeholder: "customer-tone",
-          hint: "Using a key again creates a new version of its entry",
+          hint: "Using a key again creates a new version of its memory",
         }),
         area("Content", "content", { required: true, rows: 5, placeholder: "Customers like short, friendly letters." }),
       ],

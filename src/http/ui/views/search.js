@@ -16,7 +16,7 @@ import { teamChoice, teamNames } from "../parts/teams.js";
 const PARTS = {
   asked: "Asked",
   answered: "Answered",
-  said: "Said on the way",
+  said: "Said meanwhile",
   call: "Tool call",
   result: "Tool result",
   notification: "Notification",
@@ -65,7 +65,7 @@ class Search extends View {
         make(
           "div",
           { class: "bar", role: "search" },
-          search("Search history", query.q ?? "", (q) => this.narrow({ q })),
+          search("Search everything", query.q ?? "", (q) => this.narrow({ q })),
           teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
           choice(
             "Since",
@@ -97,7 +97,7 @@ class Search extends View {
       ? make(
           "p",
           { class: "remainder", role: "status" },
-          "What was said last is not among these yet. ",
+          "The newest words are not among these yet. ",
           make("button", { type: "button", class: "link", onclick: () => this.found?.reload() }, "Search again"),
         )
       : null;
@@ -107,7 +107,7 @@ class Search extends View {
         empty(
           "search",
           "Nothing found",
-          `Nothing that has ended holds ${clean(found.of)}. Fewer words, or the beginning of one with *, find more.`,
+          `No finished work contains ${clean(found.of)}. Fewer words, or the beginning of one with *, find more.`,
           this.place.query.team || this.place.query.since
             ? button("Search everywhere", "close", () => this.narrow({ team: "", since: "" }))
             : null,

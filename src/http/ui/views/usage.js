@@ -1,9 +1,9 @@
 // @ts-check
 // Tokens and money: by day, team and model, and what is left of the budgets.
 
-import { list } from "../core/api.js";
+import { address, list } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
-import { count, money, short, spending } from "../core/format.js";
+import { count, duration, money, several, short, spending } from "../core/format.js";
 import { View } from "../core/view.js";
 import { live } from "../live/live.js";
 import { bars, columns } from "../parts/chart.js";
@@ -11,29 +11,36 @@ import { segments } from "../parts/fields.js";
 import { figure, head, teamLink } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { firstDay, forecast, shifted } from "./forecast.js";
 
-const DAY = 86_400_000;
-/** A day, so many before today, which is another one where the service is. @param {number} before */
-const day = (before) => {
-  const today = Date.parse(live.state.overview?.today ?? new Date().toISOString().slice(0, 10));
-  return new Date(today - before * DAY).toISOString().slice(0, 10);
-};
+/** Which is another day where the service is. */
+const today = () => live.state.overview?.today ?? new Date().toISOString().slice(0, 10);
 
 class Usage extends View {
   begin() {
     this.load();
     this.budgets = this.source((signal) => list("/usage/budgets", {}, signal), ["usage.changed"]);
+    this.month = this.source(
+      async (signal) => (await list("/usage", { group: "day", from: firstDay(today()), limit: 200 }, signal)).rows,
+      ["usage.changed"],
+    );
+    // The day goes on also when nothing is spent.
+    this.every(60_000);
   }
 
   range() {
     return Number(this.place.query.days ?? 14);
   }
 
+  /** What is asked for of a group. @param {string} group */
+  wanted(group) {
+    return { group, from: `${this.range() - 1}d` };
+  }
+
   load() {
-    const span = () => ({ from: `${this.range() - 1}d` });
     const by = (/** @type {string} */ group) =>
       this.source(
-        async (signal) => (await list("/usage", { group, ...span(), limit: 200 }, signal)).rows,
+        async (signal) => (await list("/usage", { ...this.wanted(group), limit: 200 }, signal)).rows,
         ["usage.changed"],
       );
     for (const one of [this.days, this.teams, this.models]) one?.close();
@@ -67,6 +74,7 @@ class Usage extends View {
   page(found) {
     const total = (/** @type {string} */ name) => found.reduce((sum, row) => sum + (row[name] ?? 0), 0);
     const input = total("input") + total("cache_read") + total("cache_write");
+    const csv = (/** @type {string} */ group) => address("/usage/export", this.wanted(group));
     if (!total("requests")) {
       return [
         empty(
@@ -89,6 +97,7 @@ class Usage extends View {
         figure("Tokens out", short(total("output"))),
         figure("From the cache", input ? `${Math.round((100 * total("cache_read")) / input)} %` : "–"),
       ),
+      total("usd") ? this.month?.show((rows) => this.ahead(rows)) : null,
       make(
         "div",
         { class: "columns charts" },
@@ -98,6 +107,7 @@ class Usage extends View {
               series: [""],
               rows: this.filled(found).map((row) => ({ key: row.key, values: [row.usd ?? 0] })),
               format: money,
+              csv: csv("day"),
             })
           : null,
         columns({
@@ -108,23 +118,64 @@ class Usage extends View {
             values: [(row.input ?? 0) + (row.cache_write ?? 0), row.cache_read ?? 0, row.output ?? 0],
           })),
           format: short,
+          csv: csv("day"),
         }),
         this.teams?.show((rows) =>
-          bars({ title: "Tokens by team", series: ["In", "Out"], rows: rows.map(tokens), format: short }),
+          bars({
+            title: "Tokens by team",
+            series: ["In", "Out"],
+            rows: rows.map(tokens),
+            format: short,
+            csv: csv("team"),
+          }),
         ),
         this.models?.show((rows) =>
-          bars({ title: "Tokens by model", series: ["In", "Out"], rows: rows.map(tokens), format: short }),
+          bars({
+            title: "Tokens by model",
+            series: ["In", "Out"],
+            rows: rows.map(tokens),
+            format: short,
+            csv: csv("model"),
+          }),
         ),
       ),
       this.limits(),
     ];
   }
 
+  /** What it will come to, and how that is reckoned. @param {any[]} rows */
+  ahead(rows) {
+    const ends = Date.parse(live.state.overview?.today_ends_at ?? "");
+    if (Number.isNaN(ends)) return null;
+    const found = forecast(rows, today(), ends, Date.now());
+    const { today: day, month, left } = found;
+    return make(
+      "section",
+      { class: "section forecast" },
+      make("h2", {}, "Forecast"),
+      make(
+        "div",
+        { class: "figures" },
+        figure("Today", `about ${money(day.likely)}`),
+        figure("This month", `about ${money(month.likely)}`),
+        figure("Range of this month", `${money(month.least)} – ${money(month.most)}`),
+      ),
+      make(
+        "p",
+        { class: "muted" },
+        `Today: ${money(day.spent)} in the first ${duration(found.passed)} of the day, and the rest of it at the same rate. ` +
+          `This month: ${money(month.before)} before today, today, and ${several(left, "day")} like today. ` +
+          "Its range: the days left are like the cheapest or the dearest of the last 7 and today. " +
+          "Models without a price are not in it.",
+      ),
+    );
+  }
+
   /** Days without a row are days without cost. @param {any[]} found */
   filled(found) {
     const known = new Map(found.map((row) => [row.key, row]));
     return Array.from({ length: this.range() }, (_, at) => {
-      const key = day(this.range() - 1 - at);
+      const key = shifted(today(), at + 1 - this.range());
       return known.get(key) ?? { key };
     });
   }

@@ -52,7 +52,7 @@ class Vault extends View {
         "Secrets for the service and its teams. Models see only their names; a tool gets a value only where you allow it.",
         may("secrets")
           ? [
-              may("admin") ? button("Rotate key…", "again", () => this.rotate()) : null,
+              may("admin") ? button("Rotate master key…", "again", () => this.rotate()) : null,
               button("New secret", "plus", () => this.set(), { tone: "primary" }),
             ]
           : null,
@@ -60,7 +60,7 @@ class Vault extends View {
       tabs(
         "vault",
         [
-          ["keys", "Keys"],
+          ["keys", "Secrets"],
           ["audit", "Activity"],
         ],
         tab,
@@ -71,7 +71,7 @@ class Vault extends View {
             make(
               "div",
               { class: "bar" },
-              search("Search keys", query.q ?? "", (q) => this.narrow({ q })),
+              search("Search secrets", query.q ?? "", (q) => this.narrow({ q })),
               choice(
                 "Owner",
                 [
@@ -106,15 +106,15 @@ class Vault extends View {
       return empty(
         "search",
         "Nothing matches",
-        "No key matches.",
+        "No secret matches.",
         button("Show all", "close", () => this.narrow({ q: "", scope: "" })),
       );
     return [
       table(
-        "Keys in the vault",
+        "Secrets in the vault",
         [
           {
-            name: "Key",
+            name: "Name",
             cell: (row) => [
               make("strong", {}, clean(row.key)),
               row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
@@ -169,14 +169,14 @@ class Vault extends View {
 
   /** @param {any[]} rows */
   used(rows) {
-    if (!rows.length) return empty("vault", "Not used yet", "Who set, read or used which key is listed here.");
+    if (!rows.length) return empty("vault", "Not used yet", "Who set, read or used which secret is listed here.");
     return [
       table(
         "Use of the vault",
         [
           { name: "When", cell: (row) => when(row.at) },
           { name: "What", cell: (row) => words(row.action) },
-          { name: "Key", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
+          { name: "Name", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
           { name: "Owner", cell: (row) => owner(row.scope) },
           {
             name: "Who",
@@ -217,7 +217,7 @@ class Vault extends View {
           : make(
               "div",
               { class: "pair" },
-              input("Key", "key", { required: true, placeholder: "smtp-password" }),
+              input("Name", "key", { required: true, placeholder: "smtp-password" }),
               select("Owner", "scope", scopes),
             ),
         input("Value", "value", {
@@ -261,7 +261,7 @@ class Vault extends View {
             };
             const replaced = await confirm({
               title: `Replace ${values.key}?`,
-              lost: "This key exists. Its value is replaced; its tools, hosts and note stay unless you gave others.",
+              lost: "There is a secret of this name. Its value is replaced; its tools, hosts and note stay unless you gave others.",
               action: "Replace",
               submit: () => put(place, { value, secret, ...given }),
             });

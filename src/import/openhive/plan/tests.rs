@@ -15,8 +15,10 @@ use hivewright_actors::{
 
 use super::{
     super::{
-        escalations::EscalationRow, installation::Tables, memories::MemoryRow, plugins::PluginRow,
-        report::Outcome, tasks::TaskRow, team_tree::OrgRow, triggers::TriggerRow, vault::VaultRow,
+        installation::Tables,
+        make_plan,
+        report::Outcome,
+        schema::{EscalationRow, MemoryRow, OrgRow, PluginRow, TaskRow, TriggerRow, VaultRow},
         yaml::parse,
     },
     *,
@@ -211,7 +213,7 @@ fn target() -> Target {
 }
 
 fn planned_from(found: &Installation, target: &Target) -> Plan {
-    plan(found, target, Options::default(), &Lenient, &Ids::new(Arc::new(Randomness)))
+    make_plan(found, target, Options::default(), &Lenient, &Ids::new(Arc::new(Randomness)))
 }
 
 fn planned(target: &Target) -> Plan {

@@ -97,7 +97,7 @@ pub(in crate::plugins::instance) async fn receive(
 }
 
 fn unfit(field: &str) -> String {
-    format!("`{field}`: expected 1 to 128 printable characters, and no space in a name")
+    format!("`{field}`: expected 1 to 128 printable characters (384 bytes), and no space in a name")
 }
 
 /// What the plugin is told of a message that is not taken in.

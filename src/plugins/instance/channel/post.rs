@@ -117,7 +117,7 @@ impl Post {
         state.mark = mark;
         if let Some(socket) = state.socket.clone() {
             let channel = self.channel.clone();
-            let adopt = Adopt { fresh: None, channel, socket, last_seq };
+            let adopt = Adopt { channel, socket, last_seq };
             self.plugin.grounds.channels.channel.do_send(adopt);
         }
         Ok(())

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 pub mod state;
 
-use state::{SetupState, check};
+use state::{SetupError, SetupState, check};
 
 use super::{TeamPlugin, child::Child, config, errors::Lines, recipe, wire};
 use crate::{mcp::definition::shown, plugins::package::Package, scrub::Scrubber};
@@ -40,23 +40,6 @@ pub struct SetupProgress {
     pub state: SetupState,
     /// The `channel` part of the plugin's settings.
     pub config: Option<Map<String, Value>>,
-}
-
-/// Why a step is not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    #[error("the plugin has no setup")]
-    None,
-    #[error("there is no such setup any more; begin again")]
-    Unknown,
-    #[error("the setup does not wait for anything to be filled in")]
-    WrongState,
-    #[error("{reason}")]
-    Unfit { field: String, reason: String },
-    /// The words are about the plugin.
-    #[error("{0}")]
-    Plugin(String),
 }
 
 /// A wizard that runs.

@@ -7,14 +7,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::SetupError;
-
 const MOST_FIELDS: usize = 20;
 const MOST_OPTIONS: usize = 100;
 /// The longest value that a person gives, in bytes.
 const LONGEST_VALUE: usize = 16 << 10;
 /// How often a wizard that waits may be asked, in milliseconds.
 const POLLS: std::ops::RangeInclusive<u64> = 500..=30_000;
+
+/// Why a step is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    #[error("the plugin has no setup")]
+    None,
+    #[error("there is no such setup any more; begin again")]
+    Unknown,
+    #[error("the setup does not wait for anything to be filled in")]
+    WrongState,
+    #[error("{reason}")]
+    Unfit { field: String, reason: String },
+    /// The words are about the plugin.
+    #[error("{0}")]
+    Plugin(String),
+}
 
 /// Where a wizard stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,9 +6,11 @@ use hivewright_actors::{
     org::Pause,
     queue::{causes::Runaway, submit::Overlap},
     task::{OnResult, Priority},
+    tool::Verdict,
 };
 
 use super::*;
+use crate::vault::{entry::Put, tests as doubles};
 
 fn work(team: &str) -> Value {
     json!({"team": team, "task": "Dig."})
@@ -237,6 +239,31 @@ async fn work_that_is_handed_up_keeps_its_parts_apart() {
     }
     let stored = bench.storage.text();
     assert!(stored.contains("[scouts] We need rope."), "{stored}");
+}
+
+/// SC-39, PL-70: what a stranger wrote goes up to a team with secrets by an operator's word alone.
+#[actix_web::test]
+async fn an_untrusted_turn_asks_before_work_goes_up_to_a_team_with_secrets() {
+    let vault = doubles::Bench::new();
+    let (main, by) = (doubles::team("main"), doubles::operator());
+    vault.vault.set(&main, "TOKEN", Put::secret("canary-value-1"), &by).await.unwrap();
+    let bench = Bench { vault: vault.vault.clone(), ..bench().await };
+    let asks = |team: &str, call: &ToolCall, label: Label| {
+        let checked = bench.tools(team).check(call, &bench.context(team).caller, label).unwrap();
+        matches!(checked.verdict, Verdict::Ask(_))
+    };
+
+    for (tool, args) in [
+        ("enqueue_parent_task", json!({"task": "Buy rope."})),
+        ("escalate", json!({"message": "No rope."})),
+    ] {
+        let call = call(tool, args);
+        assert!(asks("scouts", &call, Label::Untrusted), "{tool}");
+        assert!(!asks("scouts", &call, Label::Trusted), "{tool}");
+        // Above these is a team without secrets.
+        assert!(!asks("guides", &call, Label::Untrusted), "{tool}");
+    }
+    assert!(!asks("main", &call("escalate", json!({"message": "No rope."})), Label::Untrusted));
 }
 
 /// OR-58: counted in the store, so that a restart does not open the door.

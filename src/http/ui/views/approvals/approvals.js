@@ -141,8 +141,8 @@ class Approvals extends View {
         : empty(
             "approvals",
             "Nothing waits for you",
-            "A call that a policy holds back appears here, in the chat of its topic and on the command line.",
-            make("code", {}, "hivewright policy add"),
+            "A call that a policy holds back appears here, and in the chat of its topic.",
+            may("admin") ? make("a", { class: "button", href: write("settings", ["policy"]) }, "Policies") : null,
           ),
       remainder(this.pending),
       this.decided?.data?.length
@@ -223,7 +223,7 @@ class Approvals extends View {
       about: [
         "None of these runs: ",
         rows.map((row) => clean(row.tool ?? row.kind)).join(", "),
-        ". The note reaches each of their models.",
+        ". Each of the teams reads your note.",
       ],
       body: input("Note", "note", { maxlength: 2000, placeholder: "Why not, and what instead" }),
       action: "Deny all",
@@ -248,7 +248,7 @@ class Approvals extends View {
       remainder(this.questions),
       past.length
         ? fold(
-            "Answered and expired",
+            "Answered or expired",
             make(
               "div",
               { class: "cards" },

@@ -5,7 +5,7 @@ import { may, part, post } from "../../core/api.js";
 import { clean, coded, make } from "../../core/dom.js";
 import { several, since, words } from "../../core/format.js";
 import { write } from "../../core/place.js";
-import { button, teamLink } from "../../parts/marks.js";
+import { button, code, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { act } from "../../parts/toast.js";
 
@@ -49,7 +49,7 @@ export function noticeList(rows, again) {
           ),
           row.read || !may("operate")
             ? null
-            : button("Read", "check", mark(`/inbox/${part(row.id)}/read`), { tone: "small quiet" }),
+            : button("Mark as read", "check", mark(`/inbox/${part(row.id)}/read`), { tone: "small quiet" }),
         ),
       ),
     ),
@@ -57,7 +57,4 @@ export function noticeList(rows, again) {
 }
 
 /** @param {string} id */
-const linkTo = (id) =>
-  id.startsWith("task-")
-    ? make("a", { href: write("tasks", [id]) }, clean(id))
-    : make("code", { class: "id" }, clean(id));
+const linkTo = (id) => (id.startsWith("task-") ? make("a", { href: write("tasks", [id]) }, clean(id)) : code(id));

@@ -16,7 +16,7 @@ export function archive(topic, running, button) {
   if (!running) return act(button, archived, "The topic is archived.");
   return confirm({
     title: "Archive this topic?",
-    lost: "A turn is running in it. It is stopped, with what waits behind it. What was said stays.",
+    lost: "The team is at work in it. That is stopped, with the messages that wait. What was said stays.",
     action: "Archive",
     submit: archived,
   });

@@ -4,6 +4,7 @@
 import { list, may } from "../../core/api.js";
 import { byId, clean, make } from "../../core/dom.js";
 import { paint } from "../../core/paint.js";
+import { load } from "../../core/load.js";
 import { amend, go, here, write } from "../../core/place.js";
 import { Retry } from "../../core/retry.js";
 import { View } from "../../core/view.js";
@@ -24,10 +25,17 @@ import { loadCards, Turns } from "./turns.js";
 
 const BLOCKED = {
   connecting: "Connecting. Your text is kept; it can be sent in a moment.",
-  offline: "Offline: the server cannot be reached. Your text is kept, and the page keeps trying.",
-  denied: "The server refused this connection: not authorized.",
+  offline: "Offline: the service cannot be reached. Your text is kept, and the page keeps trying.",
+  denied: "Your token is not let into the chat. Log in with one that has scope `chat`.",
 };
-const CROWDED = "This conversation is open in 16 places already. Close one of them; the page keeps trying.";
+const CROWDED = "Your chat is open in 16 places already. Close one of them; the page keeps trying.";
+
+const WITH_FILES = "Its files go with it. ";
+
+/** What becomes of a message whose words are changed. */
+const CORRECTING = "You are changing a message that was not taken. Sent, it replaces that one. ";
+const BRANCHING =
+  "You are changing an earlier message. Sent, it begins a branch; what was said after it stays on the other. ";
 
 const narrow = matchMedia("(max-width: 900px)");
 const touch = matchMedia("(pointer: coarse)");
@@ -149,7 +157,7 @@ export class Chat extends View {
 
   /** Whose model answers here, where there is a choice. */
   showModel() {
-    const known = this.chosen === UNDECIDED || (this.topic() && !this.isOver());
+    const known = this.chosen === UNDECIDED || (this.topic() && !this.isOver() && !teamOfKey(this.chosen));
     const hidden = this.models.length < 2 || !known;
     byId("model-choice").hidden = hidden;
     const select = byId("model");
@@ -158,7 +166,7 @@ export class Chat extends View {
     const options = this.models.map(({ name, model }) =>
       make("option", { value: name }, `${clean(name)}: ${clean(model)}`),
     );
-    paint(select, make("option", { value: "" }, "The team’s"), options);
+    paint(select, make("option", { value: "" }, "As the team has it"), options);
     select.value = this.chosen === UNDECIDED ? this.profile : (this.topic()?.profile ?? "");
   }
 
@@ -284,7 +292,8 @@ export class Chat extends View {
   }
 
   typed() {
-    if (!this.editing) talk.conversation.draft(this.chosen, this.composer.value);
+    // A message that was refused is nowhere else.
+    if (!this.editing || this.editing.turn.refused) talk.conversation.draft(this.chosen, this.composer.value);
     this.sized();
     this.showActions();
     if (this.menu || /^[/@]/.test(this.composer.value)) this.offer();
@@ -292,7 +301,7 @@ export class Chat extends View {
 
   /** Commands and teams, loaded when the first is typed. */
   async offer() {
-    this.opening ??= import("./menu.js").then(
+    this.opening ??= load("./menu.js", import.meta.url).then(
       ({ Menu }) =>
         new Menu(this.composer, byId("offers"), {
           onCommand: (text) => this.write(text),
@@ -364,14 +373,20 @@ export class Chat extends View {
     const files = this.attachments.take();
     // The service says the same of files that come without words.
     const typed = this.composer.value.trim() || files.map((file) => file.name).join(", ");
-    if (this.editing) return this.branch(this.editing.turn, typed, files);
-    const { team, text } = addressee(typed);
     this.menu?.close();
+    if (this.editing) return this.replace(this.editing.turn, typed, files);
+    const { team, text } = addressee(typed);
     this.composer.value = "";
     talk.conversation.draft(this.chosen, "");
     this.sized();
     if (team) this.choose(keyOfTeam(team));
-    talk.say(text, this.chosen, files, this.chosen === UNDECIDED ? { profile: this.profile || null } : {});
+    this.say(text, files);
+  }
+
+  /** @param {string} text @param {any[]} files @param {any} [instead] the message that it stands for on a branch */
+  say(text, files, instead = null) {
+    const profile = this.chosen === UNDECIDED && !instead ? this.profile || null : null;
+    talk.say(text, this.chosen, files, { instead, profile });
     this.profile = "";
     this.toEnd(true);
     this.redraw();
@@ -392,12 +407,13 @@ export class Chat extends View {
     return bytes > MOST_BYTES ? tooBigWords(bytes) : "";
   }
 
-  /** Puts the words of a message where they can be changed. One that had a turn stays, beside the branch that begins there. @param {any} turn */
+  /** Puts the words of a message where they can be changed. @param {any} turn */
   edit(turn) {
-    if (turn.refused) talk.discard(turn);
     const branches = turn.task && !teamOfKey(this.chosen) && !turn.joined;
-    if (!branches) return this.writeBefore(turn.text);
+    if (!branches && !turn.refused) return this.writeBefore(turn.text);
     this.editing = { turn, draft: this.editing?.draft ?? this.composer.value };
+    if (turn.refused) this.profile = turn.profile ?? "";
+    this.showModel();
     this.write(turn.text);
   }
 
@@ -408,15 +424,17 @@ export class Chat extends View {
     this.write(draft);
   }
 
-  /** Says other words in place of a message. @param {any} turn @param {string} text @param {any[]} files */
-  branch(turn, text, files) {
-    const instead = { message: turn.id, topic: turn.of ?? this.chosen, at: turn.at };
+  /** Says other words in place of a message. One that had a turn stays, beside the branch that begins there. @param {any} turn @param {string} text @param {any[]} files */
+  replace(turn, text, files) {
+    const topic = turn.of ?? this.chosen;
     this.stopEditing();
-    talk.conversation.freshPage();
-    this.choose(UNDECIDED);
-    talk.say(text, UNDECIDED, [...turn.files, ...files], { instead });
-    this.toEnd(true);
-    this.redraw();
+    if (turn.refused) talk.discard(turn);
+    else {
+      talk.conversation.freshPage();
+      this.choose(UNDECIDED);
+    }
+    const instead = turn.refused ? turn.instead : { message: turn.id, topic, at: turn.at };
+    this.say(text, [...turn.files, ...files], instead);
   }
 
   /** Puts words before what is typed. @param {string} text */
@@ -458,9 +476,9 @@ export class Chat extends View {
   /** Does something to the chosen topic, by what is loaded when it is first needed. @param {(acts: typeof import("./acts.js"), topic: any) => Promise<any>} act */
   async toTopic(act, topic = this.topic()) {
     try {
-      await act(await import("./acts.js"), topic);
-    } catch {
-      toast("That could not be loaded; try again.", { bad: true });
+      await act(await load("./acts.js", import.meta.url), topic);
+    } catch (error) {
+      toast(`That could not be done. ${/** @type {Error} */ (error).message}`, { bad: true });
     }
     talk.link.askTopics();
   }
@@ -499,7 +517,11 @@ export class Chat extends View {
   update() {
     if (!this.composer) {
       this.replaceChildren(
-        empty("chat", "No right to chat", "Your token has no scope `chat`, so this page can only be looked at."),
+        empty(
+          "chat",
+          "Your token may not chat",
+          "The other views are open to you. To write to teams, log in with a token that has scope chat.",
+        ),
       );
       return;
     }
@@ -516,6 +538,7 @@ export class Chat extends View {
 
   redraw() {
     const { conversation } = talk;
+    const connected = talk.state === "online" && this.drawn !== "online";
     this.drawn = talk.state;
     const items = this.items();
     const topic = this.topic();
@@ -547,6 +570,7 @@ export class Chat extends View {
     this.showModel();
     byId("unread-elsewhere").hidden = talk.unread() === 0;
     this.showActions();
+    if (connected) loadCards();
     if (this.pinned) this.toEnd(false);
   }
 
@@ -562,7 +586,11 @@ export class Chat extends View {
       byId("around"),
       refusal ? failure(refusal, () => talk.load(this.chosen)) : fetching && !log?.whole && loading(),
       first &&
-        empty("org", `Talk to ${clean(team)}`, "It answers here. Each message stands for itself: say all it needs."),
+        empty(
+          "org",
+          `Talk to ${clean(team)}`,
+          "It answers here. It does not know what you wrote before, so say all it needs in each message.",
+        ),
     );
   }
 
@@ -570,13 +598,16 @@ export class Chat extends View {
     const state = talk.state;
     if (state === "online" && !performance.getEntriesByName("usable").length) {
       performance.mark("usable");
-      loadCards();
+      // First steps that do not come are missed by nobody.
+      if (may("admin")) load("./start.js", import.meta.url).catch(() => {});
     }
     const running = talk.conversation.running(this.chosen);
     byId("stop").hidden = !running;
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
     const excess = this.excess();
     byId("editing").hidden = !this.editing;
+    const { refused, files } = this.editing?.turn ?? {};
+    byId("editing-text").textContent = `${refused ? CORRECTING : BRANCHING}${files?.length ? WITH_FILES : ""}`;
     byId("send").disabled = !this.isReady() || !this.mayWrite() || excess !== "";
     const blocked = talk.link.crowded ? CROWDED : BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)];
     const reason = blocked ?? (this.isOver() ? "This topic is archived." : excess);
@@ -589,7 +620,7 @@ export class Chat extends View {
         : state === "online" && this.isOver()
           ? may("operate")
             ? ["Open it again", () => this.reopenTopic(unblock)]
-            : ["Begin a new one", () => this.fresh()]
+            : ["Begin a new topic", () => this.fresh()]
           : null;
     unblock.hidden = !way;
     unblock.textContent = way?.[0] ?? "";

@@ -9,7 +9,7 @@ export const EXAMPLES = {
     ["Create a team", "A team that sets itself up", "create team research: finds things out and sums them up"],
     [
       "Take your time",
-      "A slow turn, to try Stop",
+      "A slow answer, to try Stop",
       "#say Thinking about it. Press Stop whenever you like.\n#wait 20000\n#reply Done waiting.",
     ],
   ],
@@ -17,8 +17,8 @@ export const EXAMPLES = {
     ["What can you do?", "Tools, files and teams at hand", "What can you do here? Which tools do you have?"],
     [
       "Look around",
-      "The teams, and what they are at",
-      "Which teams are there, what is each for, and what are they at?",
+      "The teams, and what they are doing",
+      "Which teams are there, what is each for, and what are they doing?",
     ],
     ["Make a plan", "A conversation with questions", "Help me plan my week. Ask me what you need to know first."],
     [

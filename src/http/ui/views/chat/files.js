@@ -60,7 +60,7 @@ export class Attachments {
     for (const file of files) {
       const one = { name: file.name, size: file.size, file: null, error: "", abort: new AbortController() };
       if (this.all.length < MOST_FILES) this.send(one, file);
-      else one.error = `A message has at most ${MOST_FILES} files.`;
+      else one.error = `A message has at most ${MOST_FILES} files. Send the others with the next one.`;
       this.all.push(one);
     }
     this.draw();
@@ -72,7 +72,7 @@ export class Attachments {
       one.file = await upload(file, one.abort.signal);
     } catch (error) {
       if (one.abort.signal.aborted) return;
-      one.error = error instanceof Refusal ? error.message : "The file cannot be read.";
+      one.error = error instanceof Refusal ? error.message : "This file cannot be read. Remove it, or choose it again.";
     }
     this.draw();
   }

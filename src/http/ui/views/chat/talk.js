@@ -384,8 +384,10 @@ class Talk extends EventTarget {
     }
     if (frame.task_id) this.enrich(frame.task_id);
     // What a topic says that is only just being made is seen there.
-    const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
-    if (frame.type === "notification" && elsewhere)
+    const { view } = here();
+    const elsewhere = view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
+    const shown = view === "approvals" && ["approval", "question"].includes(frame.kind);
+    if (frame.type === "notification" && elsewhere && !shown)
       toast(shortened(frame.content), { news: true, link: ["Open", write("chat", [frame.topic_id])] });
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }

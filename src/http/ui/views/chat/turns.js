@@ -4,7 +4,9 @@
 import { may } from "../../core/api.js";
 import { clean, copyButton, icon, make } from "../../core/dom.js";
 import { dayWords, duration, moment, money } from "../../core/format.js";
+import { load } from "../../core/load.js";
 import { paint } from "../../core/paint.js";
+import { write } from "../../core/place.js";
 import { markdown, showFinished } from "../../parts/markdown.js";
 import { makeBlock } from "./cards.js";
 import { showFiles } from "./files.js";
@@ -16,11 +18,13 @@ const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate",
 
 /** Cards that few turns have, so they come when the page is of use already; what is shown of them before comes to life then. */
 export const loadCards = () =>
-  Promise.all([import("../../parts/approval.js"), import("../../parts/question.js"), import("./delegated.js")]).catch(
-    () => {
-      // The service is away; the next such card asks again.
-    },
-  );
+  Promise.all([
+    load("../../parts/approval.js", import.meta.url),
+    load("../../parts/question.js", import.meta.url),
+    load("./delegated.js", import.meta.url),
+  ]).catch(() => {
+    // The service is away; the next such card asks again, and so does the next connection.
+  });
 
 /** Keeps the elements in `container` equal to the items of a topic, touching only what changed. */
 export class Turns {
@@ -202,9 +206,9 @@ class TurnView {
         mark,
       );
     this.fork.replaceChildren(
-      way(fork.all[fork.at - 1], "‹", "Version before this one"),
+      way(fork.all[fork.at - 1], "‹", "Earlier version"),
       ` ${fork.at + 1} of ${fork.all.length} `,
-      way(fork.all[fork.at + 1], "›", "Version after this one"),
+      way(fork.all[fork.at + 1], "›", "Later version"),
     );
   }
 
@@ -269,14 +273,14 @@ class TurnView {
           make(
             "div",
             {},
-            "The connection ended before this was confirmed, so it may or may not have run. ",
+            "The connection ended before this was confirmed, so it may or may not have been worked on. ",
             again("Send again"),
             " ",
             discard,
           ),
         ),
       ];
-    if (turn.status === "unknown") return [make("span", {}, "This turn ended, but its answer is no longer kept here.")];
+    if (turn.status === "unknown") return [make("span", {}, "It was answered, but the answer is no longer kept.")];
     const parts = [];
     if (turn.status === "failed") {
       const below = make(
@@ -300,7 +304,7 @@ class TurnView {
       );
     }
     if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
-    if (turn.joined) parts.push(make("span", {}, "Joined the running turn"));
+    if (turn.joined) parts.push(make("span", {}, "Added to the work that was running"));
     if (turn.truncated)
       parts.push(
         make(
@@ -321,6 +325,15 @@ class TurnView {
       );
     if (turn.text && turn.status !== "failed")
       parts.push(footButton("Ask again", "again", () => this.acts.onRetry(turn)));
+    if (turn.task && may("read"))
+      parts.push(
+        make(
+          "a",
+          { key: "chain", class: "copy", href: write("tasks", [turn.task, "chain"]) },
+          icon("history"),
+          "What led to this",
+        ),
+      );
     return parts;
   }
 }
@@ -332,7 +345,7 @@ const footButton = (word, picture, onclick) =>
 function usageWords(turn) {
   const words = [];
   if (turn.usage) {
-    words.push(`${turn.usage.input.toLocaleString()} in`, `${turn.usage.output.toLocaleString()} out`);
+    words.push(`${turn.usage.input.toLocaleString()} tokens in`, `${turn.usage.output.toLocaleString()} out`);
     if (typeof turn.usage.cost_usd === "number") words.push(money(turn.usage.cost_usd));
   }
   if (turn.ended && turn.status !== "failed") words.push(duration(Math.max(0, turn.ended - turn.at)));

@@ -36,9 +36,9 @@ export function activity(node) {
 
 /**
  * @param {any} root
- * @param {{folded: Set<string>, found: string, chosen: string, room: number, view: {x: number, y: number, zoom: number}, onOpen: (name: string) => void, onFold: (name: string) => void, onMove: () => void}} options
+ * @param {{folded: Set<string>, found: string, chosen: string, room: number, view: {x: number, y: number, zoom: number}, marks: import("./traffic.js").Mark[], onOpen: (name: string) => void, onFold: (name: string) => void, onMove: () => void}} options
  */
-export function graph(root, { folded, found, chosen, room, view, onOpen, onFold, onMove }) {
+export function graph(root, { folded, found, chosen, room, view, marks, onOpen, onFold, onMove }) {
   const { placed, edges, width, height, lying } = layout(root, folded);
   // Few teams are not drawn larger than many; a drawing that lies is as large as text.
   const [w, h] = lying ? [Math.max(width, room), height] : [Math.max(width, 860), Math.max(height, 400)];
@@ -53,19 +53,29 @@ export function graph(root, { folded, found, chosen, room, view, onOpen, onFold,
       preserveAspectRatio: "xMidYMid meet",
       onpointerdown: drag,
     },
-    edges.map(({ from, to }) => {
-      const middle = (from.y + to.y) / 2;
-      return draw("path", {
+    edges.map((edge) =>
+      draw("path", {
         class: "edge",
-        "data-busy": to.node.running > 0,
-        d: lying
-          ? beside(from, to)
-          : `M${from.x + shift} ${from.y + R + FOOT} C${from.x + shift} ${middle + 38}, ${to.x + shift} ${middle + 2}, ${to.x + shift} ${to.y - R - 6}`,
-      });
+        "data-busy": edge.to.node.running > 0,
+        "data-crossed": marks.some(({ team }) => team === edge.to.node.name),
+        d: curve(edge),
+      }),
+    ),
+    marks.map((mark) => {
+      const edge = edges.find(({ to }) => to.node.name === mark.team);
+      return edge ? moving(mark, curve(edge)) : null;
     }),
     placed.map((at) => cell(at, { shift, found, chosen, lying }, onOpen, onFold)),
   );
   return svg;
+
+  /** @param {{from: import("./layout.js").Placed, to: import("./layout.js").Placed}} edge */
+  function curve({ from, to }) {
+    if (lying) return beside(from, to);
+    const middle = (from.y + to.y) / 2;
+    const [start, end] = [from.x + shift, to.x + shift];
+    return `M${start} ${from.y + R + FOOT} C${start} ${middle + 38}, ${end} ${middle + 2}, ${end} ${to.y - R - 6}`;
+  }
 
   /** A line from behind a name to a cell. @param {import("./layout.js").Placed} from @param {import("./layout.js").Placed} to */
   function beside(from, to) {
@@ -92,6 +102,23 @@ export function graph(root, { folded, found, chosen, room, view, onOpen, onFold,
     addEventListener("pointercancel", end, { once: true });
   }
 }
+
+/** Work or its result, crossing an edge. @param {import("./traffic.js").Mark} mark @param {string} curve from above to below */
+const moving = ({ id, up, fault, count }, curve) =>
+  draw(
+    "g",
+    {
+      // No team has a space in its name.
+      key: `mark ${id}`,
+      class: "traffic",
+      "aria-hidden": "true",
+      "data-up": up,
+      "data-fault": fault,
+      style: { offsetPath: `path("${curve}")` },
+    },
+    draw("circle", { r: count > 1 ? 10 : 6 }),
+    count > 1 ? draw("text", { y: 4 }, count > 99 ? "99+" : String(count)) : null,
+  );
 
 /**
  * @param {import("./layout.js").Placed} at @param {{shift: number, found: string, chosen: string, lying: boolean}} how
@@ -180,5 +207,5 @@ export const legend = () =>
   make(
     "p",
     { class: "muted legend" },
-    "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Press one to see more.",
+    "Each cell is a team. A glowing one works, a dashed one is paused, one with a mark has a fault. Dots are work on its way down and results on their way back. Press a cell to see more.",
   );

@@ -14,6 +14,7 @@ import { act, toast } from "../../parts/toast.js";
 import { activity, graph, legend } from "./graph.js";
 import { flat, size } from "./layout.js";
 import { panel } from "./panel.js";
+import { Traffic } from "./traffic.js";
 
 const narrow = matchMedia("(max-width: 760px)");
 
@@ -22,6 +23,12 @@ class Organisation extends View {
     /** @type {Set<string>} */ this.folded = new Set();
     this.seen = { x: 0, y: 0, zoom: 1 };
     this.tree = this.source((signal) => get("/org", {}, signal), ["team.changed", "task.changed"]);
+    const traffic = (this.traffic = new Traffic(() => this.update()));
+    // Nobody sees what moves in a tab behind others.
+    this.on(
+      ["task.changed"],
+      ({ detail }) => this.tree?.data && !document.hidden && traffic.take(this.tree.data, detail),
+    );
     // A turn that begins or ends is seen beside the drawing.
     this.on(
       ["turn"],
@@ -69,7 +76,7 @@ class Organisation extends View {
         narrow.matches
           ? null
           : segments(
-              "Form",
+              "Show as",
               [
                 ["graph", "Graph"],
                 ["list", "List"],
@@ -119,6 +126,7 @@ class Organisation extends View {
         chosen: chosen?.name ?? "",
         room: Math.max(600, this.clientWidth - (chosen ? 340 : 0)),
         view: this.seen ?? { x: 0, y: 0, zoom: 1 },
+        marks: this.traffic?.marks ?? [],
         onOpen: (name) => this.filter({ team: name === chosen?.name ? "" : name }),
         onFold: (name) => {
           if (!this.folded?.delete(name)) this.folded?.add(name);
@@ -206,7 +214,7 @@ class Organisation extends View {
   pauseAll(_) {
     return confirm({
       title: "Pause all teams?",
-      lost: "No new work starts until you resume them. Running turns finish first.",
+      lost: "No new work starts until you resume them. Running tasks finish first.",
       action: "Pause all",
       submit: () => post("/pause", {}),
     });

@@ -6,7 +6,7 @@ import { clean, make } from "../../core/dom.js";
 import { when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { choice, search } from "../../parts/fields.js";
-import { pill } from "../../parts/marks.js";
+import { code, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 
@@ -54,7 +54,7 @@ class AuditPart extends View {
                 name: "On",
                 wide: true,
                 cell: (row) => [
-                  row.target ? make("code", { class: "id" }, clean(row.target)) : "–",
+                  row.target ? code(row.target) : "–",
                   row.call ? make("div", { class: "muted clip" }, clean(row.call.arguments)) : null,
                 ],
               },

@@ -63,7 +63,7 @@ export async function connectDiscord(onDone) {
   if (!token) return;
   const file = await get(FILE);
   // The value first: a reference to one that is not there would be refused.
-  await put(`/vault/system/${KEY}`, { value: token });
+  await put(`/vault/system/${KEY}`, { value: token, tools: [] });
   await editFile(
     {
       title: "Edit channels.yaml",

@@ -34,7 +34,7 @@ class ModelsPart extends View {
     return [
       admin
         ? intro(
-            ["Teams use the model named ", make("code", {}, "default"), " unless their file names another."],
+            ["Teams use the model named ", make("code", {}, "default"), " unless their team file names another."],
             [
               button("Edit providers.yaml…", "edit", () => act(null, () => this.edit())),
               may("secrets") && button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }),
@@ -73,7 +73,7 @@ class ModelsPart extends View {
   async edit() {
     const file = await get(FILE);
     await editFile(
-      { title: "Edit providers.yaml", path: FILE, file, done: "Saved. Teams use it from their next turn." },
+      { title: "Edit providers.yaml", path: FILE, file, done: "Saved. Teams use it from their next task on." },
       () => this.config?.reload(),
     );
   }
@@ -85,7 +85,15 @@ class ModelsPart extends View {
       placeholder: "localhost:11434/v1",
       hint: "As given in its documentation; a server in your own network may need no key",
     });
-    address.hidden = true;
+    const model = input("Model", "model", { list: "models", hint: "Try it to see which models there are" });
+    /** The default is a model of the vendor. @param {string} vendor */
+    const arrange = (vendor) => {
+      const { own } = VENDORS[vendor];
+      address.hidden = own;
+      fieldOf(address).required = fieldOf(model).required = !own;
+      fieldOf(model).placeholder = own ? "The default" : "";
+    };
+    arrange(Object.keys(VENDORS)[0]);
     const done = await ask({
       title: "Connect a model",
       about: "Its key is kept in the vault and never shown again.",
@@ -94,30 +102,28 @@ class ModelsPart extends View {
           "API",
           "vendor",
           Object.entries(VENDORS).map(([id, { word }]) => [id, word]),
-          { onchange: (/** @type {any} */ event) => (address.hidden = VENDORS[event.target.value].own) },
+          { onchange: (/** @type {any} */ event) => arrange(event.target.value) },
         ),
         address,
         input("Key", "api_key", { type: "password", autocomplete: "new-password" }),
-        input("Model", "model", {
-          list: "models",
-          placeholder: "The default",
-          hint: "Try it to see which models there are",
-        }),
+        model,
         offered,
         names.includes("default")
           ? input("Name", "name", {
               value: freeName(names),
               required: true,
-              pattern: "[a-z0-9_-]{1,40}",
+              pattern: "[a-z0-9_\\-]{1,40}",
+              hint: "Teams and topics choose it by this name",
             })
           : null,
         trial(async (values) => {
-          const { answer, error, model, models, unlisted } = await post("/models/try", trialOf(values));
+          const { answer, error, model: tried, models, unlisted } = await post("/models/try", trialOf(values));
           offered.replaceChildren(...models.map((/** @type {string} */ name) => make("option", { value: name })));
+          if (fieldOf(model).required && !fieldOf(model).value && models.length) fieldOf(model).value = models[0];
           return [
             answer === null
               ? refused(error)
-              : make("p", {}, make("strong", {}, clean(model)), ` answered: ${clean(answer)}`),
+              : make("p", {}, make("strong", {}, clean(tried)), ` answered: ${clean(answer)}`),
             models.length
               ? make("p", { class: "muted" }, `${several(models.length, "model")} to choose from, above.`)
               : null,
@@ -147,12 +153,15 @@ class ModelsPart extends View {
     ].filter(Boolean);
     const profile = lines.map((line) => `\n    ${line}`).join("");
     const content = withEntry(file.content, "profiles", name, profile);
-    if (api_key) await put(`/vault/system/${part(key)}`, { value: api_key });
+    if (api_key) await put(`/vault/system/${part(key)}`, { value: api_key, tools: [] });
     const { problems } = await put(FILE, { content, revision: file.revision });
     if (problems?.length) throw new Error(problems.map((/** @type {any} */ one) => one.message).join(" "));
     return true;
   }
 }
+
+/** @param {HTMLElement} label @returns {HTMLInputElement} */
+const fieldOf = (label) => /** @type {any} */ (label.querySelector("input"));
 
 /** The profiles that the file has. @param {any[]} fields @returns {any[]} */
 function profilesOf(fields) {

@@ -2,7 +2,7 @@
 // The plugins that there are: what each brings and asks for, what is wrong with it, installing one.
 
 import { call, may, part, post, remove, upTo } from "../../core/api.js";
-import { clean, make } from "../../core/dom.js";
+import { clean, coded, make } from "../../core/dom.js";
 import { several, words } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
@@ -17,7 +17,7 @@ const asks = (lines) =>
   make(
     "ul",
     { class: "plain" },
-    lines.map((line) => make("li", {}, clean(line))),
+    lines.map((line) => make("li", {}, coded(line))),
   );
 
 /** Another version that asks for more than was agreed to, and what is to be decided. @param {any} update */
@@ -74,7 +74,7 @@ class PluginsPart extends View {
         action: "Agree and install",
         submit: () => call("POST", "/plugins", { query: { ...query, digest: found.digest }, file }),
       });
-      if (done) toast(`${found.key} is installed. Switch it on on the page of a team.`);
+      if (done) toast(`${found.key} is installed. Switch it on for a team, on that team’s page.`);
     });
     this.plugins?.reload();
   }

@@ -11,6 +11,13 @@ import { button, intro, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 
+/** What a policy does, and what that is called. @type {[string, string][]} */
+const EFFECTS = [
+  ["require_approval", "ask a person"],
+  ["deny", "deny"],
+  ["allow", "allow"],
+];
+
 class TrustPart extends View {
   begin() {
     this.grants = this.source((signal, wanted) => upTo("/trust", {}, wanted, signal));
@@ -142,11 +149,7 @@ class PolicyPart extends View {
           "div",
           { class: "pair" },
           input("Name", "id", { placeholder: "ask-write" }),
-          select("Effect", "effect", [
-            ["require_approval", "ask a person"],
-            ["deny", "deny"],
-            ["allow", "allow"],
-          ]),
+          select("Effect", "effect", EFFECTS),
         ),
         input("Applies to", "resource", {
           required: true,
@@ -223,7 +226,7 @@ class PolicyPart extends View {
                     cell: (row) =>
                       pill(
                         row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
-                        words(row.effect),
+                        EFFECTS.find(([effect]) => effect === row.effect)?.[1] ?? row.effect,
                       ),
                   },
                   { name: "Applies to", cell: (row) => make("code", {}, clean(row.resource)) },

@@ -3,7 +3,7 @@
 
 import { call, get, list, may, part, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { count, duration, money, when, words } from "../../core/format.js";
+import { count, duration, money, taskWords, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
@@ -11,7 +11,7 @@ import { ask } from "../../parts/dialog.js";
 import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
 import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/marks.js";
-import { moment } from "../../parts/moment.js";
+import { chainLink, moment } from "../../parts/moment.js";
 import { act } from "../../parts/toast.js";
 import "../chat/working.js";
 
@@ -96,7 +96,7 @@ class TaskPage extends View {
         make(
           "div",
           { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(task.body)),
+          make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(taskWords(task.body))),
           outcome?.error
             ? make(
                 "section",
@@ -121,7 +121,7 @@ class TaskPage extends View {
                   ? make(
                       "p",
                       { class: "muted" },
-                      "The answer was cut at the output limit of the model. Ask for the rest in the chat.",
+                      "The model stopped at the most it writes at once. Ask for the rest in the chat.",
                     )
                   : null,
               )
@@ -139,7 +139,7 @@ class TaskPage extends View {
           make(
             "section",
             { class: "panel" },
-            make("h2", {}, "Events"),
+            make("h2", {}, "Steps"),
             this.events?.show(({ session, rows }) =>
               rows.length
                 ? make(
@@ -147,7 +147,7 @@ class TaskPage extends View {
                     { class: "timeline" },
                     rows.map((/** @type {any} */ message) => moment(message, session)),
                   )
-                : make("p", { class: "muted" }, "No events are kept. The transcript has everything."),
+                : make("p", { class: "muted" }, "The steps are no longer kept here. The transcript has everything."),
             ),
             note ? make("p", { class: "note", "aria-live": "polite" }, clean(note)) : null,
           ),
@@ -168,13 +168,13 @@ class TaskPage extends View {
               ["Took", outcome ? duration(outcome.duration_ms) : null],
               ["Deadline", outcome ? null : when(task.deadline_at)],
               ["Not before", task.not_before ? when(task.not_before) : null],
-              ["Attempts", task.redelivered ? `${task.attempts}, given again after a stop` : String(task.attempts)],
+              ["Attempts", task.redelivered ? `${task.attempts}, started again after a stop` : String(task.attempts)],
               [
                 "Tokens",
                 outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null,
               ],
               ["Cost", cost(task) === null ? null : money(cost(task))],
-              ["Label", words(task.label)],
+              ["Trust", words(task.label)],
               ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
               [
                 "Topic",
@@ -186,8 +186,9 @@ class TaskPage extends View {
           make(
             "section",
             { class: "panel" },
-            make("h2", {}, "Chain"),
+            make("h2", {}, "Related tasks"),
             this.chain?.show((rows) => this.tree(rows, lineage.root)),
+            chainLink(task.id, "button small"),
           ),
         ),
       ),
@@ -278,9 +279,9 @@ class TaskPage extends View {
 }
 
 /** The first line, cut. @param {string} body */
-function title(body) {
+export function title(body) {
   const line =
-    clean(body)
+    taskWords(body)
       .split("\n")
       .find((text) => text.trim()) ?? "Task";
   return line.length > 120 ? `${line.slice(0, 120)}…` : line;

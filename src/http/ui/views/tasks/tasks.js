@@ -3,7 +3,7 @@
 
 import { may, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { duration, money, several, since, words } from "../../core/format.js";
+import { duration, money, several, since, taskWords, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { choice, search, segments } from "../../parts/fields.js";
@@ -11,6 +11,7 @@ import { button, cell, head, pill, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
+import "./chain.js";
 import { createTask } from "./create.js";
 import { cost } from "./task.js";
 
@@ -79,7 +80,8 @@ class Tasks extends View {
   }
 
   render() {
-    const [id] = this.place.rest;
+    const [id, form] = this.place.rest;
+    if (id && form === "chain") return make("hw-chain", { key: `chain ${id}`, data: id });
     if (id) return make("hw-task", { key: id, data: id });
     const { query } = this.place;
     const shown = query.as ?? "board";
@@ -93,7 +95,7 @@ class Tasks extends View {
         "div",
         { class: "bar" },
         segments(
-          "Form",
+          "Show as",
           [
             ["board", "Board"],
             ["table", "Table"],
@@ -162,7 +164,7 @@ class Tasks extends View {
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
       make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
-      make("span", { class: "task-body" }, clean(task.body) || clean(task.id)),
+      make("span", { class: "task-body" }, taskWords(task.body) || clean(task.id)),
       make(
         "span",
         { class: "task-foot" },
@@ -191,7 +193,7 @@ class Tasks extends View {
           name: "Task",
           wide: true,
           cell: (task) =>
-            make("a", { class: "clip", href: write("tasks", [task.id]) }, clean(task.body) || clean(task.id)),
+            make("a", { class: "clip", href: write("tasks", [task.id]) }, taskWords(task.body) || clean(task.id)),
         },
         { name: "Team", cell: (task) => teamLink(task.team) },
         { name: "Type", cell: (task) => words(task.type), quiet: true },

@@ -82,7 +82,7 @@ export async function connectServer(team, taken, onDone) {
       file,
       draft,
       review: true,
-      done: "Saved. The team has its tools from its next turn.",
+      done: "Saved. The team has its tools from its next task on.",
     },
     onDone,
   );

@@ -39,7 +39,7 @@ export const file = (team, config, onSaved) => [
               title: `File of ${team}`,
               path: `/teams/${part(team)}/config`,
               file: config,
-              done: "Saved. The team uses it from its next turn.",
+              done: "Saved. The team uses it from its next task on.",
             },
             onSaved,
           ),

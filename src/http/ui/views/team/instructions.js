@@ -23,7 +23,7 @@ const KINDS = [
       ["team-rules", "this team"],
       ["org-rules", "this team and all below it"],
     ]),
-    none: "None. A rule is told in every turn.",
+    none: "None. A rule is told with every task.",
     begin: () => "Say how the team should always work.\n",
   },
   {
@@ -129,7 +129,7 @@ async function edit(team, row, onChange) {
   await editFile({ title: row.file, path: where, file, label: "Markdown", done: DONE }, onChange);
 }
 
-const DONE = "Saved. The team uses it from its next turn.";
+const DONE = "Saved. The team uses it from its next task on.";
 
 /** @param {string} team @param {(typeof KINDS)[number]} kind @param {any[]} own @param {() => void} onChange */
 async function create(team, kind, own, onChange) {
@@ -162,7 +162,7 @@ async function create(team, kind, own, onChange) {
 async function discard(team, row, onChange) {
   const done = await confirm({
     title: `Delete ${row.name}?`,
-    lost: `${row.file} goes to the trash${row.file.endsWith("/SKILL.md") ? ", with all files in its folder" : ""}. The team works without it from its next turn.`,
+    lost: `${row.file} goes to the trash${row.file.endsWith("/SKILL.md") ? ", with all files in its folder" : ""}. The team works without it from its next task on.`,
     action: "Delete",
     submit: () => remove(path(team, row)),
   });

@@ -29,7 +29,7 @@ export const offering = ({ name, state, tags, row, more, actions }) =>
           clean(row.last_error),
         )
       : null,
-    actions,
+    actions ? make("div", { class: "actions push" }, actions) : null,
   );
 
 /** @param {string} name @param {(pressed: HTMLButtonElement) => void} restart */

@@ -64,7 +64,7 @@ export function plugins(team, source) {
     act(
       pressed,
       () => put(path(row), { enabled: !row.enabled }),
-      `${row.key} is switched ${row.enabled ? "off" : "on"} from the next turn.`,
+      `${row.key} is switched ${row.enabled ? "off" : "on"} from the next task on.`,
     ).then(() => source?.reload());
   const restart = (/** @type {any} */ pressed, /** @type {any} */ row) =>
     act(pressed, () => post(`${path(row)}/restart`, {}), `${row.key} is restarting.`).then(() => source?.reload());

@@ -3,7 +3,7 @@
 
 import { get, list, may, part, patch, post } from "../../core/api.js";
 import { clean, coded, icon, make } from "../../core/dom.js";
-import { count, duration, money, several, since, spending, words } from "../../core/format.js";
+import { count, duration, money, several, since, spending, taskWords, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
@@ -36,7 +36,10 @@ class TeamPage extends View {
     const path = `/teams/${part(name)}`;
     const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
     for (const one of [...sources, this.servers, this.plugins, this.written, this.instructions]) one?.close();
-    this.team = this.source((signal) => get(path, {}, signal), ["team.changed", "task.changed", "usage.changed"]);
+    this.team = this.source(
+      (signal) => get(path, {}, signal),
+      ["team.changed", "task.changed", "usage.changed", "config.reloaded"],
+    );
     this.config = this.source((signal) => get(`${path}/config`, {}, signal), ["config.reloaded"]);
     this.ended = this.source(
       async (signal) => (await list("/tasks", { team: name, limit: 12 }, signal)).rows,
@@ -57,7 +60,7 @@ class TeamPage extends View {
     );
     this.instructions = this.source(
       (signal) => list(`${path}/instructions`, { limit: 200 }, signal),
-      ["task.changed", "approval.changed"],
+      ["task.changed", "approval.changed", "config.reloaded"],
     );
     this.written = this.source(
       (signal) => list("/plugin-tools", { team: name, limit: 200 }, signal),
@@ -66,7 +69,10 @@ class TeamPage extends View {
     this.triggers = may("operate")
       ? this.source((signal) => list("/triggers", { team: name, limit: 50 }, signal), ["trigger.changed"])
       : undefined;
-    this.changes = this.source((signal) => list("/changes", { team: name, limit: 20 }, signal), ["approval.changed"]);
+    this.changes = this.source(
+      (signal) => list("/changes", { team: name, limit: 20 }, signal),
+      ["approval.changed", "config.reloaded"],
+    );
   }
 
   /** @param {import("../../core/place.js").Place} place */
@@ -145,8 +151,8 @@ class TeamPage extends View {
               ],
               ["Created by", clean(team.created_by)],
               ["Created", since(team.created_at)],
-              ["Generation", team.generation > 1 ? String(team.generation) : null],
-              ["Capabilities", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
+              ["Teams of this name so far", team.generation > 1 ? String(team.generation) : null],
+              ["Extra rights", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
               [
                 "Which work it takes",
                 team.own_scope?.length
@@ -169,7 +175,7 @@ class TeamPage extends View {
           make(
             "section",
             { class: "panel" },
-            make("h2", {}, "File"),
+            make("h2", {}, "Team file"),
             this.config?.show((config) =>
               file(String(this.name), config, (saved) => {
                 if (this.config) this.config.data = saved;
@@ -199,7 +205,7 @@ class TeamPage extends View {
                         make(
                           "a",
                           { class: "clip", href: write("tasks", [task.id]) },
-                          clean(task.body) || clean(task.id),
+                          taskWords(task.body) || clean(task.id),
                         ),
                         make("span", { class: "muted" }, since(task.created_at)),
                       ),
@@ -328,7 +334,7 @@ class TeamPage extends View {
         act(
           pressed,
           () => post(`${path}/${paused ? "resume" : "pause"}`, {}),
-          paused ? "Resumed." : "Paused. Running turns finish, no new work starts.",
+          paused ? "Resumed." : "Paused. Running tasks finish, no new work starts.",
         ).then(again),
       ),
       team.running && !paused ? button("Stop now…", "stop", () => this.halt(team)) : null,
@@ -351,7 +357,7 @@ class TeamPage extends View {
   halt(team) {
     return ask({
       title: `Stop ${team.name} now?`,
-      about: `${several(team.running, "running turn")} will be stopped at once. The tasks go on when you resume the team.`,
+      about: `${several(team.running, "running task")} will be stopped at once, to go on when you resume the team.`,
       action: "Stop now",
       dangerous: true,
       submit: () => post(`/teams/${part(team.name)}/pause`, { now: true }),

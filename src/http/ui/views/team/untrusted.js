@@ -40,7 +40,7 @@ export function untrusted(team, source) {
     make(
       "p",
       { class: "muted" },
-      "Written by turns that had read something from outside. A turn that reads such a file is untrusted too. Look at a file, then accept it.",
+      "Written in tasks that had read something from outside. A task that reads such a file is untrusted too. Look at a file, then accept it.",
     ),
     rows.length > SHOWN ? fold(several(rows.length, "file"), drawn, { class: "panel-fold" }) : drawn,
     rows.length > 1 && may("operate") ? button("Accept all", "check", (pressed) => accept(pressed, rows)) : null,

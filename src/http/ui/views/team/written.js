@@ -63,7 +63,7 @@ async function show(row) {
 const deprecate = (row) =>
   ask({
     title: `Deprecate ${row.tool}`,
-    about: "Skills that need it stop working. Running turns keep it until they end.",
+    about: "Skills that need it stop working. Running tasks keep it until they end.",
     body: input("Reason", "reason", { required: true, maxlength: 1000 }),
     action: "Deprecate",
     submit: (/** @type {any} */ values) => post(`${path(row)}/deprecate`, { reason: values.reason }),

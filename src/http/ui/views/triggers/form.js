@@ -3,6 +3,7 @@
 
 import { part, patch, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
+import { words } from "../../core/format.js";
 import { ask, reason } from "../../parts/dialog.js";
 import { area, input, select, split, tick } from "../../parts/fields.js";
 import { fold } from "../../parts/marks.js";
@@ -20,7 +21,7 @@ const FIELDS = {
       "Cron pattern",
       "cron",
       "0 9 * * 1-5",
-      "Minute, hour, day, month, weekday. Leave it empty to use one of the next two instead",
+      "Minute, hour, day, month, weekday. Or fill in one of the next two instead",
     ],
     ["Every", "every", "30m", "An interval such as 30m, 6h or 1d"],
     ["Once at", "at", "2026-12-24T18:00:00", "A date and time"],
@@ -31,25 +32,25 @@ const FIELDS = {
     ["Or opens at", "open", "0 9 * * 1-5", "A cron pattern, with one of the next two"],
     ["Closes at", "close", "0 17 * * 1-5", "A cron pattern"],
     ["Stays open for", "duration", "8h", "At most 7d"],
-    ["Look every", "tick_interval", "15m", ""],
-    ["At most so often", "max_ticks_per_window", "1000", "In one window", "number"],
+    ["Runs every", "tick_interval", "15m", "While the window is open"],
+    ["Most runs", "max_ticks_per_window", "1000", "In one window", "number"],
     ["Time zone", "timezone", "Europe/Berlin", ""],
   ],
   keyword: [
-    ["Words", "pattern", "invoice", "What a message has to hold"],
+    ["Words", "pattern", "invoice", "What a message has to contain"],
     ["Only in channels", "channels", "", "Ids, separated by commas; empty: all", "list"],
     ["Only of senders", "sender", "", "Ids, separated by commas; empty: all", "list"],
   ],
   message: [
     ["Pattern", "pattern", "(?i)order \\d+", "A regular expression"],
-    ["Flags", "flags", "i", "Of the expression"],
+    ["Flags", "flags", "i", "i: capital and small letters are the same"],
     ["Only in channels", "channels", "", "Ids, separated by commas; empty: all", "list"],
     ["Only of senders", "sender", "", "Ids, separated by commas; empty: all", "list"],
   ],
   webhook: [
-    ["Scheme", "scheme", "standard", "standard or github"],
-    ["Secret", "secret", "${vault:hook-secret}", "A reference into the vault"],
-    ["Tolerance", "tolerance", "5m", "How old a call may be"],
+    ["Signed as by", "scheme", "standard", "standard (Standard Webhooks) or github"],
+    ["Secret", "secret", "${vault:hook-secret}", "Where it is in the vault"],
+    ["Oldest call accepted", "tolerance", "5m", "Older ones are refused, so that nobody can repeat them"],
   ],
 };
 
@@ -58,7 +59,7 @@ const MORE = [
   ["Subagent", "subagent", "", "Empty: the team itself"],
   ["Most steps", "max_steps", "", "Empty: the limit of the team", "number"],
   ["Deadline", "deadline", "6h", "How long a run may take"],
-  ["Least time between runs", "cooldown", "0s", ""],
+  ["Least time between runs", "cooldown", "0s", "Such as 10m"],
   ["Switch off after failures", "failure_threshold", "3", "In a row", "number"],
   ["Report to channel", "notify_channel", "", "The id of a channel. Empty: where the message came from, or Notices"],
   ["Report to topic", "notify_topic", "", "The id of a topic in that channel"],
@@ -66,6 +67,31 @@ const MORE = [
   ["Quiet until", "quiet.to", "07:00", ""],
   ["Time zone of quiet hours", "quiet.timezone", "Europe/Berlin", "Empty: the time zone of the service"],
 ];
+
+/** @type {[string, string][]} */
+const OVERLAPS = [
+  ["skip-then-replace", "Skip once, then replace"],
+  ["always-skip", "Skip"],
+  ["always-replace", "Replace it"],
+  ["allow", "Run after it"],
+];
+/** @type {[string, string][]} */
+const MISSED = [
+  ["once", "Run once for all of them"],
+  ["skip", "Skip them"],
+  ["all", "Run each, at most ten"],
+];
+/** @type {[string, string][]} */
+const REPORTS = [
+  ["auto", "When the run asks for it"],
+  ["always", "After every run"],
+  ["on_failure", "After failures"],
+  ["never", "Never"],
+];
+
+/** What the form calls a choice. @param {string} value */
+export const choiceWord = (value) =>
+  [...OVERLAPS, ...MISSED, ...REPORTS].find(([known]) => known === value)?.[1] ?? words(value);
 
 /** A value as a field shows it. @param {any} value */
 const shownAs = (value) => (Array.isArray(value) ? value.join(", ") : value == null ? "" : String(value));
@@ -115,27 +141,24 @@ export function editTrigger(teams, trigger) {
   const first = trigger?.type ?? "schedule";
   const shown = make("output", { class: "preview", "aria-live": "polite" });
   const fields = make("div", { class: "pair" });
-  const said = scheduleFields(trigger?.config, (values) => {
-    for (const [name, value] of Object.entries(values))
-      /** @type {any} */ (fields.querySelector(`[name="config.${name}"]`)).value = value;
-    soon();
-  });
+  const field = (/** @type {string} */ name) => /** @type {any} */ (fields.querySelector(`[name="config.${name}"]`));
+  const said = scheduleFields(
+    trigger?.config,
+    (values) => {
+      for (const [name, value] of Object.entries(values)) field(name).value = value;
+      soon();
+    },
+    (written) => {
+      for (const name of ["cron", "every", "at"]) field(name).closest("label").hidden = !written;
+    },
+  );
   const type = select("Type", "type", Object.keys(FIELDS), {
     value: first,
     onchange: () => (drawFields(), look()),
     disabled: Boolean(trigger),
   });
   const sample = input("Try a message", "sample", { placeholder: "Where is my invoice?", oninput: soon });
-  const missed = select(
-    "Missed runs",
-    "missed",
-    [
-      ["once", "Run once for all of them"],
-      ["skip", "Skip them"],
-      ["all", "Run each, at most ten"],
-    ],
-    { value: trigger?.missed ?? "once" },
-  );
+  const missed = select("Missed runs", "missed", MISSED, { value: trigger?.missed ?? "once" });
   const untrusted = tick("Data from outside may reach this team, although it has secrets", "allow_untrusted", {
     checked: Boolean(trigger?.allow_untrusted),
   });
@@ -158,7 +181,8 @@ export function editTrigger(teams, trigger) {
       ),
     );
     sample.hidden = !["keyword", "message"].includes(chosen());
-    said.hidden = chosen() !== "schedule";
+    said.element.hidden = chosen() !== "schedule";
+    if (chosen() === "schedule") said.begin();
     missed.hidden = chosen() !== "schedule";
     untrusted.hidden = chosen() !== "webhook";
   }
@@ -176,18 +200,18 @@ export function editTrigger(teams, trigger) {
         ([, value]) => value !== null,
       ),
     );
-    const words = /** @type {any} */ (form.elements.namedItem("sample"))?.value;
+    const message = /** @type {any} */ (form.elements.namedItem("sample"))?.value;
     if (!Object.keys(config).length) return shown.replaceChildren("The next times appear here.");
     try {
       const seen = await post("/triggers/preview", {
         type: chosen(),
         config,
-        ...(words && !sample.hidden ? { sample: words } : {}),
+        ...(message && !sample.hidden ? { sample: message } : {}),
       });
       shown.replaceChildren(...preview(seen));
       shown.dataset.bad = "false";
     } catch (refusal) {
-      shown.replaceChildren(reason(/** @type {any} */ (refusal)));
+      shown.replaceChildren(reason(/** @type {any} */ (refusal), form));
       shown.dataset.bad = "true";
     }
   }
@@ -216,7 +240,7 @@ export function editTrigger(teams, trigger) {
         rows: 3,
         placeholder: "Sum up last week and list what is open",
       }),
-      said,
+      said.element,
       fields,
       zones(),
       sample,
@@ -228,27 +252,11 @@ export function editTrigger(teams, trigger) {
         select(
           "If the last run is unfinished",
           "overlap_policy",
-          [
-            ...(trigger ? [] : [/** @type {[string, string]} */ (["", "Default for its type"])]),
-            ["skip-then-replace", "Skip once, then replace"],
-            ["always-skip", "Skip"],
-            ["always-replace", "Replace it"],
-            ["allow", "Run after it"],
-          ],
+          [...(trigger ? [] : [/** @type {[string, string]} */ (["", "Default for its type"])]), ...OVERLAPS],
           { value: trigger?.overlap_policy ?? "" },
         ),
         missed,
-        select(
-          "Report",
-          "notify",
-          [
-            ["auto", "When the run asks for it"],
-            ["always", "After every run"],
-            ["on_failure", "After failures"],
-            ["never", "Never"],
-          ],
-          { value: trigger?.notify ?? "auto" },
-        ),
+        select("Report", "notify", REPORTS, { value: trigger?.notify ?? "auto" }),
       ),
       untrusted,
       fold(

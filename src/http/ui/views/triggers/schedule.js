@@ -6,13 +6,13 @@ import { input, select } from "../../parts/fields.js";
 
 /** @type {[string, string][]} */
 const REPEATS = [
-  ["", "As written below"],
   ["hour", "Every hour"],
   ["day", "Every day"],
   ["workday", "On weekdays"],
   ["week", "Every week"],
   ["month", "Every month"],
   ["once", "Once"],
+  ["", "In another way, written below"],
 ];
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -46,20 +46,46 @@ export function saidOf(config) {
   return /^\d+$/.test(day) && weekday === "*" ? { ...nothing, repeats: "month", time, day } : null;
 }
 
+/** A schedule in a few words; a pattern that says more than that stays one. @param {any} config */
+export function scheduleWords(config) {
+  const said = saidOf(config);
+  if (!said) return config?.cron ?? (config?.at ? `once, ${config.at}` : `every ${config?.every}`);
+  const { repeats, time, weekday, day, date } = said;
+  const when = {
+    hour: `every hour, ${Number(time.slice(3))} min past`,
+    day: "every day",
+    workday: "on weekdays",
+    week: `every ${DAYS[Number(weekday)]}`,
+    month: `on day ${day} of each month`,
+    once: `once, ${date}`,
+  }[repeats];
+  return repeats === "hour" ? String(when) : `${when} at ${time}`;
+}
+
 /**
- * @param {any} config of the trigger that is changed
+ * @param {any} config of the trigger that is changed; a new one runs every day
  * @param {(fields: {cron: string, every: string, at: string}) => void} onSaid
+ * @param {(written: boolean) => void} onWritten whether the fields of the trigger are written by hand
  */
-export function scheduleFields(config, onSaid) {
-  const said = saidOf(config) ?? { repeats: "", time: "09:00", weekday: "1", day: "1", date: "" };
+export function scheduleFields(config, onSaid, onWritten) {
+  const said = saidOf(config ?? { cron: "0 9 * * *" }) ?? {
+    repeats: "",
+    time: "09:00",
+    weekday: "1",
+    day: "1",
+    date: "",
+  };
+  const tell = () => {
+    arrange();
+    const fields = scheduleOf(said);
+    if (fields) onSaid({ cron: "", every: "", at: "", ...fields });
+  };
   const changed = () => {
     for (const part of ["repeats", "time", "weekday", "day", "date"])
       said[/** @type {keyof Said} */ (part)] = /** @type {any} */ (
         element.querySelector(`[name="said.${part}"]`)
       ).value;
-    arrange();
-    const fields = scheduleOf(said);
-    if (fields) onSaid({ cron: "", every: "", at: "", ...fields });
+    tell();
   };
   const field = {
     repeats: select("Repeats", "said.repeats", REPEATS, { value: said.repeats, onchange: changed }),
@@ -79,9 +105,9 @@ export function scheduleFields(config, onSaid) {
     field.day.hidden = said.repeats !== "month";
     field.date.hidden = said.repeats !== "once";
     field.time.hidden = said.repeats === "";
+    onWritten(said.repeats === "");
   };
-  arrange();
-  return element;
+  return { element, begin: config ? arrange : tell };
 }
 
 /** The names of all time zones, for a field to offer. */

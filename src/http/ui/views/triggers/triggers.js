@@ -14,13 +14,19 @@ import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
 import { act } from "../../parts/toast.js";
-import { editTrigger } from "./form.js";
+import { agenda } from "./agenda.js";
+import { choiceWord, editTrigger } from "./form.js";
+import { scheduleWords } from "./schedule.js";
+
+const narrow = matchMedia("(max-width: 760px)");
+/** As many times of the next day as are shown. */
+const MOST_DUE = 1_000;
 
 /** When it runs, in short. @param {any} trigger */
 export function rhythm(trigger) {
-  const { cron, at, every, watch, open, pattern, timezone } = trigger.config ?? {};
+  const { watch, open, pattern, timezone } = trigger.config ?? {};
   const word =
-    cron ?? (at ? `once, ${at}` : every ? `every ${every}` : (watch ?? open ?? pattern ?? trigger.path ?? ""));
+    trigger.type === "schedule" ? scheduleWords(trigger.config) : (watch ?? open ?? pattern ?? trigger.path ?? "");
   return clean([word, timezone].filter(Boolean).join(" · "));
 }
 
@@ -33,6 +39,13 @@ class Triggers extends View {
       },
       ["trigger.changed", "trigger.run", "task.changed"],
     );
+    this.coming = this.source(
+      (signal) => {
+        const { q, type, team } = this.place.query;
+        return upTo("/triggers/agenda", { q, type, team }, MOST_DUE, signal);
+      },
+      ["trigger.changed", "trigger.run", "team.changed"],
+    );
     this.teams = teamNames(this);
     this.follow();
     this.every(15_000);
@@ -43,7 +56,7 @@ class Triggers extends View {
   moved(place) {
     const was = JSON.stringify(this.place.query);
     super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.rows?.reload();
+    if (was !== JSON.stringify(place.query)) this.refresh();
     this.follow();
     this.wish();
   }
@@ -72,13 +85,18 @@ class Triggers extends View {
   /** @param {Record<string, string>} changes */
   narrow(changes) {
     this.filter(changes);
+    this.refresh();
+  }
+
+  refresh() {
     this.rows?.reload();
+    this.coming?.reload();
   }
 
   async create() {
     const made = await editTrigger(this.teams?.data ?? ["main"]);
     if (made?.id) go("triggers", [made.id]);
-    this.rows?.reload();
+    this.refresh();
   }
 
   render() {
@@ -113,7 +131,7 @@ class Triggers extends View {
       return empty(
         "triggers",
         "No triggers yet",
-        "A trigger gives a team work by itself: every Monday at nine, when a message holds a word, when another service calls.",
+        "A trigger gives a team work by itself: every Monday at nine, when a message contains a word, when another program calls.",
         may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
       );
     if (!rows.length)
@@ -123,7 +141,12 @@ class Triggers extends View {
         "No trigger matches these filters.",
         button("Show all", "close", () => this.narrow({ q: "", type: "", team: "" })),
       );
+    // What lies a day ahead comes nearer also when nothing happens.
+    const hour = new Date().getHours();
+    if (hour !== (this.hour ??= hour)) this.coming?.soon();
+    this.hour = hour;
     return [
+      this.coming?.show((found) => agenda(found, !narrow.matches)),
       table(
         "Triggers",
         [
@@ -206,11 +229,11 @@ class Triggers extends View {
           facts([
             ["Priority", words(trigger.priority)],
             ["Deadline", clean(trigger.deadline)],
-            ["If the last run is unfinished", words(trigger.overlap_policy)],
-            ["Missed runs", trigger.missed ? words(trigger.missed) : null],
+            ["If the last run is unfinished", choiceWord(trigger.overlap_policy)],
+            ["Missed runs", trigger.missed ? choiceWord(trigger.missed) : null],
             ["Switches off after", `${trigger.failure_threshold} failures in a row`],
             ["Failures now", String(trigger.consecutive_failures)],
-            ["Report", words(trigger.notify)],
+            ["Report", choiceWord(trigger.notify)],
             ["Subagent", trigger.subagent ? clean(trigger.subagent) : null],
             ["Created by", clean(trigger.created_by)],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
@@ -246,7 +269,7 @@ class Triggers extends View {
       return make(
         "p",
         { class: "muted" },
-        trigger.state === "active" ? "It waits for its event." : "None: it is not active.",
+        trigger.state === "active" ? "It waits for what starts it." : "None: it is not active.",
       );
     return make(
       "ol",
@@ -360,7 +383,7 @@ class Triggers extends View {
       about: "The team gets the task at once.",
       body: select("If the last run is unfinished", "overlap", [
         ["confirm", "Do not run, and tell me"],
-        ["allow", "Run beside it"],
+        ["allow", "Run after it"],
         ["skip", "Skip this run"],
         ["replace", "Cancel the last run"],
       ]),
@@ -377,7 +400,7 @@ function cursorsIn(text) {
     .filter((line) => line.trim())
     .map((line) => {
       const [, name, value] = /^\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-      if (!name) throw new Error(`Expected \`name = value\`: ${line.trim()}`);
+      if (!name) throw new Error(`Write each line as \`name = value\`. This one is not: ${line.trim()}`);
       return [name, value];
     });
   return Object.fromEntries(rows);

@@ -1,4 +1,5 @@
-//! Folders of teams: copied without following links, each with a file of ours in it.
+//! Files that an import writes: each whole or not at all. Folders of teams are copied without following links, each with a
+//! file of ours in it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,18 +8,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    apply::{ApplyError, disk, write_file},
-    plugins,
-    target::{MAIN_FILE, is_free},
-};
+use super::target::{MAIN_FILE, is_free};
 use crate::{
     settings::{
         home::{Home, TEAM_FILE as CONFIG, create_private},
+        replace::replace,
         scaffold,
     },
     storage::folder::{self, Found},
 };
+
+/// Where the sources of a team's tools go, in its folder.
+pub(super) const SOURCES: &str = "plugins/imported";
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` cannot be written", path.display())]
+pub struct DiskError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+fn disk(path: &Path) -> impl Fn(io::Error) -> DiskError {
+    move |source| DiskError { path: path.to_owned(), source }
+}
+
+/// Writes a file for the owner alone.
+pub(super) fn write_file(path: &Path, text: impl AsRef<[u8]>) -> Result<(), DiskError> {
+    replace(path, path.parent().unwrap_or(Path::new(".")), text).map_err(disk(path))
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct FolderCopy {
@@ -33,7 +50,7 @@ pub(super) struct FolderCopy {
 impl FolderCopy {
     /// Copies the folder: whole or not at all, but that of the main team, which may have been made at a
     /// start. What is there of it stays.
-    pub(super) fn make(&self, home: &Home) -> Result<(), ApplyError> {
+    pub(super) fn make(&self, home: &Home) -> Result<(), DiskError> {
         let to = home.team(&self.team);
         if self.is_main {
             copy(&self.from, &to).map_err(disk(&to))?;
@@ -59,8 +76,8 @@ fn clear(path: &Path) -> io::Result<()> {
 /// Copies all but the team's file. Files that are there stay as they are.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     scaffold::furnish(to).map_err(io::Error::other)?;
-    folder::walk(from, Path::new(""), &mut |place, found| {
-        let Some(place) = moved(place) else {
+    folder::walk(from, Path::new(""), &mut |path, found| {
+        let Some(place) = moved(path) else {
             return Ok(());
         };
         let target = to.join(place);
@@ -68,6 +85,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
             Found::Folder => create_private(&target).map_err(io::Error::other),
             Found::File(file) => copy_file(&file, &target),
             Found::Link(_) => Ok(()),
+            Found::Unread(error) => Err(folder::at(&from.join(path), &error)),
         }
     })
 }
@@ -78,7 +96,7 @@ fn moved(place: &Path) -> Option<PathBuf> {
         return None;
     }
     Some(match place.strip_prefix("plugins") {
-        Ok(rest) => Path::new(plugins::FOLDER).join(rest),
+        Ok(rest) => Path::new(SOURCES).join(rest),
         Err(_) => place.to_owned(),
     })
 }

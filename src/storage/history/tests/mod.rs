@@ -1,5 +1,7 @@
 //! Search in an archive on a real disk.
 
+mod forms;
+
 use std::{fs, path::Path};
 
 use hivewright_actors::{

@@ -1,0 +1,124 @@
+//! Channels that nobody listens to: their frames wait in the store, within the bounds of an outbox.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{
+    Channel, frame_size,
+    outbox::Outbox,
+    records::{self as outboxes, ChannelRow, OutboxWrites},
+    undelivered,
+};
+use crate::{
+    clock::Timestamp,
+    frame::Frame,
+    ids::ChannelId,
+    store::{reads::get, records::Writes},
+};
+
+/// A channel that nobody listens to, and that was told something.
+#[derive(Default)]
+pub(super) struct Unheard {
+    pub(super) outbox: Outbox,
+    /// What is stored of it has been read: its bounds count.
+    pub(super) loaded: bool,
+    /// When it was last connected.
+    pub(super) connected_until: Timestamp,
+    /// What comes of its messages is fetched.
+    pub(super) fetched: bool,
+}
+
+impl Channel {
+    /// A frame waits in the store until someone resumes its channel, within the bounds of an outbox.
+    pub(super) fn keep_unheard(
+        &mut self,
+        channel: &ChannelId,
+        ordinal: u64,
+        frame: &Frame,
+        ctx: &mut Context<Self>,
+    ) {
+        let size = frame_size(frame);
+        if let Some(unheard) = self.unheard.get_mut(channel) {
+            unheard.outbox.keep(ordinal, size, frame);
+            if unheard.loaded {
+                let excess = unheard.outbox.excess(self.clock.now());
+                self.drop_unheard(channel, excess, ctx);
+            }
+            return;
+        }
+        let mut unheard = Unheard::default();
+        unheard.outbox.keep(ordinal, size, frame);
+        self.unheard.insert(channel.clone(), unheard);
+        let (store, id) = (self.store.clone(), channel.clone());
+        let read = async move {
+            let before = store.read(move |storage| {
+                let row = get::<ChannelRow>(storage, &id)?;
+                Ok((row, outboxes::outbox(storage, &id)?))
+            });
+            before.await
+        };
+        let channel = channel.clone();
+        ctx.spawn(read.into_actor(self).map(move |before, this, ctx| {
+            let now = this.clock.now();
+            // Someone may have resumed it meanwhile.
+            let Some(unheard) = this.unheard.get_mut(&channel) else {
+                return;
+            };
+            unheard.loaded = true;
+            match before {
+                Ok((row, frames)) => {
+                    unheard.fetched = undelivered::is_fetched(row.as_ref());
+                    unheard.connected_until = undelivered::connected_until(row.as_ref());
+                    for stored in &frames {
+                        unheard.outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
+                    }
+                }
+                Err(error) => tracing::error!(%channel, %error, "outbox cannot be read"),
+            }
+            let excess = unheard.outbox.excess(now);
+            this.drop_unheard(&channel, excess, ctx);
+        }));
+    }
+
+    /// Removes frames that nobody had, and tells the operator in the same commit.
+    pub(super) fn drop_unheard(
+        &self,
+        channel: &ChannelId,
+        ordinals: Vec<u64>,
+        ctx: &mut Context<Self>,
+    ) {
+        if ordinals.is_empty() {
+            return;
+        }
+        let (store, id, gone) = (self.store.clone(), channel.clone(), ordinals.clone());
+        let read = async move {
+            let going = store.read(move |storage| {
+                let row = get::<ChannelRow>(storage, &id)?;
+                Ok((row, outboxes::unsent(storage, &id, &gone)?))
+            });
+            going.await
+        };
+        let channel = channel.clone();
+        ctx.spawn(read.into_actor(self).map(move |going, this, ctx| {
+            // Someone may have resumed it meanwhile, and had them.
+            if this.conversations.contains_key(&channel) {
+                return;
+            }
+            let (row, frames) = match going {
+                Ok(going) => going,
+                Err(error) => {
+                    tracing::error!(%channel, %error, "outbox cannot be read");
+                    return;
+                }
+            };
+            let (id, now) = (this.ids.notice(), this.clock.now());
+            let notice = undelivered::notice(&channel, row.as_ref(), &frames, id, now);
+            let writes = Writes::new().drop_frames(&channel, ordinals);
+            let writes = match &notice {
+                Some(notice) => writes.put(notice),
+                None => writes,
+            };
+            let commit = this.store.commit(writes);
+            ctx.spawn(commit.into_actor(this).map(|_, _, _| ()));
+        }));
+    }
+}
