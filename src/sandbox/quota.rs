@@ -414,7 +414,7 @@ mod tests {
         }
         let locked = folder.path().join("locked");
         fs::create_dir(&locked).unwrap();
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
         assert_eq!(before.look().0, Some(Excess::Hidden));
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     }

@@ -166,11 +166,9 @@ mod tests {
         }
     }
 
-    fn led(
-        from: Request,
-        status: u16,
-        to: &str,
-    ) -> Result<(Method, Vec<String>, Option<Vec<u8>>), EgressError> {
+    type Led = (Method, Vec<String>, Option<Vec<u8>>);
+
+    fn led(from: Request, status: u16, to: &str) -> Result<Led, EgressError> {
         let holds_secret = |text: &str| text.contains("hunter22");
         let status = StatusCode::from_u16(status).unwrap();
         let led = led_on(from, status, to.parse().unwrap(), &holds_secret)?;
