@@ -175,7 +175,7 @@ fn what_a_backup_cannot_hold_is_left_out_and_listed() {
     ];
     if !rustix::process::geteuid().is_root() {
         fs::write(team.join("locked"), "").unwrap();
-        fs::set_permissions(team.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(team.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
         expected.insert(2, "teams/research/locked: Permission denied");
     }
 

@@ -153,7 +153,7 @@ fn a_task_whose_row_is_gone_or_of_another_says_so() {
         assert_eq!(shelf.history.get(&piece.0).unwrap().as_ref(), Some(&piece.1), "{sql}");
     }
     let shelf = change(of_other);
-    shelf.take(&[task.clone()]);
+    shelf.take(std::slice::from_ref(&task));
     assert_eq!(shelf.history.get(&other.0).unwrap().as_ref(), Some(&other.1));
 }
 
