@@ -51,6 +51,16 @@ pub trait Archive: Send + Sync + 'static {
     /// Moves the oldest records that the hot half still holds; false if it holds none.
     fn take_next(&self) -> Result<bool, StorageError>;
 
+    /// Nothing moves for the moment: brings what is written to where it stays.
+    fn empty_log(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    /// Nothing has moved for long: gives back the memory that only work needs.
+    fn shrink(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Finds records that have moved by what they say. What a record says now counts, also if that has not moved yet.
     fn search(&self, search: &Search) -> Result<SearchPage, StorageError>;
 }

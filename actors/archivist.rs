@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, SpawnHandle,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 
@@ -17,6 +18,13 @@ use crate::{
 const GATHERING: Duration = Duration::from_millis(500);
 /// After a batch that could not be moved.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// What the archive is asked to do once it has had nothing to move for so long.
+type Rest = (Duration, fn(&dyn Archive) -> Result<(), StorageError>);
+const RESTS: [Rest; 2] = [
+    (Duration::from_secs(5), |archive| archive.empty_log()),
+    (Duration::from_secs(60), |archive| archive.shrink()),
+];
 
 /// After so many failures in a row the archive counts as broken.
 const MOST_FAILURES: u32 = 3;
@@ -33,6 +41,8 @@ pub struct Archivist {
     work: Work,
     /// Whoever waits until all that was written before is moved.
     waiting: Vec<oneshot::Sender<()>>,
+    /// What the archive does if nothing comes before.
+    rests: Vec<SpawnHandle>,
 }
 
 /// What it is at.
@@ -51,7 +61,8 @@ enum Work {
 impl Archivist {
     /// An archivist that first looks for what a former process left.
     pub fn start(archive: Arc<dyn Archive>, on_fault: OnFault) -> Addr<Self> {
-        Self { archive, on_fault, failures: 0, work: Work::Idle, waiting: Vec::new() }.start()
+        let (waiting, rests) = Default::default();
+        Self { archive, on_fault, failures: 0, work: Work::Idle, waiting, rests }.start()
     }
 
     /// Counts what came of a try, and tells when the archive is broken or whole again.
@@ -73,6 +84,9 @@ impl Archivist {
     }
 
     fn begin(&mut self, ctx: &mut Context<Self>) {
+        for rest in self.rests.drain(..) {
+            ctx.cancel_future(rest);
+        }
         self.work = Work::Moving { again: false };
         let served = std::mem::take(&mut self.waiting);
         let moving = move_all(self.archive.clone());
@@ -98,7 +112,26 @@ impl Archivist {
                 archivist.begin(ctx);
             } else if again {
                 archivist.gather(GATHERING, ctx);
+            } else {
+                archivist.rest(ctx);
             }
+        }));
+    }
+}
+
+impl Archivist {
+    /// Has the archive rest, unless something moves before.
+    fn rest(&mut self, ctx: &mut Context<Self>) {
+        self.rests.extend(RESTS.map(|(pause, rest)| {
+            ctx.run_later(pause, move |archivist, ctx| {
+                let archive = archivist.archive.clone();
+                let resting = blocking::run(move || rest(&*archive));
+                ctx.spawn(resting.into_actor(archivist).map(|rested, _, _| {
+                    if let Ok(Err(error)) = rested {
+                        tracing::warn!(%error, "the archive stays as it is until it is used again");
+                    }
+                }));
+            })
         }));
     }
 }
@@ -165,6 +198,8 @@ mod tests {
     #[derive(Default)]
     struct Shelf {
         works: AtomicBool,
+        /// What it was asked to do while nothing moved.
+        rested: Mutex<Vec<&'static str>>,
     }
 
     impl Archive for Shelf {
@@ -174,6 +209,16 @@ mod tests {
             } else {
                 Err(StorageError::Write("no such disk".to_owned()))
             }
+        }
+
+        fn empty_log(&self) -> Result<(), StorageError> {
+            self.rested.lock().unwrap().push("log");
+            Ok(())
+        }
+
+        fn shrink(&self) -> Result<(), StorageError> {
+            self.rested.lock().unwrap().push("memory");
+            Ok(())
         }
 
         fn search(&self, _: &Search) -> Result<SearchPage, StorageError> {
@@ -203,5 +248,24 @@ mod tests {
         assert_eq!(waited, Err(StoreError::NotArchived));
         assert_eq!(broken, [Some("the store cannot be written: no such disk".to_owned())]);
         assert_eq!((moved, &*told.lock().unwrap()), (Ok(()), &vec![None]));
+    }
+
+    /// Each time once, and only after a while in which nothing was written.
+    #[actix::test]
+    async fn an_archive_rests_when_nothing_moves() {
+        tokio::time::pause();
+        let shelf = Arc::new(Shelf::default());
+        shelf.works.store(true, Ordering::SeqCst);
+        let archivist = Archivist::start(shelf.clone(), Box::new(|_| ()));
+        let rested_after = async |seconds| {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            // The calls themselves are on other threads.
+            archivist.send(MoveAll).await.unwrap().await.unwrap();
+            std::mem::take(&mut *shelf.rested.lock().unwrap())
+        };
+
+        let seen = [rested_after(4).await, rested_after(10).await, rested_after(600).await];
+
+        assert_eq!(seen, [vec![], vec!["log"], vec!["log", "memory"]]);
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    ids::{TaskId, TeamName},
+    ids::{TaskId, TeamKey, TeamName},
     task::Ancestor,
     usage::Usage,
 };
@@ -163,7 +163,7 @@ impl std::ops::SubAssign for Tally {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Caller {
-    pub team: TeamName,
+    pub team: TeamKey,
     pub profile: String,
     pub model: String,
 }
@@ -459,7 +459,7 @@ impl Ledger {
         let tally = accounts.calls.entry(caller.clone()).or_default();
         *tally += Tally::of(usage, 1);
         let tally = *tally;
-        let account = accounts.teams.get(&caller.team);
+        let account = accounts.teams.get(&caller.team.name);
         Some((tally, account.map_or_else(|| tally.spent(), |account| account.own)))
     }
 

@@ -30,6 +30,11 @@ impl ChannelType {
     pub fn is_authenticated(&self) -> bool {
         matches!(self, Self::Ws | Self::Cli | Self::Api)
     }
+
+    /// The same of the door with this name.
+    pub fn is_authenticated_name(name: &str) -> bool {
+        name.parse().is_ok_and(|door: Self| door.is_authenticated())
+    }
 }
 
 /// A name that is not a channel type.

@@ -33,12 +33,27 @@ pub struct SystemPrompt {
 pub enum Message {
     /// From outside.
     User(String),
+    /// The same, from somebody who joined the turn while it ran.
+    Joined(JoinedWords),
     /// What came with the words before it.
     Files(Vec<FileRef>),
     /// From the model.
     Assistant(Vec<Block>),
     /// The results of one step, in call order.
     ToolResults(Vec<ToolOutput>),
+}
+
+/// Words that joined a turn while it ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinedWords {
+    /// The words.
+    pub text: String,
+    /// Whose.
+    pub from: String,
+    /// How far they may be believed.
+    pub label: Label,
+    /// The task they are.
+    pub task: TaskId,
 }
 
 /// A part of what the model wrote.
@@ -96,7 +111,7 @@ impl Message {
     pub fn characters(&self) -> usize {
         let count = |text: &str| text.chars().count();
         match self {
-            Self::User(text) => count(text),
+            Self::User(text) | Self::Joined(JoinedWords { text, .. }) => count(text),
             Self::Files(files) => files.iter().map(FileRef::characters).sum(),
             Self::Assistant(blocks) => blocks
                 .iter()
@@ -119,7 +134,7 @@ impl Message {
         let (files, results) = match self {
             Self::Files(files) => (files.as_slice(), none.1),
             Self::ToolResults(results) => (none.0, results.as_slice()),
-            Self::User(_) | Self::Assistant(_) => none,
+            Self::User(_) | Self::Joined(_) | Self::Assistant(_) => none,
         };
         files.iter().chain(results.iter().flat_map(|result| &result.pictures))
     }
@@ -128,7 +143,7 @@ impl Message {
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         let blocks = match self {
             Self::Assistant(blocks) => blocks.as_slice(),
-            Self::User(_) | Self::Files(_) | Self::ToolResults(_) => &[],
+            Self::User(_) | Self::Joined(_) | Self::Files(_) | Self::ToolResults(_) => &[],
         };
         blocks.iter().filter_map(|block| match block {
             Block::Call(call) => Some(call),
@@ -244,6 +259,8 @@ pub enum EngineEvent {
     Note(String),
     /// A try failed, and cost this all the same.
     Spent(Paid),
+    /// It still waits for a place at the provider: a sign of life, and nothing to show.
+    InLine,
 }
 
 /// What a try of a model call has cost.

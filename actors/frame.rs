@@ -8,7 +8,7 @@ use crate::{
     excerpt,
     file::FileRef,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
-    task::TopicRef,
+    task::{TopicRef, WaitReason},
     words,
 };
 
@@ -91,6 +91,9 @@ pub struct Ack {
     /// When the message was accepted: its place among those of its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_at: Option<Timestamp>,
+    /// The team that the message is for, if not the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<TeamName>,
 }
 
 impl Ack {
@@ -106,6 +109,7 @@ impl Ack {
             status: None,
             response_seq: None,
             accepted_at: None,
+            team: None,
         }
     }
 }
@@ -167,12 +171,21 @@ pub struct Progress {
     /// The work is set aside until what the words name has come.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+    /// What for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
     /// Durable frames that are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
     /// What came with the words, or what a tool gives to the person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRef>,
+    /// The team that a person's message is for, if not the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<TeamName>,
+    /// The words were too long for a frame.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 impl Progress {
@@ -214,6 +227,21 @@ pub struct Response {
     /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<FrameUsage>,
+}
+
+impl Response {
+    /// The answer to a message that became no work.
+    pub fn new(content: String, message_id: MessageId) -> Self {
+        Self {
+            content,
+            message_id,
+            task_id: None,
+            status: "done".to_owned(),
+            joined_task_id: None,
+            truncated: false,
+            usage: None,
+        }
+    }
 }
 
 /// Usage as frames show it.

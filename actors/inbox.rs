@@ -47,14 +47,15 @@ pub struct InboxEvent {
 }
 
 impl InboxEvent {
-    /// Whether a turn of a lane is shown it. A topic is one conversation; the one lane of another team
-    /// serves everyone, so that each is shown what is theirs.
+    /// Whether a turn of a lane is shown it. Several people may talk in a topic, and the one lane of another team serves
+    /// everyone: each is shown what is theirs.
     pub fn is_for(&self, lane: &Lane, audience: &Audience) -> bool {
-        lane.topic.is_some()
-            || match &self.audience {
-                Some(meant) => meant.includes(audience),
-                None => audience.is_everyone(),
-            }
+        let in_topic = lane.topic.is_some();
+        match &self.audience {
+            Some(meant) if in_topic => meant.is_of_nobody() || meant.is_of_person_behind(audience),
+            Some(meant) => meant.includes(audience),
+            None => in_topic || audience.is_everyone(),
+        }
     }
 }
 

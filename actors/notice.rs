@@ -170,7 +170,7 @@ impl Notice {
         at: Timestamp,
     ) -> Self {
         let refs: Vec<String> = task.into_iter().map(ToString::to_string).collect();
-        tracing::warn!(%team, task = refs.first(), done, "task.stalled");
+        tracing::warn!(%team, task = refs.first(), "work stood still: {done}");
         Self::of_team(ids, NoticeKind::Stall, team, done, refs, at)
     }
 }

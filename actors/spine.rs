@@ -222,6 +222,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         }
     }
     let approvals = approvals::records::Recovered::read(storage, &tasks)?;
+    let triggers = scheduler::records::recover(storage, &tasks)?;
     Ok(Recovered {
         tasks,
         lost,
@@ -232,7 +233,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         approvals,
         grants: grants(storage),
         teams: scan(storage, Range::all())?,
-        triggers: scheduler::records::recover(storage)?,
+        triggers,
         retained_at: retention::last(storage)?.map(|done| done.at),
     })
 }
@@ -244,7 +245,7 @@ pub fn recover_spending(
     day: Day,
     tree: &Tree,
 ) -> Result<(), StorageError> {
-    let mut called: HashMap<TeamName, Tally> = HashMap::new();
+    let mut called: HashMap<TeamKey, Tally> = HashMap::new();
     spending::each_call(storage, day.number, day.number, &mut |_, caller, tally| {
         *called.entry(caller.team.clone()).or_default() += tally;
         ledger.recover_calls(caller, tally, day);
@@ -256,7 +257,7 @@ pub fn recover_spending(
     for (team, row) in spending::of_day::<SpentRow>(storage, day)? {
         let mut own = row.own;
         let living = lives(&team).then_some(&team.name);
-        if let Some(tally) = living.and_then(|team| called.remove(team)) {
+        if let Some(tally) = called.remove(&team) {
             // Both are noted for a team with a budget.
             own.usd = own.usd.max(tally.spent().usd);
             own.tokens = own.tokens.max(tally.spent().tokens);
@@ -264,8 +265,9 @@ pub fn recover_spending(
         let above = row.above.unwrap_or_else(|| above(&team.name));
         ledger.recover(living, &above, own, day);
     }
-    for (team, tally) in called {
-        ledger.recover(Some(&team), &above(&team), tally.spent(), day);
+    // A team that is gone has no row if it had no budget, and nobody knows what was above it.
+    for (team, tally) in called.into_iter().filter(|(team, _)| lives(team)) {
+        ledger.recover(Some(&team.name), &above(&team.name), tally.spent(), day);
     }
     for (team, Raised(times)) in spending::of_day(storage, day)? {
         if lives(&team) {

@@ -15,7 +15,7 @@ use crate::{
     clock::Timestamp,
     ids::TaskId,
     order::{Part, Window},
-    task::query::{TaskPage, TaskQuery, TaskWindow},
+    task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
 
 /// The longest key of a record, in bytes. A storage may take it for an error of its own if it gets a longer one.
@@ -174,6 +174,9 @@ pub trait Tiers {
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError>;
 
+    /// How many archived tasks there are, but for those that are known already.
+    fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError>;
+
     /// The wanted part of what archived tasks have come to, but for those that are known already.
     fn usage(
         &self,
@@ -184,4 +187,7 @@ pub trait Tiers {
 
     /// When an archived task has ended, if it is known what it came to.
     fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError>;
+
+    /// What is wrong with the files of the archive, one line each. Reads all of them.
+    fn faults(&self) -> Result<Vec<String>, StorageError>;
 }

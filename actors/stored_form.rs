@@ -32,8 +32,8 @@ use crate::{
         topics::Topic,
     },
     scheduler::{
-        records::{Known, OpenRun, Payload},
-        run::Run,
+        records::{OpenRun, Payload},
+        run::{Known, Run},
         views::Heard,
     },
     store::{
@@ -252,7 +252,8 @@ fn accounts_stand_where_they_stood() {
     let second = TeamKey { name: "ops".into(), generation: 2 };
     let spent = SpentRow { own: Spent::default(), above: None };
     let (tally, own) = (Tally::default(), Spent::default());
-    let caller = Caller { team: "ops".into(), profile: "p".into(), model: "m".into() };
+    let caller =
+        |team: &TeamKey| Caller { team: team.clone(), profile: "p".into(), model: "m".into() };
     let cost = Cost { tasks: vec!["a".into(), "b".into(), "c".into()], spent: own };
     let w = Writes::new;
 
@@ -261,9 +262,11 @@ fn accounts_stand_where_they_stood() {
         &["+spend|20261115|ops"],
     );
     assert_keys(w().put_at(&(today, Life(second.clone())), &spent), &["+spend|20261115|ops~2"]);
-    assert_keys(w().put_at(&(today, Life(second)), &Raised(1)), &["+raise|20261115|ops~2"]);
+    assert_keys(w().put_at(&(today, Life(second.clone())), &Raised(1)), &["+raise|20261115|ops~2"]);
     assert_keys(w().put_at(&(today, "ops".into()), &Warned(true)), &["+warned|20261115|ops"]);
-    assert_keys(calls(day, &caller, &tally, &own), &["+use|20261115|ops|p|m"]);
+    let first = caller(&TeamKey::first("ops"));
+    assert_keys(calls(day, &first, &tally, &own), &["+use|20261115|ops|p|m"]);
+    assert_keys(calls(day, &caller(&second), &tally, &own), &["+use|20261115|ops~2|p|m"]);
     assert_keys(
         w().put_at(&(today, "task-1".into()), &TaskCalls(tally)),
         &["+use-task|20261115|task-1"],

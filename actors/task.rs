@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     admission::Admission,
+    channel_type::ChannelType,
     clock::Timestamp,
     file::FileRef,
-    ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{ChannelId, LeaseId, MAIN, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     thinking::Thinking,
     usage::Usage,
     words,
@@ -275,12 +276,28 @@ impl Cause {
         }
     }
 
-    /// Who it is, whatever is known of them now.
+    /// Who it is, whatever is known of them now, and by whichever authenticated door they came in.
     pub fn identity(&self) -> Self {
-        match self {
+        match self.at_one_door() {
             Self::Sender { channel_type, id, .. } => Self::sender(channel_type, id),
-            other => other.clone(),
+            other => other,
         }
+    }
+
+    /// The same with one name for all doors at which a credential is shown: its holder is the same person at each.
+    fn at_one_door(&self) -> Self {
+        let mut cause = self.clone();
+        if let Self::Sender { channel_type, .. } = &mut cause
+            && ChannelType::is_authenticated_name(channel_type)
+        {
+            *channel_type = ChannelType::Ws.to_string();
+        }
+        cause
+    }
+
+    /// Both are the same person, with the same rights.
+    pub fn acts_as(&self, other: &Self) -> bool {
+        self.at_one_door() == other.at_one_door()
     }
 
     /// Whose share of a team's time work counts as.
@@ -322,7 +339,22 @@ impl Audience {
 
     /// What is for this audience may be shown to another.
     pub fn includes(&self, other: &Self) -> bool {
-        self.is_everyone() || self == other
+        self.is_everyone() || (self.is_of_person_behind(other) && self.is_in_place_of(other))
+    }
+
+    /// The same person is behind both.
+    pub fn is_of_person_behind(&self, other: &Self) -> bool {
+        self.cause.identity() == other.cause.identity()
+    }
+
+    /// No person is behind it.
+    pub fn is_of_nobody(&self) -> bool {
+        self.cause == Cause::System
+    }
+
+    /// Both belong to the same channel and topic.
+    fn is_in_place_of(&self, other: &Self) -> bool {
+        (&self.channel, &self.topic) == (&other.channel, &other.topic)
     }
 }
 
@@ -511,6 +543,9 @@ pub struct Task {
     /// Its turn was set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<Parked>,
+    /// The task whose turn has taken its words in: it goes on and ends well with that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_to: Option<TaskId>,
     /// Set once, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
@@ -562,6 +597,7 @@ impl Task {
             acked: false,
             lease: None,
             parked: None,
+            joined_to: None,
             outcome: None,
         }
     }
@@ -581,6 +617,12 @@ impl Task {
     /// The team whose work it is.
     pub fn team(&self) -> TeamKey {
         TeamKey { name: self.lane.team.clone(), generation: self.generation }
+    }
+
+    /// The same, if that is not the main one.
+    pub fn other_team(&self) -> Option<TeamName> {
+        let team = &self.lane.team;
+        (team.as_str() != MAIN).then(|| team.clone())
     }
 
     /// Where it is.
@@ -616,9 +658,9 @@ impl Task {
     /// are put into the workspace when a turn begins.
     pub fn may_steer(&self, behind: &Audience) -> bool {
         let own = self.audience();
-        let is_near = self.lane.topic.is_some() || own == *behind;
+        let is_near = self.lane.topic.is_some() || own.is_in_place_of(behind);
         let is_words = self.kind == Kind::Chat && self.files.is_empty();
-        is_words && own.cause == behind.cause && is_near
+        is_words && own.cause.acts_as(&behind.cause) && is_near
     }
 
     /// The first task of the work that it is part of.

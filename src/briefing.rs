@@ -18,7 +18,9 @@ use hivewright_actors::{
     budget::{Caps, Line},
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
+    org::belongings::Belongings,
     policy::Policy,
+    store::records::Writes,
     task::{Code, Cycle},
 };
 
@@ -157,6 +159,16 @@ impl Turns {
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
+    }
+}
+
+/// What was made for a team holds its folders open.
+impl Belongings for Turns {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        lock(&self.0.kits).remove(&team.name);
+        lock(&self.0.warned).remove(&team.name);
+        self.0.prompts.forget(&team.name);
+        Box::pin(std::future::ready(Vec::new()))
     }
 }
 
@@ -352,8 +364,8 @@ impl Inner {
             return Ok(models.clone());
         }
         self.demo.store(providers.demo, Ordering::Relaxed);
-        self.secrets.learn(keys(&providers).map(ToOwned::to_owned));
-        let masks = keys(&providers).map(Mask::hidden);
+        self.secrets.learn(providers.keys().map(ToOwned::to_owned));
+        let masks = providers.keys().map(Mask::hidden);
         let scrubbers = Scrubbers::new(self.vault.clone(), masks);
         let made = Arc::new(Models {
             profiles: profiles(&providers),
@@ -441,13 +453,6 @@ impl Models {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The keys of all profiles and of the search engine: what no tool may show.
-fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
-    let keys = providers.profiles.values().filter_map(|profile| profile.api_key.as_ref());
-    let of_search = providers.search.iter().filter_map(|search| search.api_key.as_ref());
-    keys.chain(of_search).map(|key| key.expose())
 }
 
 fn is_in_money(caps: &Caps) -> bool {

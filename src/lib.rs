@@ -21,6 +21,7 @@ pub mod plugins;
 pub mod policy;
 pub mod prompt;
 pub mod providers;
+mod removal;
 pub mod retention;
 pub mod sandbox;
 pub mod scrub;

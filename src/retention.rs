@@ -11,9 +11,10 @@ use hivewright_actors::{
 
 use crate::{
     memory::rows,
+    removal::remove_tree,
     settings::{home::Home, live::Live},
     time,
-    tools::org::idempotency,
+    tools::org::{escalate, idempotency},
     transcript::files,
     vault::audit,
 };
@@ -33,7 +34,11 @@ impl Keeping for Keeper {
     }
 
     fn lots(&self, cut: Cut) -> Vec<Lot> {
-        vec![Lot::all(audit::before(cut.audit)), idempotency::lot(cut.now)]
+        vec![
+            Lot::all(audit::before(cut.audit)),
+            idempotency::lot(cut.now),
+            escalate::before(cut.tasks),
+        ]
     }
 
     fn chains(&self) -> Vec<u8> {
@@ -70,8 +75,7 @@ fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
         if moved_at(&entry.file_name().to_string_lossy(), &found) >= before {
             continue;
         }
-        let removed =
-            if found.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let removed = if found.is_dir() { remove_tree(&path) } else { fs::remove_file(&path) };
         match removed {
             Ok(()) => tracing::info!(path = %path.display(), "removed from the trash"),
             Err(error) => failed = Some(error),
@@ -95,7 +99,10 @@ mod tests {
     use hivewright_actors::ids::TeamKey;
 
     use super::*;
-    use crate::settings::tests::place;
+    use crate::{
+        removal::tests::{closed_folder, unprivileged},
+        settings::tests::place,
+    };
 
     /// OR-97: seven days, whether or not something in a folder was changed since.
     #[test]
@@ -106,9 +113,10 @@ mod tests {
             place.write(&trash.join(name).join("team-rules/a.md"), "rule");
         }
         place.write(&trash.join("old-1-20231114T221320Z"), "a file");
+        closed_folder(&trash.join("closed-1-20231114T221320Z"));
 
         // 2023-11-20T00:00:00Z
-        empty(&trash, Timestamp(1_700_438_400_000)).unwrap();
+        unprivileged(|| empty(&trash, Timestamp(1_700_438_400_000))).unwrap();
 
         let mut left: Vec<_> = fs::read_dir(&trash)
             .unwrap()

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use hivewright_actors::{clock::Timestamp, text::Expected};
-use jiff::{civil::DateTime, tz::TimeZone};
+use jiff::{ToSpan, civil::DateTime, tz::TimeZone};
 
 /// To the second and without `-`, so that it can be told from the name before it.
 const COMPACT: &str = "%Y%m%dT%H%M%SZ";
@@ -38,6 +38,14 @@ pub(crate) fn compact(at: Timestamp) -> String {
 /// The present moment as part of a file's name, such as `20260131T120000.000000Z`.
 pub(crate) fn compact_now() -> String {
     jiff::Timestamp::now().strftime(COMPACT_MICROS).to_string()
+}
+
+/// The same for something newer than what has this moment in its name, also if the clock was set back since.
+pub(crate) fn compact_now_behind(newest: &str) -> String {
+    let now = jiff::Timestamp::now();
+    let next = newest.parse::<jiff::Timestamp>().ok().filter(|newest| now <= *newest);
+    let next = next.and_then(|newest| newest.checked_add(1.second()).ok());
+    next.unwrap_or(now).strftime(COMPACT_MICROS).to_string()
 }
 
 /// Reads RFC 3339 with any offset, such as `2026-01-31T13:00:00+01:00`.
@@ -106,6 +114,15 @@ mod tests {
         let (seconds, fraction) = name.split_once('.').unwrap();
         assert!(parse_compact(&format!("{seconds}Z")).is_some(), "{name}");
         assert_eq!(fraction.len(), "000000Z".len(), "{name}");
+    }
+
+    #[test]
+    fn a_name_comes_behind_one_of_a_clock_that_ran_ahead() {
+        let (ahead, now) = ("20991231T235959.000007Z", compact_now());
+
+        assert_eq!(compact_now_behind(ahead), "21000101T000000.000007Z");
+        assert!(compact_now_behind("20231114T221320.000000Z") >= now);
+        assert!(compact_now_behind("no moment") >= now);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::canonical::canonical;
 use crate::{
     budget::Request,
+    channel_type::ChannelType,
     clock::Timestamp,
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
@@ -197,7 +198,7 @@ impl Decider {
                     .as_ref()
                     .is_some_and(|(kind, sender)| kind == channel_type && sender == id);
                 // On these ways a sender is the holder of a token, unless it claims another name.
-                let by_token = matches!(channel_type.as_str(), "ws" | "api" | "cli");
+                let by_token = ChannelType::is_authenticated_name(channel_type);
                 let known = [Some(id).filter(|_| by_token), principal.as_ref()];
                 in_channel || known.contains(&Some(&self.principal.to_string()))
             }

@@ -43,7 +43,7 @@ crate::records! {
     Raised: "raise", (DayKey, Life);
     Warned: "warned", (DayKey, TeamName);
     /// What the calls of one kind have come to on a day.
-    Tally: "use", (DayKey, TeamName, String, String);
+    Tally: "use", (DayKey, Life, String, String);
     TaskCalls: "use-task", (DayKey, TaskId);
     /// By what they were for.
     PurposeCalls: "use-for", (DayKey, String);
@@ -88,8 +88,8 @@ pub fn forget_costs(root: &TaskId, tasks: &[TaskId]) -> Writes {
 pub fn calls(day: Day, caller: &Caller, tally: &Tally, own: &Spent) -> Writes {
     let Caller { team, profile, model } = caller.clone();
     let data = json!({ "day": day.date(), "usd": own.usd, "tokens": own.tokens });
-    let told = Event::new(Kind::UsageChanged, data).of_team(&team);
-    Writes::new().put_at(&(DayKey(day.number), team, profile, model), tally).tell(told)
+    let told = Event::new(Kind::UsageChanged, data).of_team(&team.name);
+    Writes::new().put_at(&(DayKey(day.number), Life(team), profile, model), tally).tell(told)
 }
 
 /// What the calls for a task have come to, once it has ended: with the order of ends.
@@ -139,7 +139,8 @@ pub fn each_call(
     visit: &mut dyn FnMut(u32, Caller, Tally),
 ) -> Result<(), StorageError> {
     days_of::<Tally>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
-        if let (Some((DayKey(day), team, profile, model)), Ok(tally)) = (parse::<Tally>(key), tally)
+        if let (Some((DayKey(day), Life(team), profile, model)), Ok(tally)) =
+            (parse::<Tally>(key), tally)
         {
             visit(day, Caller { team, profile, model }, tally);
         }

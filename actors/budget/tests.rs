@@ -255,6 +255,30 @@ mod recovered {
         assert_eq!(ledger.drawn(&"child".into(), DAY).tokens, 5);
     }
 
+    /// OR-30, OR-47: the same of calls that were counted without a budget, and beside one.
+    #[test]
+    fn calls_of_a_team_that_is_gone_are_not_those_of_its_successor() {
+        let disk = Disk::default().mount(None);
+        let line = line(&[("child", tokens(100)), ("main", tokens(100))]);
+        let calls = |team: &str, generation, tokens| {
+            let team = TeamKey { name: team.into(), generation };
+            let tally = Tally::of(&used(tokens, 0, 0, 0, 0.0), 1);
+            records::calls(DAY, &Caller { team, ..caller("child") }, &tally, &Spent::default())
+        };
+        let writes = calls("child", 1, 80)
+            .and(calls("gone", 1, 7))
+            .and(calls("child", 2, 6))
+            .put_at(&of_day("child", 2), &SpentRow::new(cost(5), &line));
+        disk.commit(&writes.batch().unwrap()).unwrap();
+        let ledger = Ledger::default();
+
+        recover_spending(&*disk, &ledger, DAY, &tree(2)).unwrap();
+
+        assert_eq!(ledger.drawn(&"child".into(), DAY).tokens, 6);
+        assert_eq!(ledger.drawn(&"main".into(), DAY).tokens, 6);
+        assert_eq!(ledger.drawn(&"gone".into(), DAY).tokens, 0);
+    }
+
     /// Rows of old name neither a life nor the teams above.
     #[test]
     fn rows_of_old_are_read() {
@@ -331,7 +355,7 @@ fn used(input: u64, output: u64, cache_read: u64, cache_write: u64, usd: f64) ->
 }
 
 fn caller(team: &str) -> Caller {
-    Caller { team: team.into(), profile: "default".to_owned(), model: "model".to_owned() }
+    Caller { team: TeamKey::first(team), profile: "default".to_owned(), model: "model".to_owned() }
 }
 
 /// SE-139: every kind of token is counted, once, and all of them together are what was spent.

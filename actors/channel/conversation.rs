@@ -26,8 +26,10 @@ pub(super) struct Conversation {
     pub(super) loaded: bool,
     /// The read of the outbox that is under way: what is stored meanwhile waits for it …
     pub(super) loading: Option<u64>,
-    /// … and what passes is dropped, so that all have to be told where the text stands.
+    /// … text that passes is dropped, so that all have to be told where it stands …
     pub(super) dropped: bool,
+    /// … and what else passes is kept for them, or for one connection.
+    pub(super) held: Vec<(Option<u64>, Frame)>,
     /// Which connection the last messages came from.
     pub(super) origins: VecDeque<(MessageId, u64)>,
 }
@@ -55,19 +57,34 @@ impl Conversation {
             return false;
         };
         progress.kind == ProgressKind::UserMessage
-            && self.origins.iter().any(|(message, connection)| {
+            && self.origins.iter().rev().any(|(message, connection)| {
                 *connection == socket.connection() && progress.message_id.as_ref() == Some(message)
             })
     }
 
-    /// Sends a durable frame to all that have what is before it.
-    pub(super) fn send(&self, channel: &ChannelId, ordinal: u64, frame: Arc<Frame>) {
-        let outbound = Arc::new(Outbound::new(channel, outbox::seq(ordinal), frame));
+    /// Sends a frame that need not arrive to all that are there, or to one connection.
+    pub(super) fn pass(&mut self, channel: &ChannelId, to: Option<u64>, frame: Frame) {
+        let Some(seq) = self.outbox.passing() else {
+            return;
+        };
+        let outbound = Arc::new(Outbound::new(channel, seq, Arc::new(frame)));
         for socket in &self.sockets {
-            if !self.is_echo(socket, &outbound.frame) {
-                socket.push(outbound.clone(), true);
+            if to.is_none_or(|to| to == socket.connection()) {
+                socket.push(outbound.clone(), false);
             }
         }
+    }
+
+    /// Sends a durable frame to all that have what is before it.
+    pub(super) fn send(&self, channel: &ChannelId, ordinal: u64, frame: Arc<Frame>) {
+        let mut sockets =
+            self.sockets.iter().filter(|socket| !self.is_echo(socket, &frame)).peekable();
+        // The only one there is often the one that sent it.
+        if sockets.peek().is_none() {
+            return;
+        }
+        let outbound = Arc::new(Outbound::new(channel, outbox::seq(ordinal), frame.clone()));
+        sockets.for_each(|socket| socket.push(outbound.clone(), true));
     }
 
     /// Sends a connection what it misses.

@@ -328,8 +328,13 @@ impl Channel {
                 }
             }
         }
-        let gone = conversation.outbox.excess(now);
         let is_next = !conversation.joining.is_empty();
+        if !is_next {
+            for (to, frame) in std::mem::take(&mut conversation.held) {
+                conversation.pass(channel, to, frame);
+            }
+        }
+        let gone = conversation.outbox.excess(now);
         self.drop_frames(channel, gone, ctx);
         if is_next {
             self.load(channel, ctx);
@@ -470,13 +475,12 @@ impl Handler<Tell> for Channel {
         let Some(conversation) = self.conversations.get_mut(&channel) else {
             return;
         };
-        if conversation.loading.is_some() {
+        if conversation.loading.is_none() {
+            conversation.pass(&channel, None, frame);
+        } else if spoken::text(&frame).is_some() {
             conversation.dropped = true;
-        } else if let Some(seq) = conversation.outbox.passing() {
-            let outbound = Arc::new(Outbound::new(&channel, seq, Arc::new(frame)));
-            for socket in &conversation.sockets {
-                socket.push(outbound.clone(), false);
-            }
+        } else {
+            conversation.held.push((None, frame));
         }
     }
 }
@@ -500,13 +504,13 @@ impl Handler<Reply> for Channel {
 
     fn handle(&mut self, reply: Reply, _: &mut Self::Context) {
         let Reply { channel, connection, frame } = reply;
-        if let Some(conversation) = self.conversations.get_mut(&channel)
-            && let Some(seq) = conversation.outbox.passing()
-        {
-            let mut sockets = conversation.sockets.iter();
-            if let Some(socket) = sockets.find(|socket| socket.connection() == connection) {
-                socket.push(Arc::new(Outbound::new(&channel, seq, Arc::new(frame))), false);
-            }
+        let Some(conversation) = self.conversations.get_mut(&channel) else {
+            return;
+        };
+        if conversation.loading.is_none() {
+            conversation.pass(&channel, Some(connection), frame);
+        } else {
+            conversation.held.push((Some(connection), frame));
         }
     }
 }

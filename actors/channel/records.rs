@@ -63,6 +63,9 @@ pub struct ChannelRow {
     /// The next message opens a topic, whatever it is about.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begins_anew: bool,
+    /// In which topic that was wanted, if in one: what is said in another belongs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_anew_in: Option<String>,
 }
 
 impl ChannelRow {
@@ -74,6 +77,7 @@ impl ChannelRow {
             last_seen: now,
             channel_type,
             begins_anew: false,
+            begins_anew_in: None,
         }
     }
 

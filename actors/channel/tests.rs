@@ -439,6 +439,33 @@ async fn a_frame_stored_during_a_resume_arrives() {
     assert_eq!(contents(&next, 1).await, ["two"]);
 }
 
+/// CH-45, CH-79: an answer that is given while the outbox is being read for a client is not lost, nor is what is wrong with
+/// something that it sent.
+#[actix::test]
+async fn an_answer_during_a_resume_arrives() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "/help");
+    client.frame().await;
+    let (channel, last_seq) = (client.channel.clone(), client.last_seq.get());
+    let socket = Arc::new(Socket::new(1_000));
+    let next = Client {
+        spine: spine.clone(),
+        channel: channel.clone(),
+        socket: socket.clone(),
+        last_seq: std::cell::Cell::new(last_seq),
+    };
+
+    spine.channel.do_send(Adopt { channel: channel.clone(), socket, last_seq });
+    spine.channel.do_send(Tell { channel: channel.clone(), frame: notice("to all") });
+    spine.channel.do_send(Reply { channel, connection: 1_000, frame: notice("to one") });
+    adopted(&next, &client.channel).await;
+
+    assert_eq!(contents(&next, 2).await, ["to all", "to one"]);
+    assert_eq!(contents(&client, 1).await, ["to all"]);
+}
+
 /// CH-145: a chat network is no client. It is not counted with them, nor sent away with them.
 #[actix::test]
 async fn a_chat_network_is_not_a_client() {

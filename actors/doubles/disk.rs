@@ -47,8 +47,8 @@ struct Faults {
     refused: Option<&'static str>,
     /// Scans that begin so fail.
     unreadable: Option<&'static [u8]>,
-    /// The record that nobody can read.
-    scratched: Option<Vec<u8>>,
+    /// The record that nobody can read, and what they are told.
+    scratched: Option<(Vec<u8>, StorageError)>,
     /// The next scan that begins so is held back.
     held: Option<(&'static [u8], Arc<Barrier>)>,
 }
@@ -122,9 +122,17 @@ impl MemoryStorage {
         barrier
     }
 
-    /// This record cannot be read.
+    /// The disk does not give this record.
     pub fn scratch(&self, key: Vec<u8>) {
-        held(&self.faults).scratched = Some(key);
+        let error = StorageError::Read("wrong checksum".to_owned());
+        held(&self.faults).scratched = Some((key, error));
+    }
+
+    /// This record is given, and is damaged as a whole.
+    pub fn tear(&self, key: Vec<u8>) {
+        let reason = "wrong checksum".to_owned();
+        let error = StorageError::Damaged { key: printable(&key), reason };
+        held(&self.faults).scratched = Some((key, error));
     }
 
     /// There is no room for commits, or there is again.
@@ -250,8 +258,10 @@ impl Storage for MemoryStorage {
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         held(&self.told).reads += 1;
-        if held(&self.faults).scratched.as_deref() == Some(key) {
-            return Err(StorageError::Read("wrong checksum".to_owned()));
+        if let Some((scratched, error)) = &held(&self.faults).scratched
+            && scratched == key
+        {
+            return Err(error.clone());
         }
         Ok(held(&self.disk.0).get(key).cloned())
     }
@@ -289,10 +299,9 @@ impl Storage for MemoryStorage {
         }
         for (key, value) in found {
             held(&self.told).shown += 1;
-            let value = if scratched.as_ref() == Some(&key) {
-                Err(StorageError::Read("wrong checksum".to_owned()))
-            } else {
-                Ok(&*value)
+            let value = match &scratched {
+                Some((scratched, error)) if *scratched == key => Err(error.clone()),
+                _ => Ok(&*value),
             };
             if visit(&key, value) == ControlFlow::Break(()) {
                 break;

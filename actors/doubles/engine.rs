@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     engine::{
-        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, StepReply, StepRequest,
+        Block, Engine, EngineEvent, EngineFailure, EventSink, JoinedWords, Message, StepReply,
+        StepRequest,
     },
     task::Code,
     tool::{Args, ToolCall},
@@ -64,7 +65,7 @@ pub(crate) struct Scripted {
 /// The words that the step answers.
 pub(crate) fn last_words(request: &StepRequest) -> &str {
     let last = request.messages.iter().rev().find_map(|message| match message {
-        Message::User(text) => Some(text.as_str()),
+        Message::User(text) | Message::Joined(JoinedWords { text, .. }) => Some(text.as_str()),
         _ => None,
     });
     last.unwrap_or_default()

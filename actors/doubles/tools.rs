@@ -56,6 +56,8 @@ pub(crate) struct Tools {
     pub(crate) reads: Arc<AtomicBool>,
     /// `stuck` blocks its thread until this is set.
     pub(crate) unstuck: Arc<AtomicBool>,
+    /// Plugins want to hear all answers before people do.
+    pub(crate) rewords: Arc<AtomicBool>,
 }
 
 /// Where work is given to teams.
@@ -123,6 +125,10 @@ impl Toolset for Tools {
                 said
             }) as BoxFuture<'static, _>
         })
+    }
+
+    fn rewords_answers(&self) -> bool {
+        self.rewords.load(Ordering::Relaxed)
     }
 
     /// Plugins reword what has a word in it that they don't like.

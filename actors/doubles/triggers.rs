@@ -205,10 +205,11 @@ impl Calendar for Hours {
         }
     }
 
-    fn next(&self, pattern: &str, _: &str, after: Timestamp) -> Option<Timestamp> {
+    fn next(&self, pattern: &str, zone: &str, after: Timestamp) -> Option<Timestamp> {
+        let ahead = if zone == "half an hour ahead" { 30 } else { 0 };
         let first = after.0 / MINUTE + 1;
         (first..first + 60)
-            .find(|minute| fits(pattern, *minute))
+            .find(|minute| fits(pattern, *minute + ahead))
             .map(|minute| Timestamp(minute * MINUTE))
     }
 

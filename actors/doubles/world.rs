@@ -31,12 +31,12 @@ use crate::{
     channel_type::ChannelType,
     classifier::{Classifier, Purpose},
     clock::{Clock, Timestamp},
-    engine::{Block, Message, StepRequest},
+    engine::{Block, JoinedWords, Message, StepRequest},
     identities::Owner,
     ids::Ids,
     live::Publisher,
     meter::Unmetered,
-    org::{tree::Tree, view::OrgView},
+    org::{record::TeamRecord, tree::Tree, view::OrgView},
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
@@ -107,6 +107,7 @@ struct Briefs {
     errors: Errors,
     takes: Arc<Mutex<Duration>>,
     clean: Clean,
+    label: Label,
 }
 
 impl Briefing for Briefs {
@@ -124,7 +125,7 @@ impl Briefing for Briefs {
                 sdk: "native".to_owned(),
                 system: Arc::default(),
                 tools: Arc::new(this.tools),
-                label: Label::Trusted,
+                label: this.label,
                 engine: Arc::new(this.engine),
                 provider: "offline".to_owned(),
                 model: "scripted".to_owned(),
@@ -171,6 +172,8 @@ pub(crate) struct World {
     pub(crate) briefing_takes: Arc<Mutex<Duration>>,
     /// What earlier turns are cleaned with.
     pub(crate) clean: Clean,
+    /// How far words of its tools may be believed.
+    pub(crate) label: Label,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -189,6 +192,7 @@ impl World {
             asked: Arc::default(),
             earlier: Arc::default(),
             clean: Arc::new(|_: &str| None),
+            label: Label::Trusted,
             failures: Arc::default(),
             limits: Limits::default(),
             settings: router::Settings {
@@ -243,12 +247,14 @@ impl World {
             errors: self.brief_errors.clone(),
             takes: self.briefing_takes.clone(),
             clean: self.clean.clone(),
+            label: self.label,
         };
         let failures = self.failures.clone();
         let recovered = recover(&*storage).unwrap();
         let ledger = Ledger::default();
         let day = OneDay.day_of(self.clock.now());
-        recover_spending(&*storage, &ledger, day, &Tree::new(Vec::new())).unwrap();
+        let tree = Tree::new([TeamRecord::main(Timestamp::default())]);
+        recover_spending(&*storage, &ledger, day, &tree).unwrap();
         let on_failure = Box::new(move |_: &StorageError| {
             failures.fetch_add(1, Ordering::Relaxed);
         });
@@ -325,7 +331,7 @@ impl World {
 /// What is said in a message, if it is words alone.
 fn words_of(message: &Message) -> Option<String> {
     match message {
-        Message::User(text) => Some(text.clone()),
+        Message::User(text) | Message::Joined(JoinedWords { text, .. }) => Some(text.clone()),
         Message::Assistant(blocks) => match &blocks[..] {
             [Block::Text { text }] => Some(text.clone()),
             _ => None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::{
     briefing::Clean,
     clock::Timestamp,
-    engine::{Block, FixedMessages, Message, ToolOutput},
+    engine::{Block, FixedMessages, JoinedWords, Message, ToolOutput},
     excerpt::excerpt,
     file::FileRef,
     history::{
@@ -370,7 +370,7 @@ fn scrub(message: &mut Message, clean: &Clean) {
         }
     };
     match message {
-        Message::User(text) => scrub(text),
+        Message::User(text) | Message::Joined(JoinedWords { text, .. }) => scrub(text),
         Message::Files(files) => files.iter_mut().for_each(|file| {
             scrub(&mut file.name);
             file.path.iter_mut().for_each(scrub);

@@ -158,12 +158,14 @@ impl Thread {
         };
         self.name_calls(&mut messages, first_seq);
         let shown = Arc::new(FixedMessages::new(messages));
+        self.characters += shown.characters();
         self.turns.push(EarlierTurn { first_seq, end_seq, shown });
-        self.count();
-        while self.turns.len() > 1 && self.characters > self.most {
-            self.turns.remove(0);
-            self.count();
+        let mut gone = 0;
+        while gone + 1 < self.turns.len() && self.characters > self.most {
+            self.characters -= self.turns[gone].shown.characters();
+            gone += 1;
         }
+        self.turns.drain(..gone);
     }
 
     fn count(&mut self) {
@@ -184,7 +186,7 @@ impl Thread {
         if called.iter().any(|id| self.calls.contains(id)) {
             for message in messages {
                 match message {
-                    Message::User(_) | Message::Files(_) => {}
+                    Message::User(_) | Message::Joined(_) | Message::Files(_) => {}
                     Message::Assistant(blocks) => {
                         let calls = blocks.iter_mut().filter_map(|block| match block {
                             Block::Call(call) => Some(&mut call.id),

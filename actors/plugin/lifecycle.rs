@@ -133,6 +133,8 @@ enum Phase {
 pub struct Lifecycle {
     terms: Terms,
     phase: Phase,
+    /// The last child of which there could be only one: no other starts before nothing of it is left.
+    last_exclusive: Option<Run>,
     runs: Run,
     ends: SlidingWindow<Instant>,
 }
@@ -142,6 +144,7 @@ impl Default for Lifecycle {
         Self {
             terms: Terms { resident: false, restarts: 0 },
             phase: Phase::Disabled,
+            last_exclusive: None,
             runs: 0,
             ends: SlidingWindow::new(WINDOW),
         }
@@ -188,18 +191,18 @@ impl Lifecycle {
                 effects.push(Effect::Refuse);
                 effects
             }
-            (Input::Use, Phase::Idle) => vec![self.start(None)],
+            (Input::Use, Phase::Idle) => vec![self.start()],
             (Input::Use, Phase::Running { run, .. }) => vec![Effect::Grant(run)],
             (Input::Use, Phase::Starting(_)) => Vec::new(),
             (Input::Use, Phase::Disabled | Phase::Backoff | Phase::Failed) => vec![Effect::Refuse],
             (Input::Started { run, exclusive }, Phase::Starting(starting)) if run == starting => {
-                self.phase = Phase::Running { run, exclusive, next: None };
+                self.started(run, exclusive);
                 vec![Effect::Grant(run)]
             }
             (Input::Started { run, exclusive }, Phase::Running { run: old, next, .. })
                 if next == Some(run) =>
             {
-                self.phase = Phase::Running { run, exclusive, next: None };
+                self.started(run, exclusive);
                 vec![Effect::Grant(run), Effect::Stop(old)]
             }
             (Input::StartFailed { run, for_good }, Phase::Starting(starting))
@@ -227,7 +230,7 @@ impl Lifecycle {
                 }
                 None => self.ended(now),
             },
-            (Input::RetryDue, Phase::Backoff) => vec![self.start(None)],
+            (Input::RetryDue, Phase::Backoff) => vec![self.start()],
             (Input::Unused, Phase::Running { run, next: None, .. }) if !self.terms.resident => {
                 self.phase = Phase::Idle;
                 vec![Effect::Stop(run)]
@@ -251,16 +254,16 @@ impl Lifecycle {
                 let mut effects: Vec<_> = next.map(Effect::Stop).into_iter().collect();
                 let next = self.next_run();
                 self.phase = Phase::Running { run, exclusive: false, next: Some(next) };
-                effects.push(Effect::Start { run: next, after: None });
+                effects.push(Effect::Start { run: next, after: self.last_exclusive });
                 effects
             }
             Phase::Running { run, exclusive: true, .. } => {
-                vec![Effect::Stop(run), self.start(Some(run))]
+                vec![Effect::Stop(run), self.start()]
             }
-            Phase::Starting(run) => vec![Effect::Stop(run), self.start(None)],
+            Phase::Starting(run) => vec![Effect::Stop(run), self.start()],
             Phase::Disabled | Phase::Idle | Phase::Backoff | Phase::Failed => {
                 if self.terms.resident {
-                    vec![self.start(None)]
+                    vec![self.start()]
                 } else {
                     self.phase = Phase::Idle;
                     Vec::new()
@@ -269,10 +272,15 @@ impl Lifecycle {
         }
     }
 
-    fn start(&mut self, after: Option<Run>) -> Effect {
+    fn start(&mut self) -> Effect {
         let run = self.next_run();
         self.phase = Phase::Starting(run);
-        Effect::Start { run, after }
+        Effect::Start { run, after: self.last_exclusive }
+    }
+
+    fn started(&mut self, run: Run, exclusive: bool) {
+        self.phase = Phase::Running { run, exclusive, next: None };
+        self.last_exclusive = exclusive.then_some(run);
     }
 
     fn next_run(&mut self) -> Run {
@@ -426,6 +434,23 @@ mod tests {
 
         assert_eq!(changed, [Effect::Stop(1), Effect::Start { run: 2, after: Some(1) }]);
         assert_eq!(life.status(), Status::Starting);
+        let changed_again = life.on(Input::Renew(RESIDENT), now);
+        assert_eq!(changed_again, [Effect::Stop(2), Effect::Start { run: 3, after: Some(1) }]);
+    }
+
+    /// PL-99: one that was switched off, or rests, may still be ending when it is wanted again.
+    #[test]
+    fn an_exclusive_child_that_is_ending_is_waited_for() {
+        let (mut switched, now) = running(RESIDENT, true);
+        let (mut rested, _) = running(TOOLS_ONLY, true);
+
+        switched.on(Input::Disable, now);
+        let wanted = switched.on(Input::Renew(RESIDENT), now);
+        rested.on(Input::Unused, now);
+        let needed = rested.on(Input::Use, now);
+
+        let start = Effect::Start { run: 2, after: Some(1) };
+        assert_eq!((wanted, needed), (vec![start.clone()], vec![start]));
     }
 
     /// PL-31

@@ -16,7 +16,11 @@ use crate::{
     journal::records::Piece,
     notice,
     router::records::{self as conversations, Undecided},
-    scheduler::records::{runs, runs_of},
+    scheduler::{
+        manage,
+        records::{runs, runs_of},
+        tests::stage::cron,
+    },
     spine::Spine,
     storage::Batch,
     store::{
@@ -159,6 +163,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
         label: Label::Trusted,
         cause: None,
         notify: None,
+        team: None,
         steers: false,
         files: Vec::new(),
     };
@@ -251,15 +256,30 @@ async fn every_reader_reports_what_it_cannot_read() {
 /// SC-112: no single record keeps the service from starting.
 #[actix::test]
 async fn a_start_gets_past_a_damaged_record_of_any_kind() {
-    let world = world();
+    let world = World::new(|_| vec![Play::Hang]);
     let client = died_with_a_task(&world).await;
+    let spine = world.start();
+    let create = manage::Create {
+        team: TeamKey::first("news"),
+        definition: cron("scan", "*"),
+        enable: true,
+        by: "main".to_owned(),
+    };
+    spine.scheduler.send(create).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    settle().await;
     let kinds: HashSet<String> = world
         .disk
         .keys("")
         .into_iter()
-        .map(|key| format!("{}/", key.split('/').next().unwrap_or_default()))
+        .map(|key| match key.strip_prefix("edge/").and_then(|rest| rest.split_once('/')) {
+            Some((kind, _)) => format!("edge/{kind}/"),
+            None => format!("{}/", key.split('/').next().unwrap_or_default()),
+        })
         .collect();
-    assert!(kinds.contains("chan/") && kinds.contains("msg/"), "{kinds:?}");
+    for kind in ["chan/", "msg/", "task/", "edge/trigger/", "edge/run/", "edge/run.open/"] {
+        assert!(kinds.contains(kind), "{kind} {kinds:?}");
+    }
 
     for kind in kinds {
         let disk = world.disk.copied();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix::{Context, Handler, ResponseFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture};
 
 use super::{
     Due, Entry, Leased, Progressed, Queue, Taken, UncountLeased, placing::Placement,
@@ -14,15 +14,38 @@ use crate::{
     ids::{LeaseId, TaskId},
     notice::Notice,
     scheduler::firing::{Roster, Standing},
+    storage::{Storage, StorageError},
     store::records::Writes,
     task::{
-        Code, Ending, Kind, MAX_ATTEMPTS, Task,
+        Code, Ending, Kind, MAX_ATTEMPTS, Task, ending,
         records::{self as tasks, LaneKey},
     },
 };
 
 /// A lease that its team has not taken for this long is told again.
 const LEASE_SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long after a store that cannot be read it is asked again what a team left behind.
+const READS_AGAIN: Duration = Duration::from_secs(5);
+
+/// What the store has of a task whose team died.
+pub(super) enum OrphanRow {
+    Read { task: Option<Box<Task>>, result: Option<Box<Task>> },
+    Damaged,
+}
+
+impl OrphanRow {
+    fn read(storage: &dyn Storage, id: &TaskId) -> Result<Self, StorageError> {
+        let read = || {
+            let result = tasks::find(storage, &ending::results::result_of(id))?;
+            let task = tasks::find(storage, id)?;
+            Ok(Self::Read { task: task.map(Box::new), result: result.map(Box::new) })
+        };
+        match read() {
+            Err(StorageError::Damaged { .. }) => Ok(Self::Damaged),
+            read => read,
+        }
+    }
+}
 
 impl Handler<Taken> for Queue {
     type Result = ();
@@ -119,9 +142,12 @@ impl Queue {
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
-        let writes = entry.unwritten.take().unwrap_or_default().put(&*entry.task);
+        let mut writes = entry.unwritten.take().unwrap_or_default().put(&*entry.task);
         let stored = entry.stored.take();
         let task = Task::clone(&entry.task);
+        if !joins {
+            writes = self.lease_followers(id, writes);
+        }
         let waited = self.waited.entry(task.lane.team.clone()).or_default();
         waited.add(now.since(task.created_at));
         self.expect_no_more(&task);
@@ -137,18 +163,26 @@ impl Queue {
         if !self.is_held(&task) {
             return;
         }
-        self.listeners.progressed.do_send(Progressed::Started(task.clone()));
-        if self.tasks.get(&task.id).is_some_and(|entry| entry.cancelled) {
-            return self.take_back(task, None, ctx);
+        let company = self.company_of(&task.id);
+        let started = company.iter().map(|(task, _)| task).chain([&task]);
+        for task in started {
+            self.listeners.progressed.do_send(Progressed::Started(task.clone()));
         }
-        if self.schedule.is_paused(&task.lane.team) {
-            let attempts = task.attempts.saturating_sub(1);
+        let is_cancelled = self.tasks.get(&task.id).is_some_and(|entry| entry.cancelled);
+        let is_paused = self.schedule.is_paused(&task.lane.team);
+        if is_cancelled || is_paused {
+            for (task, _) in company {
+                let attempts = task.attempts.saturating_sub(1);
+                self.take_back(Task { attempts, ..task }, None, ctx);
+            }
+            let uncounted = u32::from(!is_cancelled);
+            let attempts = task.attempts.saturating_sub(uncounted);
             return self.take_back(Task { attempts, ..task }, None, ctx);
         }
         // Its turn shows what is in there.
         let inbox = !joins && self.inboxes.remove(&task.lane_key());
         self.expect_taken(&task);
-        self.listeners.leased.do_send(Leased { task, lease, joins, inbox });
+        self.listeners.leased.do_send(Leased { task, lease, joins, inbox, company });
         self.arm(ctx);
     }
 
@@ -178,7 +212,8 @@ impl Queue {
         let notice = Notice::stall(&self.ids, team, Some(id), done, now);
         self.commit(Writes::new().put(&notice), ctx);
         self.expect_taken(&task);
-        self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
+        let company = self.company_of(id);
+        self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true, company });
     }
 
     /// A task is under the lease that it was given out with.
@@ -187,22 +222,71 @@ impl Queue {
         task.lease.is_some() && known.is_some_and(|entry| entry.task.lease == task.lease)
     }
 
+    /// Sees to tasks whose team died. The team may have stored something and died before it could say so: what it
+    /// handed in before that is written once the barrier is. Until all is read nothing waits again, since what has
+    /// ended would be done twice.
+    pub(super) fn take_in_orphans(
+        &mut self,
+        orphans: Vec<Task>,
+        pause: Duration,
+        uncounted: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        let ids: Vec<TaskId> = orphans.iter().map(|task| task.id.clone()).collect();
+        let barrier = self.store.commit(Writes::new());
+        let rows = self.store.read(move |storage| {
+            ids.iter().map(|id| OrphanRow::read(storage, id)).collect::<Result<Vec<_>, _>>()
+        });
+        let read = async move {
+            barrier.await.ok()?;
+            rows.await.ok()
+        };
+        ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
+            let Some(rows) = rows else {
+                ctx.run_later(READS_AGAIN, move |queue, ctx| {
+                    queue.take_in_orphans(orphans, pause, uncounted, ctx);
+                });
+                return;
+            };
+            for (orphan, row) in orphans.into_iter().zip(rows) {
+                queue.adopt(orphan, row, pause, uncounted, ctx);
+            }
+            queue.dispatch(ctx);
+        }));
+    }
+
     /// Sees to a task whose team died: it has its outcome already, or it waits again.
     pub(super) fn adopt(
         &mut self,
-        orphan: Task,
-        row: Option<Task>,
+        mut orphan: Task,
+        row: OrphanRow,
         pause: Duration,
+        uncounted: bool,
         ctx: &mut Context<Self>,
     ) {
         if !self.is_held(&orphan) {
             return;
         }
+        let OrphanRow::Read { mut task, result } = row else {
+            self.end_lost(&orphan.id, ctx);
+            return;
+        };
+        if uncounted {
+            let tasks = task.as_deref_mut().into_iter().chain([&mut orphan]);
+            tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
+        }
+        // Whoever said that it is finished has said what follows.
+        if let Some(result) = result
+            && result.outcome.is_none()
+            && !self.tasks.contains_key(&result.id)
+        {
+            self.take_in(*result);
+        }
         // Frames that were stored but not sent.
         if let Some(source) = &orphan.source {
             self.channel.do_send(Recheck { channel: source.channel.clone() });
         }
-        let task = row.unwrap_or(orphan);
+        let task = task.map_or(orphan, |task| *task);
         match &task.outcome {
             Some(outcome) => {
                 let ending = outcome.ending;
@@ -228,7 +312,7 @@ impl Queue {
         ctx: &mut Context<Self>,
     ) {
         let until = after.map(|pause| self.clock.now() + pause);
-        let task = Task { not_before: until, lease: None, ..task };
+        let mut task = Task { not_before: until, lease: None, ..task };
         if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
@@ -244,7 +328,11 @@ impl Queue {
             self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason.as_deref(), ctx);
             return self.dispatch(ctx);
         }
-        self.schedule.put_back(&task.lane, Ticket::from(&task), until);
+        if self.follows(&mut task) {
+            task.not_before = None;
+        } else {
+            self.schedule.put_back(&task.lane, Ticket::from(&task), until);
+        }
         self.expect(&task);
         self.commit(Writes::new().put(&task), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));

@@ -9,7 +9,7 @@ use crate::{
     budget::Ledger,
     ids::{ChannelId, LeaseId, TaskId, TeamName},
     store::{StoreError, records::Writes},
-    task::{Audience, Ending, Kind, Lane, Task, records::LaneKey},
+    task::{Audience, Cause, Ending, Kind, Lane, Task, records::LaneKey},
 };
 
 /// Stores a task, with what must become durable beside it, and sees to it that it is done.
@@ -80,6 +80,21 @@ pub struct Cancel {
     pub queued: bool,
     /// Who is told if there is nothing to stop.
     pub channel: Option<ChannelId>,
+    /// Only what this person is behind; none is everyone's.
+    pub behind: Option<Cause>,
+}
+
+impl Cancel {
+    /// Ends all that a lane has to do.
+    pub fn all_in(lane: Lane) -> Self {
+        Self { lane, queued: true, channel: None, behind: None }
+    }
+
+    /// Whether it means a task of its lane.
+    pub(super) fn means(&self, task: &Task) -> bool {
+        let is = |behind: &Cause| behind.identity() == task.caused_by().identity();
+        task.lane == self.lane && self.behind.as_ref().is_none_or(is)
+    }
 }
 
 /// What a [`Cancel`] came to.
@@ -185,6 +200,8 @@ pub struct Leased {
     pub joins: bool,
     /// Something waits in the lane's inbox.
     pub inbox: bool,
+    /// Tasks that joined its turn before that was set aside, with their leases.
+    pub company: Vec<(Task, LeaseId)>,
 }
 
 /// Fact: a team has a lease.

@@ -21,13 +21,11 @@ use crate::{
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
     store::{StoreError, StoreHandle, records::Writes},
-    task::{
-        Code, Ending, Kind, Task, Tasks, WaitReason, ending,
-        records::{self as tasks, LaneKey},
-    },
+    task::{Code, Ending, Kind, Task, Tasks, WaitReason, records::LaneKey},
 };
 
 pub mod causes;
+mod followers;
 pub mod keep;
 mod leases;
 mod messages;
@@ -45,6 +43,7 @@ pub mod waits;
 pub use messages::*;
 
 use causes::{Causes, Counts as CauseCounts};
+use followers::Followers;
 use news::TeamNews;
 use parking::Cure;
 use placing::Placement;
@@ -65,6 +64,7 @@ pub struct Queue {
     listeners: Listeners,
     schedule: Schedule,
     tasks: HashMap<TaskId, Entry>,
+    followers: Followers,
     due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     draining: bool,
@@ -179,6 +179,7 @@ impl Queue {
             listeners,
             schedule: Schedule::new(limits),
             tasks: HashMap::with_capacity(open.len()),
+            followers: Followers::new(),
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
@@ -200,9 +201,16 @@ impl Queue {
         for (team, until) in &left.resting {
             queue.schedule.rest(team, *until);
         }
+        // Those that follow another come behind it.
+        open.sort_by_key(|task| task.joined_to.is_some());
         for mut task in open {
             // A lease in the row is of a process that is gone.
             task.redelivered |= task.lease.take().is_some();
+            if queue.follows(&mut task) {
+                queue.expect(&task);
+                queue.tasks.insert(task.id.clone(), Entry::new(task));
+                continue;
+            }
             match task.parked {
                 Some(_) => queue.keep_parked(task),
                 None => queue.wait(Entry::new(task)),
@@ -261,6 +269,7 @@ impl Queue {
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
+        self.unfollow(&task);
         if let Some((root, kept)) = self.causes.ended(&task) {
             let costs = self.listeners.ledger.forget_task(&root);
             let mut writes = forget_costs(&root, &costs);
@@ -330,7 +339,8 @@ impl Queue {
                     entry.task.reply_to = None;
                 }
                 tell_stored(stored, Err(error.clone()));
-                queue.end_unstorable(&id, &error, ctx);
+                queue.unlease_followers(&id);
+                queue.end_unstorable(&id, &error, false, ctx);
             }
             // The process is ending.
             Err(_) => {}
@@ -415,7 +425,7 @@ impl Handler<Unstorable> for Queue {
 
     fn handle(&mut self, Unstorable { task, error }: Unstorable, ctx: &mut Self::Context) {
         if self.is_held(&task) {
-            self.end_unstorable(&task.id, &error, ctx);
+            self.end_unstorable(&task.id, &error, true, ctx);
         }
     }
 }
@@ -444,9 +454,14 @@ impl Handler<Cancel> for Queue {
     type Result = MessageResult<Cancel>;
 
     fn handle(&mut self, message: Cancel, ctx: &mut Self::Context) -> Self::Result {
-        let Cancel { lane, queued, channel } = message;
-        let running = self.schedule.is_running(&lane);
-        let waiting = self.schedule.waiting_in(&lane);
+        let Cancel { lane, queued, channel, .. } = &message;
+        let (lane, queued) = (lane.clone(), *queued);
+        let in_lane = |entry: &&Entry| entry.task.lease.is_some() && message.means(&entry.task);
+        let others_run =
+            message.behind.is_some() && !self.tasks.values().any(|entry| in_lane(&entry));
+        let running = self.schedule.is_running(&lane) && !others_run;
+        let mut waiting = self.schedule.waiting_in(&lane);
+        waiting.retain(|id| self.tasks.get(id).is_some_and(|entry| message.means(&entry.task)));
         // A task between two attempts counts as running: it is what the person sees at work.
         let resting = !running
             && waiting
@@ -456,10 +471,8 @@ impl Handler<Cancel> for Queue {
         let mut joined = 0;
         if running {
             self.listeners.stop.do_send(Stop { lane: lane.clone(), task: None, reason: None });
-            let in_lane = |entry: &&mut Entry| {
-                entry.task.lease.is_some() && entry.task.lane == lane && !entry.cancelled
-            };
-            for entry in self.tasks.values_mut().filter(in_lane) {
+            let is_meant = |entry: &&mut Entry| in_lane(&&**entry) && !entry.cancelled;
+            for entry in self.tasks.values_mut().filter(is_meant) {
                 // A message that joined the turn waits for its own again, unless what waits ends too.
                 entry.cancelled = queued || !entry.joined;
                 joined += usize::from(!entry.cancelled);
@@ -471,18 +484,29 @@ impl Handler<Cancel> for Queue {
             (false, false) => 0,
         };
         // What was set aside is not in the way of others, but it is what the person sees at work.
-        let parked =
-            if running && !queued { Vec::new() } else { self.parked(|task, _| task.lane == lane) };
-        for id in waiting.iter().take(ends).chain(&parked) {
+        let parked = if running && !queued {
+            Vec::new()
+        } else {
+            self.parked(|task, _| message.means(task))
+        };
+        let mut ending: Vec<TaskId> = waiting.into_iter().take(ends).collect();
+        ending.extend(parked.into_iter().filter(|id| !ending.contains(id)).collect::<Vec<_>>());
+        let with_them: Vec<_> = ending.iter().flat_map(|id| self.followers_of(id)).collect();
+        if queued {
+            ending.extend(with_them);
+        } else {
+            joined += with_them.len();
+        }
+        for id in &ending {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
-        let stopped = running || ends > 0 || !parked.is_empty();
+        let stopped = running || !ending.is_empty();
         if let (Some(channel), false) = (channel, stopped) {
             let error = "nothing is running or queued in this topic";
             let body = Body::Error(ErrorBody::refusal("nothing_to_cancel", error));
             let frame = Frame { topic: None, ts: self.clock.now(), body };
-            self.channel.do_send(Tell { channel, frame });
+            self.channel.do_send(Tell { channel: channel.clone(), frame });
         }
         let waiting = self.schedule.waiting_in(&lane).len() + joined;
         self.dispatch(ctx);
@@ -507,40 +531,7 @@ impl Handler<Orphaned> for Queue {
             .collect();
         // Each goes to the front of its lane: the first of them last.
         orphans.sort_by_key(|task| Reverse(task.arrival));
-        let ids: Vec<TaskId> = orphans.iter().map(|task| task.id.clone()).collect();
-        // The team may have stored something and died before it could say so. What it handed in
-        // before it died is written once this is.
-        let barrier = self.store.commit(Writes::new());
-        let rows = self.store.read(move |storage| {
-            let find = |id: &TaskId| {
-                let result = tasks::find(storage, &ending::results::result_of(id))?;
-                Ok((tasks::find(storage, id)?, result))
-            };
-            ids.iter().map(find).collect::<Result<Vec<_>, _>>()
-        });
-        let read = async move {
-            barrier.await.ok()?;
-            rows.await.ok()
-        };
-        ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
-            let rows = rows.unwrap_or_else(|| vec![(None, None); orphans.len()]);
-            for (mut orphan, (mut row, result)) in orphans.into_iter().zip(rows) {
-                if uncounted {
-                    let tasks = row.iter_mut().chain([&mut orphan]);
-                    tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
-                }
-                // Whoever said that it is finished has said what follows.
-                if queue.is_held(&orphan)
-                    && let Some(result) = result
-                    && result.outcome.is_none()
-                    && !queue.tasks.contains_key(&result.id)
-                {
-                    queue.take_in(result);
-                }
-                queue.adopt(orphan, row, pause, ctx);
-            }
-            queue.dispatch(ctx);
-        }));
+        self.take_in_orphans(orphans, pause, uncounted, ctx);
     }
 }
 

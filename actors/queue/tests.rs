@@ -20,7 +20,7 @@ use crate::{
         Store,
         reads::{Range, scan},
     },
-    task::{Lane, Outcome, Task, records as tasks},
+    task::{Lane, Outcome, Task, ending, records as tasks},
     usage::Usage,
 };
 
@@ -279,6 +279,7 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     let setting = set_up(Limits::default());
     setting.enqueue("task-1", "t-1");
     setting.queue.do_send(Cancel {
+        behind: None,
         lane: task("task-1", "t-1").lane,
         queued: false,
         channel: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{ACK_AFTER, Entry, Queue, placing::Placement, tell_stored};
+use super::{ACK_AFTER, Entry, Progressed, Queue, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     clock::{Timestamp, pause_until},
@@ -44,11 +44,19 @@ impl Queue {
 
     /// Ends a task whose record is damaged: whoever asked for it is told that it is lost.
     pub(super) fn end_lost(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        if let Some(entry) = self.tasks.get(id) {
-            self.schedule.remove(&entry.task.lane, id);
-        }
+        self.leave_schedule(id);
         let reason = "its record was damaged in the store and it is lost; please ask for it again";
         self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
+    }
+
+    /// Takes a task out of its lane, whether it waits or runs there.
+    fn leave_schedule(&mut self, id: &TaskId) {
+        let Some(Entry { task, joined, .. }) = self.tasks.get(id) else { return };
+        if task.lease.is_none() {
+            self.schedule.remove(&task.lane, id);
+        } else if !joined {
+            self.schedule.finished(&task.lane, Duration::ZERO);
+        }
     }
 
     /// Ends a task of which the store does not take what its place in the queue or its end would write: its lane goes on.
@@ -56,16 +64,18 @@ impl Queue {
         &mut self,
         id: &TaskId,
         error: &StoreError,
+        was_running: bool,
         ctx: &mut Context<Self>,
     ) {
         let Some(entry) = self.tasks.get(id) else { return };
         let lane = &entry.task.lane;
         tracing::error!(task = %id, team = %lane.team, %error, "a task cannot be stored");
-        if entry.task.lease.is_none() {
-            self.schedule.remove(lane, id);
-        } else if !entry.joined {
-            self.schedule.finished(lane, Duration::ZERO);
+        if was_running {
+            // What ends here has waited last, for whoever counts what runs.
+            let task = Task::clone(&entry.task);
+            self.listeners.progressed.do_send(Progressed::Returned(task));
         }
+        self.leave_schedule(id);
         let reason = format!("it could not be stored: {error}");
         self.end_for(id, Ending::Failed, Code::Internal, Some(&reason), ctx);
     }
@@ -143,6 +153,8 @@ impl Queue {
 
     /// What a task waits for that is not simply behind others of its lane, for whoever sent it.
     fn waits_for(&self, task: &Task) -> Option<&'static str> {
+        let leader = task.joined_to.as_ref().and_then(|leader| self.tasks.get(leader));
+        let task = leader.map_or(task, |leader| &leader.task);
         if let Some(parked) = &task.parked {
             return Some(parked.reason.words());
         }
@@ -233,7 +245,9 @@ impl Queue {
                     let Some(Entry { task, .. }) = self.tasks.get(&id) else {
                         continue;
                     };
-                    if self.schedule.remove(&task.lane, &id) || task.parked.is_some() {
+                    let follows = task.joined_to.is_some() && task.lease.is_none();
+                    let is_aside = task.parked.is_some() || follows;
+                    if self.schedule.remove(&task.lane, &id) || is_aside {
                         self.end(&id, Ending::Expired, Code::Deadline, ctx);
                     }
                 }

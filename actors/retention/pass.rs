@@ -12,7 +12,10 @@ use super::{
 use crate::{
     approvals::{record::Approval, records::PendingApproval},
     audit::Audit,
-    budget::records::TaskCalls,
+    budget::{
+        SpentRow, Tally,
+        records::{PurposeCalls, Raised, TaskCalls, Warned},
+    },
     clock::Timestamp,
     conversation_log::ConversationEntry,
     ids::{MAIN, TeamKey, TriggerId},
@@ -20,7 +23,7 @@ use crate::{
     notice::Notice,
     org::record::{TeamRecord, TeamState},
     router::{audit::AuditRow, topics::Topic},
-    scheduler::{records as runs, run::Run},
+    scheduler::{records as runs, run::Run, trigger::Trigger},
     storage::{Order, Storage, StorageError},
     store::{
         keys::{Beginning, after_prefix},
@@ -46,7 +49,7 @@ pub struct Removed {
     /// Events that no turn came to see, and notices that were read.
     pub inbox: u64,
     pub audit: u64,
-    /// What calls for tasks came to on a day.
+    /// What calls came to on a day.
     #[serde(default)]
     pub usage: u64,
     pub edges: u64,
@@ -73,6 +76,23 @@ words! {
 /// What counts the records of a lot that go.
 type Counter = fn(&mut Removed) -> &mut u64;
 
+/// The runs of a trigger.
+struct Counted {
+    trigger: TriggerId,
+    /// How many were seen, of the newest.
+    seen: usize,
+    /// So many stay, however old: none if the trigger was deleted.
+    kept: usize,
+}
+
+impl Counted {
+    fn new(storage: &dyn Storage, run: &Run) -> Result<Self, StorageError> {
+        let lives = contains::<Trigger>(storage, &runs::name_of(&run.team, &run.trigger))?;
+        let kept = if lives { runs::KEPT } else { 0 };
+        Ok(Self { trigger: run.trigger.clone(), seen: 0, kept })
+    }
+}
+
 /// One pass. Between its slices it holds nothing of the store.
 pub struct Pass {
     edges: Arc<dyn Keeping>,
@@ -83,8 +103,8 @@ pub struct Pass {
     from: Option<Vec<u8>>,
     needed: Needed,
     journals: Journals,
-    /// Whose runs are counted, and how many were seen.
-    trigger: Option<(TriggerId, usize)>,
+    /// Whose runs are counted.
+    trigger: Option<Counted>,
     /// Those that are left, the next one last.
     lots: Option<Vec<(Counter, Lot)>>,
     removed: Removed,
@@ -209,7 +229,7 @@ impl Pass {
         }
     }
 
-    /// Runs of each trigger, newest first: so many stay, however old.
+    /// Runs of each trigger, newest first: so many stay, however old, while it is there.
     fn runs(
         &mut self,
         storage: &dyn Storage,
@@ -218,19 +238,19 @@ impl Pass {
     ) -> Result<bool, StorageError> {
         let from = self.from.take();
         let range = from.map_or_else(Range::<Run>::all, |from| Range::all().before(&from));
-        let mut left = None;
+        let (mut left, mut failed) = (None, None);
         range.walk(storage, Order::Falling, &mut |key, run| {
             if let Ok(run) = run {
-                let seen = match &mut self.trigger {
-                    Some((trigger, seen)) if *trigger == run.trigger => seen,
-                    counted => &mut counted.insert((run.trigger.clone(), 0)).1,
+                let counted = match self.trigger.take() {
+                    Some(counted) if counted.trigger == run.trigger => Ok(counted),
+                    _ => Counted::new(storage, &run),
                 };
-                *seen += 1;
-                let task = run.task_id.as_ref();
-                let needed = task.is_some_and(|task| self.needed.tasks.contains(task));
-                if *seen > runs::KEPT && run.fired_at < self.cut.tasks && !needed {
-                    self.removed.runs += 1;
-                    slice.drop_keys(runs::keys_of_run(key, &run));
+                match counted {
+                    Ok(counted) => self.weigh_run(counted, key, &run, slice),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
                 }
             }
             if slice.is_full() || enough() {
@@ -241,7 +261,18 @@ impl Pass {
             }
         })?;
         self.from = left;
-        Ok(self.from.is_none())
+        failed.map_or(Ok(self.from.is_none()), Err)
+    }
+
+    /// Takes the next older run of a trigger in: it goes, or it stays.
+    fn weigh_run(&mut self, mut counted: Counted, key: &[u8], run: &Run, slice: &mut Slice) {
+        counted.seen += 1;
+        let needed = run.task_id.as_ref().is_some_and(|task| self.needed.tasks.contains(task));
+        if counted.seen > counted.kept && run.fired_at < self.cut.tasks && !needed {
+            self.removed.runs += 1;
+            slice.drop_keys(runs::keys_of_run(key, run));
+        }
+        self.trigger = Some(counted);
     }
 }
 
@@ -260,10 +291,15 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         let at = parse::<ConversationEntry>(key).map(|(_, at, _)| at);
         matches!(entry, ConversationEntry::Notification(_)) && at.is_some_and(|at| at < cut.tasks)
     });
-    // The day of a zone begins up to a day before that of UTC.
-    let mut day = (cut.tasks - DAY).date().replace('-', "");
-    day.truncate("20260131".len());
-    let tallies = Lot::all(Range::<TaskCalls>::all().until(&Beginning(&day)));
+    let (of_tasks, of_audits) = (day_of(cut.tasks), day_of(cut.audit));
+    let tallies = Lot::all(Range::<TaskCalls>::all().until(&Beginning(&of_tasks)));
+    // These count on their day alone …
+    let spent = Lot::all(Range::<SpentRow>::all().until(&Beginning(&of_tasks)));
+    let raised = Lot::all(Range::<Raised>::all().until(&Beginning(&of_tasks)));
+    let warned = Lot::all(Range::<Warned>::all().until(&Beginning(&of_tasks)));
+    // … and these tell what was used, for as long as it is told who did what.
+    let calls = Lot::all(Range::<Tally>::all().until(&Beginning(&of_audits)));
+    let purposes = Lot::all(Range::<PurposeCalls>::all().until(&Beginning(&of_audits)));
     let audits = Lot::all(Range::<Audit>::all().until(&cut.audit));
     let decisions = Lot::all(Range::<AuditRow>::all().until(&cut.audit));
     let mut lots = vec![
@@ -271,12 +307,25 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         (inbox, read),
         (inbox, told),
         (usage, tallies),
+        (usage, spent),
+        (usage, raised),
+        (usage, warned),
+        (usage, calls),
+        (usage, purposes),
         (audit, audits),
         (audit, decisions),
     ];
     lots.extend(edges.lots(cut).into_iter().map(|lot| (of_edges, lot)));
     lots.reverse();
     lots
+}
+
+/// The first day that is not over at a moment in any zone, as keys have it: that of a zone may begin a day before that
+/// of UTC.
+fn day_of(cut: Timestamp) -> String {
+    let mut day = (cut - DAY).date().replace('-', "");
+    day.truncate("20260131".len());
+    day
 }
 
 fn has_ended_before(task: &Task, cut: Timestamp) -> bool {

@@ -19,8 +19,8 @@ use crate::{
     },
     audit::Audit,
     budget::{
-        Tally,
-        records::{DayKey, TaskCalls},
+        self, Spent, SpentRow, Tally,
+        records::{self as spending, DayKey, PurposeCalls, Raised, TaskCalls, Warned},
     },
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
@@ -34,7 +34,7 @@ use crate::{
     },
     frame::{Notification, NotificationKind},
     history::{Fact, HistoryEvent},
-    ids::{Ids, TeamKey, TopicId, TurnId},
+    ids::{Ids, TaskId, TeamKey, TopicId, TriggerId, TurnId},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
@@ -42,15 +42,20 @@ use crate::{
     router::{deleting::DeletedTopic, topics::Topic},
     scheduler::{
         alarm::Drain,
-        records::Payload,
+        records::{Payload, removed},
         run::{Cause, Decision, Notified, Run},
+        trigger::{
+            Trigger,
+            config::{Config, Schedule},
+            definition::Definition,
+        },
     },
     spine::{self, Spine},
     storage::Storage,
     store::{
-        keys::printable,
+        keys::{Life, key_of, printable},
         reads::{Range, scan, scan_keyed},
-        records::Writes,
+        records::{Record, Writes},
     },
     task::{
         Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task, TopicRef,
@@ -220,6 +225,14 @@ fn full_store() -> Disk {
         let day = ago(days).date()[..10].replace('-', "").parse().unwrap();
         writes = writes.put_at(&(DayKey(day), "task-1".into()), &TaskCalls(Tally::default()));
     }
+    let trigger: TriggerId = "trg-1".into();
+    writes = writes.put(&Trigger::new(
+        trigger,
+        TeamKey::first("news"),
+        Definition::new("scan", Config::Schedule(Schedule::cron("0")), "scan"),
+        "main",
+        ago(300),
+    ));
     for number in 0..60 {
         let run = run(number);
         writes = writes.put(&run).put_at(&run.id, &Payload("body".to_owned()));
@@ -292,6 +305,75 @@ fn what_is_old_goes_and_what_is_young_stays() {
     assert_eq!(disk.keys("edge/run.payload").len(), 50);
     assert_eq!(disk.keys("edge/fleeting").len(), 0);
     assert_eq!(pass(&disk), Removed::default());
+}
+
+/// OR-97, TR-44: nobody looks at the last runs of a trigger that was deleted.
+#[test]
+fn old_runs_of_a_deleted_trigger_go() {
+    let disk = full_store();
+    let young = Run { fired_at: ago(80), ..run(61) };
+    write(&disk, Writes::new().put(&young));
+    let trigger = scan::<Trigger>(&*disk.mount(None), Range::all()).unwrap().remove(0);
+    write(&disk, removed(&trigger));
+
+    let removed = pass(&disk);
+
+    assert_eq!(removed.runs, 60);
+    assert_eq!(disk.keys("edge/run/").len(), 1);
+}
+
+/// OR-97: what was spent and used on a day has an end too.
+#[test]
+fn old_days_of_usage_go() {
+    let disk = Disk::default();
+    let day = |days| {
+        let date = ago(days).date()[..10].replace('-', "");
+        DayKey(date.parse().unwrap())
+    };
+    let of_team = |days| (day(days), Life(TeamKey::first("news")));
+    let writes = [93, 80].into_iter().fold(Writes::new(), |writes, days| {
+        let row = SpentRow { own: Spent::default(), above: None };
+        writes
+            .put_at(&of_team(days), &row)
+            .put_at(&of_team(days), &Raised(1))
+            .put_at(&(day(days), "news".into()), &Warned(true))
+    });
+    let writes = [368, 93].into_iter().fold(writes, |writes, days| {
+        let (DayKey(number), ends_at) = (day(days), Timestamp(0));
+        let caller = budget::Caller {
+            team: TeamKey::first("news"),
+            profile: "default".to_owned(),
+            model: "model".to_owned(),
+        };
+        let of_day = budget::Day { number, ends_at };
+        let calls = spending::calls(of_day, &caller, &Tally::default(), &Spent::default());
+        let purpose = (day(days), "titles".to_owned());
+        writes.and(calls).put_at(&purpose, &PurposeCalls::default())
+    });
+    write(&disk, writes);
+
+    assert_eq!(pass(&disk).usage, 5);
+    let left = ["spend", "raise", "warned", "use", "use-for"];
+    assert_eq!(left.map(|kind| disk.keys(&format!("{kind}/")).len()), [1; 5]);
+}
+
+/// OR-97, SC-112: a damaged record of a task keeps the journal of its turn, and nothing else.
+#[test]
+fn a_damaged_task_does_not_stop_the_pass() {
+    let disk = full_store();
+    let mounted = disk.mount(None);
+    mounted.tear(key_of(FinishedTask::KIND, &TaskId::from("task-young")));
+    let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
+
+    let mut last = false;
+    while !last {
+        let slice = pass.slice(&*mounted, &mut || false).unwrap();
+        mounted.commit(&slice.writes.batch().unwrap()).unwrap();
+        last = slice.last;
+    }
+
+    assert_eq!((pass.removed().tasks, pass.removed().runs), (1, 10));
+    assert_eq!(disk.keys("hist").len(), 3);
 }
 
 /// CH-120: that somebody was let in is known for as long as audits are kept, also if their task is not.

@@ -2,19 +2,25 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Router, audit::AuditRow, saying::Accepted};
+use super::{Router, audit::AuditRow, main_lane, saying::Accepted};
 use crate::{
     channel::{
         outbox,
         records::{self as outboxes, OutboxWrites},
     },
-    frame::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind, Response},
-    ids::{ChannelId, MessageId, TaskId},
+    clock::Timestamp,
+    excerpt,
+    frame::{Ack, Body, ErrorBody, FRAME_TEXT, Frame, Progress, ProgressKind, Response},
+    ids::{ChannelId, MessageId, TopicId},
+    journal::records::Branch,
     queue::{ACK_AFTER, schedule::Full},
     router::records::{MessageRow, Undecided},
     storage::{Storage, StorageError},
     store::records::{Writes, digest},
-    task::{Task, ending, records as tasks},
+    task::{
+        Ending, Task, TopicRef, ending,
+        records::{self as tasks, LaneKey},
+    },
 };
 
 impl Router {
@@ -30,7 +36,7 @@ impl Router {
     }
 
     /// What makes a message known, and its channel if this is its first.
-    pub(super) fn accept(&mut self, message: &Undecided, task: Option<TaskId>) -> Writes {
+    pub(super) fn accept(&mut self, message: &Undecided, task: Option<&Task>) -> Writes {
         let mut writes = Writes::new();
         let channel = &message.channel;
         let Some(conversation) = self.conversations.get_mut(channel) else {
@@ -41,12 +47,19 @@ impl Router {
             writes = writes.put_at(channel, &conversation.row);
         }
         if conversation.is_shared() && !message.told {
-            writes = writes.frame(channel, user_message(message));
+            let source = task.and_then(|task| task.source.as_ref());
+            let named = || {
+                let topic = conversation.topics.get(message.topic.as_deref()?)?;
+                Some(TopicRef { id: topic.id.clone(), name: topic.name.clone() })
+            };
+            let topic = source.and_then(|source| source.topic.clone()).or_else(named);
+            writes = writes.frame(channel, user_message(message, topic));
         }
         // Nobody can send a message again whose name we made.
         if !message.named {
             return writes;
         }
+        let task = task.map(|task| task.id.clone());
         let row = MessageRow { digest: said(message), at: message.at, task };
         conversation.known.insert(message.id.clone(), row.clone());
         writes.put_at(&(channel.clone(), message.id.clone()), &row)
@@ -96,11 +109,40 @@ impl Router {
             if let Some(conversation) = self.conversations.get(&source.channel) {
                 writes = writes.put_at(&source.channel, &conversation.row);
             }
+            if let Some(topic) = &source.topic {
+                writes = writes.and(self.unsaid(&source.channel, &topic.id, task.created_at));
+            }
             // Whoever sent it may have been told which task it is.
             let task_id = Some(task.id.clone());
             let error = ErrorBody { task_id, ..full_error(full).about(id.clone()) };
             self.end_unheard(&source.channel, id, error, writes, ctx);
         }
+    }
+
+    /// A message is not said in its topic after all. One that it would have begun is forgotten; of another one the row, which
+    /// may have been part of what is not stored.
+    fn unsaid(&mut self, channel: &ChannelId, id: &TopicId, said_at: Timestamp) -> Writes {
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return Writes::new();
+        };
+        let Some(topic) = conversation.topics.get(id.as_str()) else {
+            return Writes::new();
+        };
+        if topic.created_at >= said_at && !conversation.has_open_work(id) {
+            return self.forget_topic(channel, id);
+        }
+        Writes::new().put_at(&topic.key(channel), topic)
+    }
+
+    /// A topic in which nothing was said is gone, as if it had never been opened.
+    pub(super) fn forget_topic(&mut self, channel: &ChannelId, id: &TopicId) -> Writes {
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.topics.remove(id);
+            conversation.stored_topics.remove(id);
+            conversation.read.remove(id.as_str());
+        }
+        let session = LaneKey::new(&main_lane(id.clone()), 1).session_id();
+        Writes::new().delete::<Branch>(&session)
     }
 
     /// A message ends without having been work. It may be sent again.
@@ -119,6 +161,30 @@ impl Router {
         let frame = Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) };
         let writes = writes.delete::<MessageRow>(&(channel, id)).frame(channel, frame);
         self.commit(writes, ctx);
+    }
+
+    /// A message is cancelled before it was work.
+    pub(super) fn end_cancelled(
+        &mut self,
+        message: &Undecided,
+        topic: Option<TopicRef>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (channel, id, ts) = (&message.channel, message.id.clone(), self.to.clock.now());
+        let error = ErrorBody::refusal("cancelled", "it was cancelled before its turn came");
+        self.settle(channel, &id, Err(error.about(id.clone())));
+        let mut writes = Writes::new().delete::<Undecided>(&(channel, &id));
+        if !message.acked {
+            let accepted_at = Some(message.at);
+            let body = Body::Ack(Ack { accepted_at, ..Ack::new(ending::WORKING, id.clone()) });
+            writes = writes.frame(channel, Frame { topic: topic.clone(), ts, body });
+        }
+        let body = Body::Response(Response {
+            status: Ending::Cancelled.as_str().to_owned(),
+            ..Response::new(String::new(), id)
+        });
+        let writes = writes.frame(channel, Frame { topic, ts, body });
+        self.commit_for(channel, writes.and(self.audited(message)), ctx);
     }
 
     /// A message that is known is not run again: its sender hears what became of it.
@@ -189,6 +255,7 @@ impl Router {
             duplicate: Some(true),
             status: Some(status.to_owned()),
             response_seq,
+            team: task.as_ref().and_then(Task::other_team),
             accepted_at: task.as_ref().map(|task| task.created_at),
             ..Ack::new("This message is known already.", id)
         };
@@ -209,15 +276,7 @@ impl Router {
         let (message_id, duplicate) = (message.id.clone(), false);
         let accepted = Accepted { message: message_id, task: None, topic: None, reply, duplicate };
         self.settle(channel, &message.id, Ok(accepted));
-        let body = Body::Response(Response {
-            content,
-            message_id: message.id.clone(),
-            task_id: None,
-            status: "done".to_owned(),
-            joined_task_id: None,
-            truncated: false,
-            usage: None,
-        });
+        let body = Body::Response(Response::new(content, message.id.clone()));
         let frame = Frame { topic: None, ts: self.to.clock.now(), body };
         let accepted = self.accept(message, None).and(self.audited(message));
         self.commit_for(channel, accepted.and(writes).frame(channel, frame), ctx);
@@ -234,14 +293,18 @@ fn said(message: &Undecided) -> u64 {
     digest(&said)
 }
 
-/// A message, for the other connections of its channel.
-fn user_message(message: &Undecided) -> Frame {
+/// A message, for the other connections of its channel, with its topic if that is known by now.
+fn user_message(message: &Undecided, topic: Option<TopicRef>) -> Frame {
+    let (content, truncated) =
+        excerpt::framed(&message.content, FRAME_TEXT, "the history has the rest");
     let progress = Progress {
         message_id: Some(message.id.clone()),
+        team: message.team.clone(),
         files: message.files.iter().map(|row| row.file.clone()).collect(),
-        ..Progress::new(ProgressKind::UserMessage, message.content.clone())
+        truncated,
+        ..Progress::new(ProgressKind::UserMessage, content)
     };
-    Frame { topic: None, ts: message.at, body: Body::Progress(progress) }
+    Frame { topic, ts: message.at, body: Body::Progress(progress) }
 }
 
 /// The words of a refusal by the queue.
@@ -296,5 +359,10 @@ fn fate(
         Body::Error(error) => error.message_id.as_ref() == Some(message),
         _ => false,
     });
+    let is_cancelled = last.is_some_and(|row| {
+        let cancelled = Ending::Cancelled.as_str();
+        matches!(&row.frame.body, Body::Response(response) if response.status == cancelled)
+    });
+    let status = if is_cancelled { Ending::Cancelled.as_str() } else { status };
     Ok(Fate { status, response_seq: last.map(|row| outbox::seq(row.ordinal)), task })
 }

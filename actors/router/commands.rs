@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     frame::TopicState,
-    ids::ChannelId,
+    ids::{ChannelId, TeamName},
     queue::{Cancel, Cancelled},
     router::records::Undecided,
     store::records::Writes,
-    task::{Kind, TopicRef},
+    task::{Kind, Lane, TopicRef},
     text::Words as _,
     thinking::Thinking,
 };
@@ -45,6 +45,23 @@ pub(super) enum Command {
     Verdict(Verdict),
 }
 
+impl Command {
+    fn is_about_topics(&self) -> bool {
+        match self {
+            Self::Topics
+            | Self::Close(_)
+            | Self::Stop(_)
+            | Self::Compact(_)
+            | Self::Rename(_)
+            | Self::Pin(_)
+            | Self::Reopen(_)
+            | Self::New
+            | Self::Think(_) => true,
+            Self::Help | Self::Steer | Self::Unknown(_) | Self::Verdict(_) => false,
+        }
+    }
+}
+
 /// Reads a message as a command.
 pub(super) fn parse(content: &str) -> Option<Command> {
     let (word, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
@@ -58,7 +75,8 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         ("/topics", _) => Some(Command::Topics),
         ("/close", _) => Some(Command::Close(topic)),
         ("/compact", _) => Some(Command::Compact(topic)),
-        ("/new" | "/reset", None) => Some(Command::New),
+        // With words it begins a topic with them, and is no command, except where there are no topics.
+        ("/new" | "/reset", _) => Some(Command::New),
         ("/pin", _) => Some(Command::Pin(topic)),
         ("/reopen", _) => Some(Command::Reopen(rest.to_owned())),
         ("/steer", None) => Some(Command::Steer),
@@ -129,12 +147,17 @@ type Obeyed = Result<(String, Writes), String>;
 impl Router {
     pub(super) fn obey(&mut self, command: Command, message: Undecided, ctx: &mut Context<Self>) {
         let channel = &message.channel;
+        if let Some(team) = message.team.clone()
+            && command.is_about_topics()
+        {
+            return self.obey_in_team(&command, team, message, ctx);
+        }
         let obeyed = match command {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Stop(topic) => return self.stop_topic(topic, message, ctx),
             Command::Help => Err(help()),
-            Command::New => self.expect_new_topic(channel),
+            Command::New => self.expect_new_topic(&message),
             Command::Steer => Err("Say what the turn is to know: `/steer <message>`.".to_owned()),
             Command::Rename(name) => self.rename_topic(&message, &name),
             Command::Pin(topic) => self.pin_topic(&message, topic.as_deref()),
@@ -151,10 +174,32 @@ impl Router {
         self.respond(&message, answer, writes, ctx);
     }
 
-    /// The next message of a channel opens a topic, also after a restart.
-    fn expect_new_topic(&mut self, channel: &ChannelId) -> Obeyed {
+    /// A command about topics to a team that has none: only the turn of its one lane can be stopped, if it is the person's.
+    fn obey_in_team(
+        &mut self,
+        command: &Command,
+        team: TeamName,
+        message: Undecided,
+        ctx: &mut Context<Self>,
+    ) {
+        if matches!(command, Command::Stop(None)) {
+            let (lane, behind) = (Lane { team, topic: None }, message.cause.clone());
+            let cancel = Cancel { lane, queued: false, channel: None, behind };
+            return self.stop(cancel, message, ctx);
+        }
+        let answer = format!(
+            "Team `{team}` has no topics: only the main team has. Of the commands about topics, only `/stop` works here."
+        );
+        self.respond(&message, answer, Writes::new(), ctx);
+    }
+
+    /// The next message of a channel opens a topic, also after a restart. What is said in another topic than this was
+    /// said in belongs there.
+    fn expect_new_topic(&mut self, message: &Undecided) -> Obeyed {
+        let channel = &message.channel;
         let conversation = self.conversations.get_mut(channel).ok_or_else(String::new)?;
         conversation.row.begins_anew = true;
+        conversation.row.begins_anew_in = message.topic.clone();
         let answer = "Your next message begins a new topic.".to_owned();
         Ok((answer, Writes::new().put_at(channel, &conversation.row)))
     }
@@ -254,13 +299,12 @@ impl Router {
     ) -> Result<TopicRef, String> {
         let (now, idle_after) = (self.to.clock.now(), self.settings.topics.idle_after);
         let conversation = self.conversations.get(channel);
-        let rows = conversation.map(|found| found.topics.rows(now, idle_after, |_| (0, false)));
-        let mut rows = rows.unwrap_or_default().into_iter();
-        let found = rows.find(|row| match wanted {
-            Some(wanted) => row.id.as_str() == wanted || row.name.eq_ignore_ascii_case(wanted),
-            None => row.state != TopicState::Done,
+        let topics = conversation.map(|found| found.topics.newest_first()).unwrap_or_default();
+        let found = topics.into_iter().find(|topic| match wanted {
+            Some(wanted) => topic.id.as_str() == wanted || topic.name.eq_ignore_ascii_case(wanted),
+            None => topic.state(now, false, idle_after) != TopicState::Done,
         });
-        let found = found.map(|row| TopicRef { id: row.id, name: row.name });
+        let found = found.map(|topic| TopicRef { id: topic.id.clone(), name: topic.name.clone() });
         found.ok_or_else(|| match wanted {
             Some(wanted) => {
                 format!("There is no topic \"{wanted}\".\n{}", self.describe_topics(channel))
@@ -272,12 +316,12 @@ impl Router {
     fn close_topic(&mut self, message: &Undecided, wanted: Option<&str>) -> Obeyed {
         let channel = &message.channel;
         let id = self.find_topic(channel, wanted.or(message.topic.as_deref()))?.id;
-        self.to.queue.do_send(Cancel { lane: main_lane(id.clone()), queued: true, channel: None });
+        self.to.queue.do_send(Cancel::all_in(main_lane(id.clone())));
         let conversation = self.conversations.get_mut(channel);
         let closed = conversation.and_then(|conversation| conversation.topics.close(&id));
         let topic = closed.ok_or(NO_TOPICS)?;
         let writes = Writes::new().put_at(&topic.key(channel), topic);
-        Ok((format!("Closed \"{}\".", topic.name), writes))
+        Ok((format!("Archived \"{}\".", topic.name), writes))
     }
 
     /// Has a topic summarised: work like any other, so that it comes after the running turn.
@@ -297,14 +341,19 @@ impl Router {
         }
     }
 
-    /// Stops the turn of a topic, and says what the queue did.
+    /// Stops the turn of a topic.
     fn stop_topic(&mut self, wanted: Option<String>, message: Undecided, ctx: &mut Context<Self>) {
         let wanted = wanted.or_else(|| message.topic.clone());
         let lane = match self.find_topic(&message.channel, wanted.as_deref()) {
             Ok(topic) => main_lane(topic.id),
             Err(answer) => return self.respond(&message, answer, Writes::new(), ctx),
         };
-        let cancelled = self.to.queue.send(Cancel { lane, queued: false, channel: None });
+        self.stop(Cancel { lane, queued: false, channel: None, behind: None }, message, ctx);
+    }
+
+    /// Stops a turn, and says what the queue did.
+    fn stop(&mut self, cancel: Cancel, message: Undecided, ctx: &mut Context<Self>) {
+        let cancelled = self.to.queue.send(cancel);
         ctx.spawn(cancelled.into_actor(self).map(move |cancelled, router, ctx| {
             let answer = cancelled.map_or_else(|_| GONE.to_owned(), told_of_stop);
             router.respond(&message, answer, Writes::new(), ctx);

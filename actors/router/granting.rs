@@ -6,7 +6,10 @@ use super::{
     Router,
     grants::{Grantee, Level, SenderGrant},
 };
-use crate::store::{StoreError, records::Writes};
+use crate::{
+    ids::ChannelId,
+    store::{StoreError, records::Writes},
+};
 
 /// So many grants there can be.
 pub const MOST_GRANTS: usize = 10_000;
@@ -100,6 +103,9 @@ impl Router {
         };
         match grantee {
             Some(grantee) if self.grants.remove(&grantee) => {
+                let Grantee { channel_type, sender, channel } = &grantee;
+                let channel = channel.as_ref().map(ChannelId::as_str);
+                tracing::info!(%channel_type, sender, channel, "trust revoked");
                 Ok((true, Writes::new().delete::<SenderGrant>(&grantee)))
             }
             _ => Ok((false, Writes::new())),
@@ -134,7 +140,8 @@ impl Handler<Grant> for Router {
         if let Ok((grant, _)) = &decided {
             let Grantee { channel_type, sender, channel } = &grant.grantee;
             let (level, by) = (grant.level.as_str(), &grant.granted_by);
-            tracing::info!(%channel_type, sender, ?channel, level, by, "trust granted");
+            let channel = channel.as_ref().map(ChannelId::as_str);
+            tracing::info!(%channel_type, sender, channel, level, by, "trust granted");
         }
         self.once_stored(decided)
     }
@@ -144,7 +151,6 @@ impl Handler<Revoke> for Router {
     type Result = ResponseActFuture<Self, Result<bool, GrantError>>;
 
     fn handle(&mut self, Revoke(which): Revoke, _: &mut Self::Context) -> Self::Result {
-        tracing::info!(?which, "trust revoked");
         let decided = self.revoke(which);
         self.once_stored(decided)
     }

@@ -75,6 +75,7 @@ impl Router {
             label,
             cause: Some(cause),
             notify,
+            team: team.as_ref().map(|team| team.name.clone()),
             steers,
             files,
         };
@@ -106,12 +107,15 @@ impl Router {
         let Some(conversation) = self.conversations.get(&message.channel) else {
             return;
         };
+        let row = &conversation.row;
+        let is_there = message.topic.is_none() || message.topic == row.begins_anew_in;
+        let anew = anew || (row.begins_anew && is_there);
         if message.steers
             && let Ok(topic) = self.find_topic(&message.channel, message.topic.as_deref())
         {
             return self.become_task(message, Resolution::Existing(topic.id), Writes::new(), ctx);
         }
-        if anew || conversation.row.begins_anew {
+        if anew {
             message.topic = None;
             return self.begin_anew(message, ctx);
         }
@@ -127,14 +131,18 @@ impl Router {
     fn begin_anew(&mut self, message: Undecided, ctx: &mut Context<Self>) {
         let new = Some(Choice::New { name: None });
         let resolution = self.with_request(&message, |topics, request| topics.choose(new, request));
-        let channel = &message.channel;
-        if matches!(resolution, Resolution::New { .. })
-            && let Some(conversation) = self.conversations.get_mut(channel)
+        let mut writes = Writes::new();
+        // Once, also if there is no room for one more: else nothing could be said here before there is.
+        if let Some(conversation) = self.conversations.get_mut(&message.channel)
             && std::mem::take(&mut conversation.row.begins_anew)
         {
-            let writes = Writes::new().put_at(channel, &conversation.row);
+            conversation.row.begins_anew_in = None;
+            writes = writes.put_at(&message.channel, &conversation.row);
+        }
+        if matches!(resolution, Resolution::New { .. }) {
             return self.become_task(message, resolution, writes, ctx);
         }
+        self.commit(writes, ctx);
         self.resolved(message, resolution, ctx);
     }
 
@@ -165,13 +173,32 @@ impl Router {
         message: &Undecided,
         ask: impl FnOnce(&Topics, &Resolve<'_>) -> T,
     ) -> T {
+        self.with_topics(&message.channel, &message.content, message.topic.as_deref(), ask)
+    }
+
+    /// Why a topic cannot be meant that a channel does not have, with those that it has.
+    pub(super) fn unknown_topic(&self, channel: &ChannelId, topic: &TopicId) -> ErrorBody {
+        let resolution = self.with_topics(channel, "", Some(topic.as_str()), Topics::resolve);
+        match &resolution {
+            Resolution::Refused(refusal) => refusal.into(),
+            _ => ErrorBody::refusal("unknown_topic", "this channel has no such topic"),
+        }
+    }
+
+    fn with_topics<T>(
+        &self,
+        channel: &ChannelId,
+        content: &str,
+        explicit: Option<&str>,
+        ask: impl FnOnce(&Topics, &Resolve<'_>) -> T,
+    ) -> T {
         let empty = Topics::default();
-        let conversation = self.conversations.get(&message.channel);
+        let conversation = self.conversations.get(channel);
         let open_work =
             |topic: &TopicId| conversation.is_some_and(|found| found.has_open_work(topic));
         let request = Resolve {
-            content: &message.content,
-            explicit: message.topic.as_deref(),
+            content,
+            explicit,
             now: self.to.clock.now(),
             settings: self.settings.topics,
             open_work: &open_work,
@@ -351,7 +378,7 @@ impl Router {
             task.options.profile = known.and_then(|topic| topic.profile.clone());
         }
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
-        let accepted = self.accept(&message, Some(task.id.clone()));
+        let accepted = self.accept(&message, Some(&task));
         let named = message.files.iter().map(|row| {
             let (channel, team) = (&message.channel, &task.lane.team);
             row.clone().named(channel, team, message.label, message.at)

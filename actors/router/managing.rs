@@ -94,7 +94,7 @@ impl Router {
         if change.closed == Some(true) {
             conversation.topics.close(id);
             let lane = main_lane(id.clone());
-            self.to.queue.do_send(Cancel { lane, queued: true, channel: None });
+            self.to.queue.do_send(Cancel::all_in(lane));
         }
         if let Some(profile) = change.profile.clone() {
             let profile = (!profile.is_empty()).then_some(profile);

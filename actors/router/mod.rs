@@ -437,14 +437,38 @@ impl Router {
             return;
         };
         if conversation.topics.get(topic.as_str()).is_none() {
-            let error = "this channel has no topic with that `topic_id`";
-            return self.refuse(channel, ErrorBody::refusal("unknown_topic", error));
+            return self.refuse(channel, self.unknown_topic(channel, &topic));
         }
+        let ended = if queued { self.cancel_undecided(channel, &topic, ctx) } else { 0 };
         self.to.queue.do_send(Cancel {
             lane: main_lane(topic),
             queued,
-            channel: Some(channel.clone()),
+            // Something was cancelled then.
+            channel: (ended == 0).then(|| channel.clone()),
+            behind: None,
         });
+    }
+
+    /// Ends messages for a topic that wait behind one whose own is being found out. Returns how many.
+    fn cancel_undecided(
+        &mut self,
+        channel: &ChannelId,
+        topic: &TopicId,
+        ctx: &mut Context<Self>,
+    ) -> usize {
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return 0;
+        };
+        let deciding = std::mem::take(&mut conversation.deciding).into_iter();
+        let is_meant = |message: &Undecided| message.topic.as_deref() == Some(topic.as_str());
+        let (meant, others): (Vec<_>, Vec<_>) = deciding.partition(is_meant);
+        conversation.deciding = others.into();
+        let topic = conversation.topics.get(topic.as_str());
+        let topic = topic.map(|topic| TopicRef { id: topic.id.clone(), name: topic.name.clone() });
+        for message in &meant {
+            self.end_cancelled(message, topic.clone(), ctx);
+        }
+        meant.len()
     }
 }
 

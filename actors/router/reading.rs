@@ -5,7 +5,6 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::Router;
 use crate::{
     clock::Timestamp,
-    frame::ErrorBody,
     ids::{ChannelId, TopicId},
     router::records::ReadMark,
     store::records::Writes,
@@ -29,8 +28,8 @@ impl Router {
         };
         let is_known = |topic: &TopicId| conversation.topics.get(topic.as_str()).is_some();
         if !topic.as_ref().is_none_or(is_known) {
-            let error = "this channel has no topic with that `topic_id`";
-            return self.refuse(channel, ErrorBody::refusal("unknown_topic", error));
+            let error = topic.as_ref().map(|topic| self.unknown_topic(channel, topic));
+            return self.refuse(channel, error.unwrap_or_default());
         }
         let place = topic.map_or_else(|| channel.to_string(), |topic| topic.to_string());
         // Nobody has read what is still to come, whatever the clock of a device says.

@@ -18,7 +18,7 @@ use crate::{
     conversation_log::ConversationEntry,
     file::records::FileRow,
     identities,
-    ids::{ChannelId, MessageId, TaskId, TopicId},
+    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
     interactions::Interaction,
     live::event::{Event, Kind},
     storage::{Order, Storage, StorageError},
@@ -117,6 +117,10 @@ pub struct Undecided {
     /// Another channel that hears of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<ChannelId>,
+    /// The team that it is for; none is the main one. A message to another team needs no topic, and is never stored as one
+    /// that waits for it.
+    #[serde(skip)]
+    pub team: Option<TeamName>,
     /// It is for the turn that runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steers: bool,

@@ -5,7 +5,10 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, conversation::Incoming, gate::Sender, main_lane, topics::Topic};
+use super::{
+    Conversation, Router, conversation::Incoming, gate::Sender, main_lane, records::Undecided,
+    topics::Topic,
+};
 use crate::{
     channel::records::ChannelRow,
     file::records::FileRow,
@@ -148,6 +151,7 @@ impl Router {
             let error = "you have no such channel";
             return Err(ErrorBody::refusal("unknown_channel", error).into());
         };
+        let topics_before = conversation.topics.len();
         conversation.sender = sender;
         conversation.speaking = None;
         // Nobody is connected, and yet the channel is in use.
@@ -174,10 +178,31 @@ impl Router {
                 Some(self.topic_named(&channel, &name, make)?.to_string())
             }
         };
+        let topics = self.conversations.get(&channel).map(|found| &found.topics);
+        let topics = topics.filter(|topics| topics.len() > topics_before);
+        let opened = topics.zip(topic.as_deref()).and_then(|(topics, id)| topics.get(id)).cloned();
         self.waiters.entry((channel.clone(), id.clone())).or_default().push(waiter);
         let incoming = Incoming { content, topic, id: Some(id), notify, team, files };
         self.receive(&channel, incoming, ctx);
+        if let Some(opened) = opened {
+            self.forget_if_unused(&channel, &opened, ctx);
+        }
         Ok(())
+    }
+
+    /// A topic that was opened for a message which is not said in it is gone again.
+    fn forget_if_unused(&mut self, channel: &ChannelId, opened: &Topic, ctx: &mut Context<Self>) {
+        let is_unused = self.conversations.get(channel).is_some_and(|found| {
+            let waits = |message: &Undecided| message.topic.as_deref() == Some(opened.id.as_str());
+            // A command may have changed it.
+            found.topics.get(opened.id.as_str()) == Some(opened)
+                && !found.has_open_work(&opened.id)
+                && !found.deciding.iter().any(waits)
+        });
+        if is_unused {
+            let writes = self.forget_topic(channel, &opened.id);
+            self.commit(writes, ctx);
+        }
     }
 
     /// A new topic that leaves another one.

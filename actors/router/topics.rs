@@ -137,6 +137,11 @@ impl Topics {
         self.0.get(id).map(|entry| &entry.topic)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Begins a topic with its first message.
     pub fn open(&mut self, id: TopicId, name: String, content: &str, now: Timestamp) -> &mut Topic {
         let mut topic = Topic::new(id.clone(), name, now);
@@ -244,6 +249,13 @@ impl Topics {
         others.map(|entry| entry.topic.name.as_str())
     }
 
+    /// All topics, newest activity first.
+    pub(super) fn newest_first(&self) -> Vec<&Topic> {
+        let mut topics: Vec<&Topic> = self.0.values().map(|entry| &entry.topic).collect();
+        topics.sort_unstable_by_key(|topic| (Reverse(topic.last_activity), &topic.id));
+        topics
+    }
+
     /// The rows of a topic list: newest activity first, of those that are over the last twenty.
     ///
     /// `work` tells how many messages wait in a topic, and whether a turn runs.
@@ -253,10 +265,8 @@ impl Topics {
         idle_after: Duration,
         work: impl Fn(&TopicId) -> (u64, bool),
     ) -> Vec<TopicRow> {
-        let mut topics: Vec<&Topic> = self.0.values().map(|entry| &entry.topic).collect();
-        topics.sort_unstable_by_key(|topic| (Reverse(topic.last_activity), &topic.id));
         let mut done = 0;
-        topics
+        self.newest_first()
             .into_iter()
             .filter_map(|topic| {
                 let (queued, running) = work(&topic.id);

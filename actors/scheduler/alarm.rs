@@ -9,10 +9,10 @@ use super::{
     Due, Scheduler, body,
     firing::{self, Findings, Pending, Standing},
     notify,
-    records::{Known, removed},
-    run::{Cause, RunOutcome},
+    records::removed,
+    run::{Cause, Known, RunOutcome},
     schedule::{self, Agenda, Missed},
-    trigger::{State, config::Config, definition::OverlapPolicy},
+    trigger::{State, Trigger, config::Config, definition::OverlapPolicy},
     window::{self, Phase},
 };
 use crate::{
@@ -198,7 +198,7 @@ impl Scheduler {
             trigger.state = State::Finished;
             run.outcome = Some(RunOutcome::Missed);
             let text = format!(
-                "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
+                "trigger `{}` of team `{}` was due more than a day ago and did not run: the service was down, the team was paused, or there was no room for its work; create it anew if it still matters",
                 trigger.definition.name, trigger.team.name
             );
             writes = writes.put(&trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now));
@@ -259,17 +259,34 @@ impl Scheduler {
         found: &Findings,
         ctx: &mut Context<Self>,
     ) {
+        let pendings = self.hold_back(id, pendings);
         let last = pendings.len().saturating_sub(1);
         for (place, pending) in pendings.into_iter().enumerate() {
             // What was held is served one by one, each in its commit.
             if let Some(trigger) = self.triggers.get_mut(id)
                 && pending.cause == Cause::Missed
+                && self.to.ports.roster.standing(&trigger.team) != Standing::Paused
             {
                 let served = (place < last).then_some(pending.due_at);
                 trigger.held_from = trigger.held_from.and(served);
             }
             drop(self.fire(id, pending, found, ctx));
         }
+    }
+
+    /// If the team was paused while its trigger was looked into, what is due is made up for once it works again.
+    /// Of many times, the row of one is enough.
+    fn hold_back(&mut self, id: &TriggerId, mut pendings: Vec<Pending>) -> Vec<Pending> {
+        if let Some(trigger) = self.triggers.get_mut(id)
+            && let Some(first) = pendings.first()
+            && first.cause != Cause::Window
+            && self.to.ports.roster.standing(&trigger.team) == Standing::Paused
+        {
+            let before = first.due_at - Duration::from_millis(1);
+            trigger.held_from = Some(trigger.held_from.map_or(before, |held| held.min(before)));
+            pendings.drain(..pendings.len() - 1);
+        }
+        pendings
     }
 
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
@@ -317,10 +334,14 @@ impl Handler<SetZone> for Scheduler {
 
     fn handle(&mut self, SetZone { timezone }: SetZone, ctx: &mut Self::Context) {
         self.to.ports.timezone = timezone;
-        let ids: Vec<TriggerId> = self.triggers.keys().cloned().collect();
-        for id in ids {
+        let shown = |trigger: &Trigger| (trigger.id.clone(), trigger.next_due_at);
+        let before: Vec<_> = self.triggers.values().map(shown).collect();
+        let mut moved = Writes::new();
+        for (id, due) in before {
             self.plan_next(&id);
+            moved = moved.put_all(self.triggers.get(&id).filter(|now| now.next_due_at != due));
         }
+        self.keep_quietly(moved);
         self.arm(ctx);
     }
 }

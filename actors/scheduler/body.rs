@@ -23,7 +23,7 @@ pub(super) fn with_missed(mut body: String, missed: Missed, since: &str) -> Stri
     let _ = write!(
         body,
         "\n\n## Missed runs\n\nThis run stands for {} that were due since {since} and could not be started.",
-        missed.count
+        missed.times()
     );
     body
 }

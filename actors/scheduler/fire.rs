@@ -1,6 +1,6 @@
 //! Firing carried out: the decision made durable, with its task, in one commit.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::sync::oneshot::{self, error::RecvError};
@@ -8,8 +8,8 @@ use tokio::sync::oneshot::{self, error::RecvError};
 use super::{
     Refusal, Scheduler,
     firing::{self, Answer, Findings, Fired, Pending, Present},
-    records::{Known, OpenRun, Payload},
-    run::{Cause, Decision, Run},
+    records::{OpenRun, Payload},
+    run::{Cause, Decision, Known, Run},
     trigger::{State, Trigger},
 };
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
         submit::{CancelTask, HandIn, Submission, Submit},
     },
 };
+
+/// After so long a firing that was refused for want of room is tried again, if its time comes but once.
+const TRY_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Whoever waits for a firing.
 pub(super) type Told = oneshot::Receiver<Result<Answer, Refusal>>;
@@ -40,13 +43,13 @@ impl Scheduler {
         };
         let (team, subagent) = (trigger.team.clone(), trigger.definition.subagent.clone());
         let key = (id.clone(), pending.key.clone());
-        let first = self.known.get(&key).map(|known| known.run.clone());
+        let first = self.known.get(&key).cloned();
         let last_task = trigger.active_task_id.as_ref();
         let present = Present {
             standing: self.to.ports.roster.standing(&team),
             unfinished: last_task.is_some_and(|task| self.runs.contains_key(task)),
             fired_lately: self.fires.lately(&team, subagent.clone(), now),
-            known: first.as_ref(),
+            known: first.as_ref().map(|known| &known.run),
             found,
         };
         let Fired { run, task, notice } =
@@ -54,9 +57,12 @@ impl Scheduler {
         advance(trigger, &run);
         if let Some(task) = &task {
             self.runs.insert(task.id.clone(), run.clone());
-            if !run.cause.is_by_hand() {
+            if run.cause.counts_for_the_rate() {
                 self.fires.count(&team, subagent, now);
             }
+        }
+        if is_put_off(trigger, &run) {
+            self.retries.insert(id.clone(), now + TRY_AGAIN);
         }
         self.settle_window(id);
         self.plan_next(id);
@@ -78,7 +84,8 @@ impl Scheduler {
         };
         if pending.remember {
             let (trigger, name) = key.clone();
-            let known = Known { trigger, key: name, run: run.id.clone(), at: now };
+            let made = Some(task.id.clone());
+            let known = Known { trigger, key: name, run: run.id.clone(), task: made, at: now };
             writes = writes.put(&known);
             self.known.insert(key, known);
         }
@@ -87,8 +94,9 @@ impl Scheduler {
         let submit =
             Submit { task, writes, overlap: None, giver: pending.turn.map(|turn| turn.giver) };
         self.to.queue.do_send(HandIn { submit, answer });
-        ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
+        ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, ctx| {
             let _gone = tell.send(scheduler.submitted(run, answer));
+            scheduler.arm(ctx);
         }));
         told
     }
@@ -125,11 +133,15 @@ impl Scheduler {
     ) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (tell, told) = oneshot::channel();
         let act = move |scheduler: &mut Self, id: &TriggerId, found: &Findings, ctx: &mut _| {
-            let _gone = tell.send(scheduler.fire(id, pending, found, ctx));
+            let problem = found.problem.clone().filter(|_| pending.cause.is_by_hand());
+            let _gone = tell.send(match problem {
+                Some(problem) => Err(Refusal::Invalid(problem.into())),
+                None => Ok(scheduler.fire(id, pending, found, ctx)),
+            });
         };
         self.with_findings(id, act, ctx);
         async move {
-            let fired = told.await.map_err(|_| Refusal::Stopping)?;
+            let fired = told.await.map_err(|_| Refusal::Stopping)??;
             fired.await.map_err(|_| Refusal::Stopping)?
         }
     }
@@ -166,6 +178,7 @@ impl Scheduler {
             // What it was to replace goes on, if it has not ended meanwhile.
             trigger.active_task_id = replaced.filter(|old| self.runs.contains_key(old));
         }
+        self.put_off(&run);
         self.settle_window(&run.trigger);
         self.keep_quietly(self.row_of(&run.trigger).put(&run));
         self.last.insert(run.trigger.clone(), run);
@@ -176,6 +189,19 @@ impl Scheduler {
         })
     }
 
+    /// Takes back that a time which comes but once has been dealt with: it is tried again.
+    fn put_off(&mut self, run: &Run) {
+        let now = self.now();
+        let trigger = self.triggers.get_mut(&run.trigger);
+        let Some(trigger) = trigger.filter(|trigger| is_put_off(trigger, run)) else { return };
+        if trigger.state == State::Finished && trigger.cursor_at == Some(run.due_at) {
+            trigger.state = State::Active;
+            trigger.cursor_at = Some(run.due_at - Duration::from_millis(1));
+            self.retries.insert(run.trigger.clone(), now + TRY_AGAIN);
+            self.plan_next(&run.trigger);
+        }
+    }
+
     /// The task that a run took the place of has to make way.
     pub(super) fn cancel_replaced(&self, run: &Run) {
         if let Some(task) = run.replaces.clone() {
@@ -184,9 +210,16 @@ impl Scheduler {
     }
 }
 
+/// It comes but once, and there was no room for it: as long as it is not too old, it is tried again.
+fn is_put_off(trigger: &Trigger, run: &Run) -> bool {
+    trigger.definition.config.is_single()
+        && matches!(run.cause, Cause::Schedule | Cause::Missed)
+        && matches!(run.decision, Decision::RateLimited | Decision::QueueFull | Decision::DiskFull)
+}
+
 /// Notes that a time has been dealt with.
 fn advance(trigger: &mut Trigger, run: &Run) {
-    if !matches!(run.cause, Cause::Schedule | Cause::Missed) {
+    if !matches!(run.cause, Cause::Schedule | Cause::Missed) || is_put_off(trigger, run) {
         return;
     }
     trigger.move_cursor(run.due_at);

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     body,
-    run::{Cause, Decision, Notified, Run, RunOutcome},
+    run::{Cause, Decision, Known, Notified, Run, RunOutcome},
     schedule::Missed,
     trigger::{
         SystemKind, Trigger, config::Config, definition::OverlapPolicy, validation::Problem,
@@ -165,8 +165,8 @@ pub(super) struct Present<'a> {
 pub struct Answer {
     /// Its row.
     pub run: Run,
-    /// The run that it repeats.
-    pub first: Option<RunId>,
+    /// The firing that it repeats.
+    pub first: Option<Known>,
 }
 
 /// A decision: the row, the work, and what the operator should know.
@@ -294,7 +294,7 @@ pub(super) fn skipped_row(trigger: &Trigger, missed: Missed, now: Timestamp, id:
     Run {
         decision: Decision::MissedSkipped,
         count: Some(missed.count),
-        reason: Some(format!("{} times passed unserved", missed.count)),
+        reason: Some(format!("{} times passed unserved", missed.times())),
         ..row(trigger, &pending, now, id)
     }
 }

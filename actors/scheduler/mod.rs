@@ -27,19 +27,20 @@ mod notify;
 mod outcome;
 pub mod ports;
 pub mod records;
+pub mod redacted;
 pub mod requests;
 pub mod run;
 pub mod schedule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod trigger;
 pub mod views;
 pub mod window;
 
 use firing::{Fires, Premises, Roster};
 use ports::{Calendar, Expressions, View};
-use records::{Known, Recovered};
-use run::Run;
+use records::Recovered;
+use run::{Known, Run};
 use trigger::{
     Trigger,
     config::Config,
@@ -139,6 +140,15 @@ enum Due {
     Speak,
 }
 
+/// What a former process left to do.
+#[derive(Default)]
+struct Left {
+    open: Vec<(Run, Option<Task>)>,
+    heard: Vec<Heard>,
+    /// Triggers that are due at another time than their rows say: settings have another zone now.
+    moved: Vec<TriggerId>,
+}
+
 /// Holds all triggers, sleeps until one is due, and commits each firing as a whole.
 pub struct Scheduler {
     to: Neighbours,
@@ -159,8 +169,10 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), Known>,
     fires: Fires,
     ears: Ears,
-    /// Runs and messages that a former process left undone: dealt with as soon as this one runs.
-    left: (Vec<(Run, Option<Task>)>, Vec<Heard>),
+    /// Firings of a single time that were refused, and when each is tried again.
+    retries: HashMap<TriggerId, Timestamp>,
+    /// What a former process left undone: dealt with as soon as this one runs.
+    left: Left,
     draining: bool,
 }
 
@@ -184,14 +196,19 @@ impl Scheduler {
             known: recovered.known.into_iter().map(by_reason).collect(),
             fires: Fires::default(),
             ears,
-            left: (recovered.open, recovered.heard),
+            retries: HashMap::new(),
+            left: Left { open: recovered.open, heard: recovered.heard, moved: Vec::new() },
             draining: false,
         };
         for trigger in recovered.triggers {
+            let (id, stored) = (trigger.id.clone(), trigger.next_due_at);
             scheduler.take_in(trigger);
+            if scheduler.triggers.get(&id).is_some_and(|trigger| trigger.next_due_at != stored) {
+                scheduler.left.moved.push(id);
+            }
         }
         for run in recovered.recent {
-            if run.decision.made_a_task() && !run.cause.is_by_hand() {
+            if run.decision.made_a_task() && run.cause.counts_for_the_rate() {
                 let trigger = scheduler.triggers.get(&run.trigger);
                 let subagent = trigger.and_then(|trigger| trigger.definition.subagent.clone());
                 scheduler.fires.count(&run.team, subagent, run.fired_at);
@@ -202,6 +219,7 @@ impl Scheduler {
 
     fn take_in(&mut self, trigger: Trigger) {
         let id = trigger.id.clone();
+        self.retries.remove(&id);
         self.ears.attend(&trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
@@ -215,6 +233,7 @@ impl Scheduler {
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
         self.last.remove(id);
+        self.retries.remove(id);
         Some(trigger)
     }
 
@@ -275,6 +294,7 @@ impl Scheduler {
             }
             Config::Keyword(_) | Config::Message(_) | Config::Webhook(_) => None,
         };
+        let next = next.map(|at| self.retries.get(id).map_or(at, |again| at.max(*again)));
         let speak = notify::quiet_until(trigger, view);
         if let Some(trigger) = self.triggers.get_mut(id) {
             trigger.next_due_at = next;
@@ -299,7 +319,10 @@ impl Actor for Scheduler {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.revalidate();
-        let (open, heard) = std::mem::take(&mut self.left);
+        let Left { open, heard, moved } = std::mem::take(&mut self.left);
+        self.keep_quietly(
+            Writes::new().put_all(moved.iter().filter_map(|id| self.triggers.get(id))),
+        );
         self.reconcile(open);
         for heard in heard {
             self.hear(heard, true, ctx);

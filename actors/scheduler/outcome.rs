@@ -1,8 +1,8 @@
 //! The end of a run: how it went, what it leaves behind, and when a trigger is switched off for it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{
     Scheduler, maintain,
@@ -13,11 +13,14 @@ use super::{
 };
 use crate::{
     clock::millis,
+    ids::TaskId,
     queue::Ended,
     store::records::Writes,
-    task::{Code, Ending, Kind, Label, Outcome, Task, records::find},
+    task::{Code, Ending, Label, Outcome, Task, ended::find_readable},
 };
 
+/// How soon an end that cannot be read is looked at again.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 /// Failed runs that a notice names.
 const NAMED: usize = 3;
 
@@ -212,13 +215,10 @@ impl Scheduler {
         }
         self.keep_quietly(writes.put(&run).delete::<OpenRun<'_>>(&task_id));
     }
-}
 
-impl Handler<Ended> for Scheduler {
-    type Result = ();
-
-    fn handle(&mut self, Ended { task, kind, .. }: Ended, ctx: &mut Self::Context) {
-        if kind != Kind::Trigger || !self.runs.contains_key(&task) {
+    /// Accounts for the run of a task that has ended, if it is one.
+    fn take_end(&mut self, task: TaskId, ctx: &mut Context<Self>) {
+        if !self.runs.contains_key(&task) {
             return;
         }
         let store = self.to.store.clone();
@@ -226,16 +226,33 @@ impl Handler<Ended> for Scheduler {
         let barrier = store.commit(Writes::new());
         let id = task.clone();
         let read = async move {
-            barrier.await.ok()?;
-            store.read(move |storage| find(storage, &id)).await.ok().flatten()
+            barrier.await.map_err(|error| error.to_string())?;
+            let read = store.read(move |storage| find_readable(storage, &id)).await;
+            read.map_err(|error| error.to_string())
         };
         ctx.spawn(read.into_actor(self).map(move |row, scheduler, ctx| {
             let Some(run) = scheduler.runs.get(&task).cloned() else { return };
-            if row.as_ref().is_some_and(|row| row.outcome.is_some()) {
-                scheduler.account(run, row.as_ref());
-                scheduler.arm(ctx);
+            match row {
+                Ok(Some(row)) if row.outcome.is_none() => {}
+                Ok(row) => {
+                    scheduler.account(run, row.as_ref());
+                    scheduler.arm(ctx);
+                }
+                Err(error) => {
+                    // Left open, it would be in the way of the next one until the service starts again.
+                    tracing::warn!(%task, %error, "how a run of a trigger ended cannot be read yet");
+                    ctx.run_later(READ_AGAIN, move |scheduler, ctx| scheduler.take_end(task, ctx));
+                }
             }
         }));
+    }
+}
+
+impl Handler<Ended> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, Ended { task, .. }: Ended, ctx: &mut Self::Context) {
+        self.take_end(task, ctx);
     }
 }
 

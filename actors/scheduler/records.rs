@@ -5,7 +5,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{firing::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
+use super::{
+    firing::FIRES_WITHIN,
+    run::{Known, Run},
+    trigger::Trigger,
+    views::Heard,
+};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
@@ -17,7 +22,7 @@ use crate::{
         records::{Keyed, Record, Writes},
         redact::{Owner, Texts},
     },
-    task::{Task, records::find},
+    task::{Task, ended::find_readable},
 };
 
 /// Where triggers and runs hold words.
@@ -25,7 +30,15 @@ pub const TEXTS: &[Texts] = &[
     Texts {
         kind: Trigger::KIND,
         owner: Owner::At("/team/name"),
-        fields: &["task", "disabled_reason", "held", "quieted/*/text"],
+        fields: &[
+            "task",
+            "config/pattern",
+            "config/filter",
+            "cursors",
+            "disabled_reason",
+            "held",
+            "quieted/*/text",
+        ],
         names: &[],
     },
     Texts {
@@ -57,7 +70,12 @@ pub(crate) const KEPT: usize = 50;
 
 /// A trigger's name among all.
 pub fn name(trigger: &Trigger) -> String {
-    format!("{}/{}", trigger.team, trigger.id)
+    name_of(&trigger.team, &trigger.id)
+}
+
+/// The same of the trigger of a team with this id.
+pub(crate) fn name_of(team: &TeamKey, id: &TriggerId) -> String {
+    format!("{team}/{id}")
 }
 
 impl Record for Trigger {
@@ -120,16 +138,6 @@ pub struct OpenRun<'a>(pub Cow<'a, Run>);
 #[serde(transparent)]
 pub struct Payload(pub String);
 
-/// A reason that a trigger has fired for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Known {
-    pub trigger: TriggerId,
-    pub key: String,
-    pub run: RunId,
-    pub at: Timestamp,
-}
-
 /// What a former process left to the scheduler.
 #[derive(Debug, Default)]
 pub struct Recovered {
@@ -148,7 +156,9 @@ pub struct Recovered {
 }
 
 /// Reads what the scheduler goes on with. A row that cannot be read is left out and stays as it is.
-pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
+///
+/// `tasks` are those without an outcome. A damaged one is among them: its run is open until the queue has ended it.
+pub fn recover(storage: &dyn Storage, tasks: &[Box<Task>]) -> Result<Recovered, StorageError> {
     let triggers = scan::<Trigger>(storage, Range::all())?;
     let mut last = Vec::new();
     let mut recent = Vec::new();
@@ -160,7 +170,13 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     }
     let mut open = Vec::new();
     for OpenRun(run) in scan(storage, Range::all())? {
-        let task = run.task_id.as_ref().map(|id| find(storage, id)).transpose()?.flatten();
+        let task = match &run.task_id {
+            Some(id) => match tasks.iter().find(|task| task.id == *id) {
+                Some(task) => Some(Task::clone(task)),
+                None => find_readable(storage, id)?,
+            },
+            None => None,
+        };
         open.push((run.into_owned(), task));
     }
     Ok(Recovered {

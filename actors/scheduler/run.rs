@@ -39,6 +39,11 @@ impl Cause {
     pub fn is_by_hand(self) -> bool {
         matches!(self, Self::Test | Self::Manual)
     }
+
+    /// It is among those that may not be too many in a minute. Ticks are bounded by their window.
+    pub fn counts_for_the_rate(self) -> bool {
+        !self.is_by_hand() && self != Self::Window
+    }
 }
 
 words! {
@@ -94,6 +99,19 @@ words! {
         /// It never was.
         Missed = "missed",
     }
+}
+
+/// A reason that a trigger has fired for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Known {
+    pub trigger: TriggerId,
+    pub key: String,
+    pub run: RunId,
+    /// The task of that run. Unknown in rows of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    pub at: Timestamp,
 }
 
 /// A row of the history of a trigger.

@@ -19,8 +19,8 @@ const LATE: Duration = Duration::from_secs(60);
 const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most runs that are made up.
 const MOST: usize = 10;
-/// Times that are counted one by one; beyond it is said that there were more.
-const MOST_COUNTED: u64 = 100_000;
+/// Times that are too old are counted up to here: there may be years of them, and everybody waits meanwhile.
+const MOST_COUNTED: u64 = 1_000;
 
 /// What is to be done about a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,16 @@ pub(super) struct Missed {
     pub(super) count: u64,
     pub(super) since: Timestamp,
     pub(super) until: Timestamp,
+    /// There were more that nobody counted.
+    pub(super) more: bool,
+}
+
+impl Missed {
+    /// How many, in words.
+    pub(super) fn times(&self) -> String {
+        let Self { count, more, .. } = self;
+        if *more { format!("at least {count}") } else { count.to_string() }
+    }
 }
 
 /// The first time of a schedule after a moment. `anchor` is where counting in steps begins.
@@ -166,13 +176,14 @@ fn collect(
         && at <= now
     {
         after = at;
-        let all = times.all.get_or_insert(Missed { count: 0, since: at, until: at });
+        let none = Missed { count: 0, since: at, until: at, more: false };
+        let all = times.all.get_or_insert(none);
         all.count += 1;
         all.until = at;
         if at < oldest {
             times.last_left_out = Some(at);
             if all.count >= MOST_COUNTED {
-                // Nobody wants to know it more exactly, and counting on would take its time.
+                all.more = true;
                 after = oldest - Duration::from_millis(1);
             }
             continue;
@@ -200,7 +211,7 @@ mod tests {
     }
 
     fn missed(count: u64, since: u64, until: u64) -> Option<Missed> {
-        Some(Missed { count, since: hours(since), until: hours(until) })
+        Some(Missed { count, since: hours(since), until: hours(until), more: false })
     }
 
     /// TR-29, TR-75
@@ -263,14 +274,22 @@ mod tests {
         assert_eq!(late.skipped, missed(1, 50, 50));
     }
 
-    /// Years of a fast schedule don't take years to count.
+    /// TR-29: years of a fast schedule don't take years to count, and it is said that there were more.
     #[test]
     fn counting_ends() {
-        let every_ten_seconds = |after: Timestamp| Some(Timestamp((after.0 / 10_000 + 1) * 10_000));
+        let asked = std::cell::Cell::new(0_u64);
+        let every_ten_seconds = |after: Timestamp| {
+            asked.set(asked.get() + 1);
+            Some(Timestamp((after.0 / 10_000 + 1) * 10_000))
+        };
         let ten_years = Timestamp(10 * 365 * 24 * HOUR);
 
         let plan = plan(MissedPolicy::Once, false, Timestamp(0), ten_years, every_ten_seconds);
 
+        let of_a_day = 24 * HOUR / 10_000;
         assert_eq!(plan.serve, [ten_years]);
+        assert!(asked.get() <= MOST_COUNTED + of_a_day + 2, "{}", asked.get());
+        let told = plan.told.unwrap();
+        assert_eq!(told.times(), format!("at least {}", MOST_COUNTED + of_a_day + 1));
     }
 }

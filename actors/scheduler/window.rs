@@ -157,7 +157,7 @@ pub fn advance(
     }
     if occurrence.as_ref().is_none_or(|found| found.phase != Phase::Open)
         && let Some((opens, closes)) =
-            opening(view, window, after_last(occurrence.as_ref(), cursor))
+            opening(view, window, after_last(window, occurrence.as_ref(), cursor))
         && opens <= now
     {
         *occurrence = Some(Occurrence::new(opens, closes));
@@ -189,14 +189,19 @@ pub fn next_due(
 ) -> Option<Timestamp> {
     match occurrence {
         Some(open) if open.phase == Phase::Open => Some(open.next_tick_at.min(open.closes_at)),
-        other => opening(view, window, after_last(other, cursor)).map(|(opens, _)| opens),
+        other => opening(view, window, after_last(window, other, cursor)).map(|(opens, _)| opens),
     }
 }
 
 /// A window that closed early does not open again before its time.
-fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
-    let just_before = |at: Timestamp| at - Duration::from_millis(1);
-    cursor.max(occurrence.map_or(cursor, |last| just_before(last.closes_at)))
+fn after_last(window: &Window, occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
+    let Some(last) = occurrence else { return cursor };
+    cursor.max(match window.hours() {
+        // Every moment before its end is one in which it is open.
+        Some(Hours::Watch(_)) => last.closes_at,
+        // It may open again at the moment it closes.
+        _ => last.closes_at - Duration::from_millis(1),
+    })
 }
 
 /// The first opening after a moment that has not closed yet: from when to when.

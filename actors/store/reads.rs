@@ -182,7 +182,10 @@ pub fn contains<R: Record>(
     storage: &dyn Storage,
     key: &(impl KeyOf<R::Key> + ?Sized),
 ) -> Result<bool, StorageError> {
-    Ok(storage.get(&key_of(R::KIND, key))?.is_some())
+    match storage.get(&key_of(R::KIND, key)) {
+        Err(StorageError::Damaged { .. }) => Ok(true),
+        found => Ok(found?.is_some()),
+    }
 }
 
 /// The rows of a range, in the order of their keys.

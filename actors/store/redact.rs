@@ -34,7 +34,7 @@ pub trait Redactor: Send + Sync + 'static {
     fn clean_name(&self, team: &TeamName, name: &str) -> Option<String>;
 
     /// Records of the edges that hold words.
-    fn edges(&self) -> &'static [Texts];
+    fn edges(&self) -> Vec<&'static [Texts]>;
 }
 
 /// Where in the records of a kind there are words of people, models and tools. All else is left alone:
@@ -111,7 +111,7 @@ pub(super) struct Redaction {
 impl Redaction {
     /// For these records, and those of the edges.
     pub(super) fn new(redactor: Arc<dyn Redactor>, texts: &[&'static [Texts]]) -> Self {
-        let texts = texts.iter().copied().chain([redactor.edges()]).flatten().collect();
+        let texts = texts.iter().copied().chain(redactor.edges()).flatten().collect();
         Self { redactor, texts }
     }
 

@@ -192,6 +192,7 @@ fn ack(text: &str) -> Frame {
         duplicate: None,
         status: None,
         response_seq: None,
+        team: None,
         accepted_at: None,
     };
     Frame { body: Body::Ack(ack), ..frame("") }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::ControlFlow};
 
 use super::{
     Task,
-    query::{TaskPage, TaskQuery, TaskWindow},
+    query::{TaskCounts, TaskFacet, TaskPage, TaskQuery, TaskWindow},
     records::{FinishedTask, find},
 };
 use crate::{
@@ -36,29 +36,8 @@ pub fn ended(
         }
     };
     let tiers = storage.tiers();
-    match tiers {
-        // In this order: what moves meanwhile is found in both, and never in none. What is pending counts, also if it
-        // cannot be read or was removed.
-        Some(tiers) => {
-            let (start, end) = Range::<FinishedTask<'_>>::all().bounds();
-            tiers.pending(&start, &end, &mut |key, value| {
-                let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
-                let task = value.filter(|_| is_new).map(|value| decode::<Task>(key, value));
-                if let Some(Ok(task)) = task {
-                    see(&task);
-                }
-            });
-        }
-        None => {
-            Range::<FinishedTask<'_>>::all().walk(storage, Order::Rising, &mut |key, task| {
-                let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
-                if let (true, Ok(FinishedTask(task))) = (is_new, task) {
-                    see(&task);
-                }
-                ControlFlow::Continue(())
-            })?;
-        }
-    }
+    // In this order: what moves meanwhile is found in both, and never in none.
+    outside_archive(storage, &mut known, &mut see)?;
     // The first task of all is found by its id, not by what it comes of.
     if let (Some(root), Some(_)) = (&wanted.root, tiers)
         && known.insert(root.clone())
@@ -81,6 +60,51 @@ pub fn ended(
     page.places.truncate(window.most.saturating_sub(page.skipped));
     page.total = page.total.min(window.counted + 1).max(page.skipped + page.places.len());
     Ok(page)
+}
+
+/// Shows the ended tasks that are not in the archive, but those that are known; then they are known, too. What is
+/// pending counts, also if it cannot be read or was removed.
+fn outside_archive(
+    storage: &dyn Storage,
+    known: &mut HashSet<TaskId>,
+    see: &mut dyn FnMut(&Task),
+) -> Result<(), StorageError> {
+    let all = Range::<FinishedTask<'_>>::all();
+    let mut is_new = |key: &[u8]| parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
+    let Some(tiers) = storage.tiers() else {
+        return all.walk(storage, Order::Rising, &mut |key, task| {
+            if let (true, Ok(FinishedTask(task))) = (is_new(key), task) {
+                see(&task);
+            }
+            ControlFlow::Continue(())
+        });
+    };
+    let (start, end) = all.bounds();
+    tiers.pending(&start, &end, &mut |key, value| {
+        let is_new = is_new(key);
+        let task = value.filter(|_| is_new).map(|value| decode::<Task>(key, value));
+        if let Some(Ok(task)) = task {
+            see(&task);
+        }
+    });
+    Ok(())
+}
+
+/// How many tasks have ended, but those that the caller has already. Blocks.
+pub fn count_ended(
+    storage: &dyn Storage,
+    mut known: HashSet<TaskId>,
+) -> Result<TaskCounts, StorageError> {
+    let mut counts = TaskCounts::new();
+    outside_archive(storage, &mut known, &mut |task| {
+        *counts.entry(TaskFacet::from(task)).or_default() += 1;
+    })?;
+    if let Some(tiers) = storage.tiers() {
+        for (facet, count) in tiers.count_tasks(&known)? {
+            *counts.entry(facet).or_default() += count;
+        }
+    }
+    Ok(counts)
 }
 
 /// The ended tasks themselves that are wanted, as far as they can be read. Blocks.

@@ -138,6 +138,7 @@ pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position:
         generated,
         position,
         accepted_at: Some(task.created_at),
+        team: task.other_team(),
         ..Ack::new(content, message.clone())
     }
 }

@@ -1,5 +1,7 @@
 //! Queries of tasks: a filter, and the part that is wanted of a list.
 
+use std::collections::HashMap;
+
 use super::{Kind, Priority, Task, TaskState};
 use crate::{
     clock::Timestamp,
@@ -103,3 +105,23 @@ impl TaskWindow {
 
 /// The wanted part of a list of tasks.
 pub type TaskPage = Part<TaskPlace>;
+
+/// What tasks are counted by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct TaskFacet {
+    pub team: TeamName,
+    pub kind: Kind,
+    pub state: TaskState,
+    pub priority: Priority,
+}
+
+impl From<&Task> for TaskFacet {
+    fn from(task: &Task) -> Self {
+        let (team, state) = (task.lane.team.clone(), task.state());
+        Self { team, kind: task.kind, state, priority: task.priority }
+    }
+}
+
+/// How many tasks there are of each facet.
+pub type TaskCounts = HashMap<TaskFacet, usize>;

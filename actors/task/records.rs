@@ -34,6 +34,7 @@ pub const TEXTS: &[Texts] = &[
         fields: &["body", "outcome/text", "outcome/message", "outcome/report", "files/*/name"],
         names: &["source/topic/name"],
     },
+    Texts { kind: TeamError::KIND, owner: Owner::Key, fields: &["message"], names: &[] },
 ];
 
 crate::records! {

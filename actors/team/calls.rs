@@ -49,13 +49,7 @@ impl Session {
         let mut request = self.request(system, tools, self.turn.messages());
         request.earlier = self.turn.earlier();
         let engine = self.brief.engine.clone();
-        // What plugins reword is not heard before they have.
-        let is_heard: fn(&EngineEvent) -> bool = if self.brief.tools.rewords_answers() {
-            |event| !matches!(event, EngineEvent::Text(_) | EngineEvent::TextEnd)
-        } else {
-            |_| true
-        };
-        let call = self.call_engine(|events| engine.run(request, events), is_heard, ctx);
+        let call = self.call_engine(|events| engine.run(request, events), |_| true, ctx);
         self.after(call, ctx, Self::model_replied);
     }
 

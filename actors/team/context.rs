@@ -9,7 +9,7 @@ use crate::{
     budget::Day,
     channel::Deliver,
     clock::Timestamp,
-    ids::{TaskId, TeamName},
+    ids::{LeaseId, TaskId, TeamName},
     notice::{Notice, NoticeKind},
     queue::{Queue, Return},
     store::{Numbered, StoreError, records::Writes},
@@ -48,6 +48,13 @@ impl TeamContext {
     /// A task waits again, in front of its lane. The attempt does not count.
     pub(super) fn give_back(&self, task: Task) {
         self.queue.do_send(Return { task, after: None, uncounted: true });
+    }
+
+    /// The same for tasks that joined a turn, before its own: each goes to the front of the lane, so the first goes last.
+    pub(super) fn give_back_joined(&self, joined: Vec<(Task, LeaseId)>) {
+        for (task, _) in joined.into_iter().rev() {
+            self.give_back(task);
+        }
     }
 
     /// A notice to the operator about a team, which refers to a task or an approval.

@@ -11,8 +11,8 @@ use crate::{
     },
     clock::Timestamp,
     engine::Paid,
-    history::{Fact, HistoryEvent, Meta, THIS_TURN},
-    ids::{CallId, TeamName},
+    history::{Fact, HistoryEvent, Meta, Origin, THIS_TURN},
+    ids::{CallId, TeamKey},
     inbox::{InboxEvent, PartlyShown, ShownKey},
     journal::told::told,
     store::records::Writes,
@@ -27,10 +27,11 @@ impl Session {
         let today = self.cx.recipe.days.day_of(now);
         self.settling = facts.iter().filter_map(result_of).collect();
         let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
+        let taken_in = self.take_in(&facts);
         let news = self.events(facts, now);
         let events: Vec<HistoryEvent> = self.begun.iter().cloned().chain(news).collect();
         let task = &self.leased.task;
-        let mut writes = self.leased.guard();
+        let mut writes = self.leased.guard().and(taken_in);
         if let Some(event) = &self.inbox.kept {
             let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
@@ -38,7 +39,8 @@ impl Session {
         for audit in events.iter().filter_map(|event| self.audit(event)) {
             writes = writes.put(&audit);
         }
-        for (caller, usage) in events.iter().filter_map(|event| called(&self.cx.name, event)) {
+        let team = task.team();
+        for (caller, usage) in events.iter().filter_map(|event| called(&team, event)) {
             if let Some((tally, own)) = self.cx.recipe.ledger.count(&caller, usage, today) {
                 writes = writes.and(spending::calls(today, &caller, &tally, &own));
                 // At its end the task says so itself.
@@ -54,6 +56,20 @@ impl Session {
         let writes = seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key));
         let writes = writes.events_behind(self.begun.len(), &task.lane, task.generation, &events);
         self.recording = events;
+        writes
+    }
+
+    /// Messages whose words become part of the turn go on and end with its task from now on.
+    fn take_in(&mut self, facts: &[Fact]) -> Writes {
+        let mut writes = Writes::new();
+        for fact in facts {
+            let Fact::User { origin: Origin::Steer, task_id, .. } = fact else { continue };
+            let joined = self.joined.iter_mut().find(|(task, _)| task.id == *task_id);
+            if let Some((task, _)) = joined {
+                task.joined_to = Some(self.leased.task.id.clone());
+                writes = writes.put(task);
+            }
+        }
         writes
     }
 
@@ -143,7 +159,7 @@ impl Session {
 }
 
 /// The model call that an event tells of.
-fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
+fn called<'a>(team: &TeamKey, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
     let (profile, model, usage) = match &event.fact {
         Fact::Meta(
             Meta::Usage { profile, model, usage, .. } | Meta::Spent { profile, model, usage },

@@ -12,10 +12,11 @@ use crate::{
     task::Task,
 };
 
-/// More lanes than this are not kept while they are idle.
+/// More lanes than this are not kept while they are idle. A tenth of them goes at once, those used longest ago: it is
+/// not looked for at each rest.
 const KEPT_LANES: usize = 1_000;
 /// Idle lanes keep conversations of about so many characters in all. Those used longest ago are read again.
-const KEPT_CHARACTERS: usize = 32 << 20;
+const KEPT_CHARACTERS: usize = 8 << 20;
 /// That is looked after once in so many turns.
 const FORGETS_EVERY: u64 = 32;
 
@@ -49,6 +50,8 @@ pub(super) enum Work {
 /// A leased task whose turn is being prepared.
 pub(super) struct Preparing {
     pub(super) leased: LeasedTask,
+    /// Tasks that joined the turn before it was set aside.
+    pub(super) company: Vec<(Task, LeaseId)>,
     /// It was cancelled meanwhile, which its turn is told when it begins.
     pub(super) cancelled: Option<Cancellation>,
     /// Messages that came meanwhile: its turn decides what they do.
@@ -124,11 +127,21 @@ impl Lanes {
             lane.history = session.into_history();
         }
         if self.lanes.len() > KEPT_LANES {
-            self.lanes.retain(|_, lane| !matches!(lane.work, Work::Idle));
+            self.drop_idle(KEPT_LANES / 10);
         }
         if self.rests.is_multiple_of(FORGETS_EVERY) {
             self.forget();
         }
+    }
+
+    /// Drops so many idle lanes, those that were used longest ago.
+    fn drop_idle(&mut self, most: usize) {
+        let is_idle = |lane: &LaneState| matches!(lane.work, Work::Idle);
+        let idle = self.lanes.values().filter(|lane| is_idle(lane));
+        let mut rested: Vec<u64> = idle.map(|lane| lane.rested).collect();
+        rested.sort_unstable();
+        let Some(last) = rested.iter().take(most).next_back().copied() else { return };
+        self.lanes.retain(|_, lane| !is_idle(lane) || lane.rested > last);
     }
 
     /// Drops what lanes remember that were used longest ago, if it is too much.
@@ -143,5 +156,24 @@ impl Lanes {
             all -= size(oldest);
             oldest.history = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SE-41: with more topics than are kept, those used last are still known.
+    #[test]
+    fn the_lanes_used_longest_ago_are_dropped() {
+        let mut lanes = Lanes::default();
+        for number in 0..=KEPT_LANES {
+            lanes.rest(&Some(format!("t-{number}").as_str().into()));
+        }
+
+        let kept = lanes.topics();
+        assert_eq!(kept.len(), KEPT_LANES + 1 - KEPT_LANES / 10);
+        assert!(!kept.contains(&Some("t-0".into())));
+        assert!(kept.contains(&Some(format!("t-{KEPT_LANES}").as_str().into())));
     }
 }

@@ -203,12 +203,12 @@ impl Team {
 
     /// Prepares the turn of a task.
     fn prepare(&mut self, leased: Leased, ctx: &mut Context<Self>) {
-        let Leased { task, lease, inbox, .. } = leased;
+        let Leased { task, lease, inbox, company, .. } = leased;
         let turn = TurnId::of(&lease);
         let leased = LeasedTask { task: task.clone(), lease, turn, began: Instant::now() };
         let key = leased.key();
         let lane = self.lanes.get(&key.topic);
-        let preparing = Preparing { leased, cancelled: None, waiting: Vec::new() };
+        let preparing = Preparing { leased, company, cancelled: None, waiting: Vec::new() };
         lane.work = Work::Preparing(Box::new(preparing));
         let prepared = preparation::prepare(self.cx.clone(), task, lane.history.clone(), inbox);
         ctx.spawn(
@@ -227,14 +227,18 @@ impl Team {
         let Some(preparing) = self.lanes.take_preparing(key) else {
             return;
         };
-        let Preparing { leased, cancelled, waiting } = preparing;
+        let Preparing { leased, company, cancelled, waiting } = preparing;
         match result {
-            _ if self.retiring => self.cx.give_back(leased.task),
+            _ if self.retiring => {
+                self.cx.give_back_joined(company);
+                self.cx.give_back(leased.task);
+            }
             Ok(prepared) => {
                 let overhead = self.prompt_size.of(&prepared.brief);
                 let lane = self.lanes.get(&key.topic);
                 let (cx, known) = (self.cx.clone(), lane.history.take());
-                let session = Session::new(cx, leased, known, prepared, overhead);
+                let mut session = Session::new(cx, leased, known, prepared, overhead);
+                session.joined = company;
                 lane.work = Work::Running(Box::new(session));
                 self.with_session(&key.topic, ctx, |session, ctx| session.start(cancelled, ctx));
                 for task in waiting {
@@ -243,6 +247,7 @@ impl Team {
             }
             Err(unprepared) => {
                 self.rest(&key.topic);
+                self.cx.give_back_joined(company);
                 unprepared.settle(&self.cx, leased, cancelled, ctx);
             }
         }
@@ -253,6 +258,7 @@ impl Team {
     fn give_back_unprepared(&mut self, key: &SessionKey) {
         if let Some(preparing) = self.lanes.take_preparing(key) {
             self.rest(&key.topic);
+            self.cx.give_back_joined(preparing.company);
             self.cx.give_back(preparing.leased.task);
         }
     }
@@ -310,7 +316,10 @@ impl Handler<Leased> for Team {
             }
             Work::Idle if !leased.joins && !self.retiring => self.prepare(leased, ctx),
             // The turn that it was to join has just ended, or nothing begins any more.
-            _ => self.cx.give_back(leased.task),
+            _ => {
+                self.cx.give_back_joined(leased.company);
+                self.cx.give_back(leased.task);
+            }
         }
     }
 }

@@ -166,8 +166,7 @@ impl Session {
         let mut heard = task.clone();
         heard.body = prepared.words.take().unwrap_or(heard.body);
         let turn = Turn::new(leased.turn.clone(), heard, max_steps);
-        let mut turn = turn.within(brief.room, overhead, earlier);
-        turn.label = turn.label.max(brief.label);
+        let mut turn = turn.within(brief.room, overhead, earlier).labelled(brief.label);
         let caller = Arc::new(Caller::of(task));
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
         let limit = own_limit.unwrap_or(brief.turn_timeout);
@@ -219,6 +218,7 @@ impl Session {
     /// Begins, or ends at once if its task was cancelled before.
     pub(super) fn start(&mut self, cancelled: Option<Cancellation>, ctx: &mut Context<Team>) {
         self.arm_watch(ctx);
+        self.expect_joined_acks(ctx);
         let is_new = self.leased.begins();
         let begins = |want: &mut Want| matches!(want, Want::Record(_, frames) if is_new && frames.is_empty());
         if let Some(Want::Record(facts, _)) = self.wants.pop_front_if(begins) {
@@ -291,13 +291,10 @@ impl Session {
         self.stopping && !self.tools.is_empty() && self.wants.front().is_some_and(ends)
     }
 
-    /// Leaves the lane. Messages that joined wait for turns of their own: each goes to the front of the
-    /// lane, so the first goes last. Returns the task that it was on.
+    /// Leaves the lane, with the messages that joined. Returns the task that it was on.
     pub(super) fn leave(&mut self) -> Task {
         self.over = true;
-        for (task, _) in self.joined.drain(..).rev() {
-            self.cx.give_back(task);
-        }
+        self.cx.give_back_joined(std::mem::take(&mut self.joined));
         self.leased.task.clone()
     }
 

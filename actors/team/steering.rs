@@ -34,9 +34,20 @@ impl Session {
         self.joined.push((task.clone(), lease));
         // Leases that were stored together may arrive in any order.
         self.joined.sort_by_key(|(task, _)| task.arrival);
+        self.expect_ack_of_joined(&task, ctx);
+        self.hear(Input::Steered(Box::new(task)), ctx);
+    }
+
+    /// Messages that joined it before it was set aside are acknowledged too.
+    pub(super) fn expect_joined_acks(&self, ctx: &mut Context<Team>) {
+        for (task, _) in self.joined.iter().filter(|(task, _)| !task.acked) {
+            self.expect_ack_of_joined(task, ctx);
+        }
+    }
+
+    fn expect_ack_of_joined(&self, task: &Task, ctx: &mut Context<Team>) {
         let (id, pause) = (task.id.clone(), (task.created_at + ACK_AFTER).since(self.cx.now()));
         self.later(pause, ctx, move |session, ctx| session.acknowledge_joined(&id, ctx));
-        self.hear(Input::Steered(Box::new(task)), ctx);
     }
 
     /// Decides what a message does that waits behind the turn.

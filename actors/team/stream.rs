@@ -48,12 +48,16 @@ impl Session {
                 self.lose(lost);
                 self.perform(ctx);
             }
+            // What plugins reword is shown to nobody before they have. It is a sign of life, and costs, all the same.
+            EngineEvent::Text(piece) if self.brief.tools.rewords_answers() => {
+                self.spending.heard += piece.len();
+            }
             EngineEvent::Text(piece) => {
                 self.show(false, &piece, ctx);
                 self.say(piece, at, ctx);
             }
             // Nobody waits for whole blocks.
-            EngineEvent::TextEnd => {}
+            EngineEvent::TextEnd | EngineEvent::InLine => {}
             EngineEvent::Thinking(piece) => self.show(true, &piece, ctx),
             EngineEvent::Reset => self.withdraw_text(ctx),
             EngineEvent::Retry(text) => {

@@ -8,7 +8,9 @@ use super::history::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
-    engine::{Block, EngineFailure, FixedMessages, Message, Paid, StepReply, ToolOutput},
+    engine::{
+        Block, EngineFailure, FixedMessages, JoinedWords, Message, Paid, StepReply, ToolOutput,
+    },
     file::FileRef,
     frame::Progress,
     history::{Fact, Origin, Trigger},
@@ -169,6 +171,8 @@ pub(super) struct Turn {
     pub(super) usage: Usage,
     /// How far what it has read may be believed. It only falls.
     pub(super) label: Label,
+    /// The same when it began: what of earlier turns it is shown.
+    reader: Label,
     /// What it reported about its run.
     pub(super) report: Option<Value>,
     /// What it waited for since the model last answered, and how often.
@@ -219,6 +223,7 @@ impl Turn {
             tools_used: Vec::new(),
             usage: Usage::default(),
             label,
+            reader: label,
             report: None,
             waited: None,
             remark: None,
@@ -231,6 +236,13 @@ impl Turn {
     pub(super) fn within(self, room: u64, overhead: usize, earlier: Earlier) -> Self {
         let conversation = Conversation::new(self.task.body.clone(), room, overhead);
         Self { conversation: conversation.behind(earlier), ..self }
+    }
+
+    /// The same with tools that let its words be believed no further.
+    pub(super) fn labelled(mut self, label: Label) -> Self {
+        self.label = self.label.max(label);
+        self.reader = self.label;
+        self
     }
 
     /// Begins: `start` is the fact that opens the turn, `files` what its task came with.
@@ -362,8 +374,9 @@ impl Turn {
             let worst = joined.iter().map(|task| task.label).max();
             self.label = self.label.max(worst.unwrap_or_default());
             let facts = joined.iter().map(|task| user(task, Origin::Steer, Vec::new())).collect();
-            for task in joined {
-                self.conversation.push(Message::User(task.body), self.step);
+            for Task { body: text, from, label, id: task, .. } in joined {
+                let words = JoinedWords { text, from, label, task };
+                self.conversation.push(Message::Joined(words), self.step);
             }
             wants.push(Want::Record(facts, Vec::new()));
         }

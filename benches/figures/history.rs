@@ -63,6 +63,10 @@ fn costs(report: &mut Report, [empty, full]: [&Home; 2], messages: f64) {
     let disk = |home: &Home| home.size("run/store") as f64;
     let grown = disk(full) - disk(empty);
     report.figure("history: disk of a message", grown / messages / 1e3, "kB", Bound::AtMost(1.0));
+    // Beside the store, unless `sessions.transcripts` is off.
+    let lines = full.size("run/history") as f64 - empty.size("run/history") as f64;
+    let name = "history: disk of a message in its transcript";
+    report.figure(name, lines / messages / 1e3, "kB", Bound::None);
 }
 
 /// When the messages were said.

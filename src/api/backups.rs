@@ -28,6 +28,8 @@ pub struct BackupRow {
     pub file: String,
     pub bytes: u64,
     pub created_at: Option<String>,
+    /// It was made before something that had become a secret was taken out of the store, and may still hold it.
+    pub holds_redacted: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -11,12 +11,14 @@ pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = get(
     Read,
     "Lists what teams changed about themselves after a person agreed.",
 )
-.sorted(&["-at", "team", "file"]);
+.sorted(&["-at", "team", "file"])
+.scrubbed();
 
 pub const ROLL_BACK_CHANGE: Endpoint<Data<ChangeRow>, ById> =
     post("/api/v1/changes/{id}/rollback", Operate, "Puts back the text from before a change.")
         .description("Refused if the file was changed since.")
-        .refuses(&[409]);
+        .refuses(&[409])
+        .scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

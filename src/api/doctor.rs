@@ -36,16 +36,16 @@ pub struct Examination {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     pub checks: Vec<Finding>,
-    /// The command-line agents.
+    /// Our own loop, and the command-line agents.
     #[serde(default)]
     pub engines: Vec<EngineStatus>,
 }
 
-/// A command-line agent, as it is installed and used.
+/// What runs turns, as it is installed and used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineStatus {
     pub sdk: Sdk,
-    /// Its program. None if it cannot be used.
+    /// Its program. None if it cannot be used, or is our own loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<String>,
     /// None if it does not tell.
@@ -58,7 +58,7 @@ pub struct EngineStatus {
     pub teams: Vec<EngineTeam>,
 }
 
-/// How the agent of a team reaches its model.
+/// How a team reaches its model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineTeam {
     pub name: String,

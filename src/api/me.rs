@@ -42,6 +42,17 @@ pub const LIST_OWN_NOTIFICATIONS: Endpoint<Rows<ConversationItem>, ById> = get(
 .sorted(&["-at"])
 .scrubbed();
 
+pub const LIST_OWN_TEAM_MESSAGES: Endpoint<Rows<ConversationItem>, ByName> = get(
+    "/api/v1/me/teams/{name}/messages",
+    Chat,
+    "Lists the messages of the caller to a team, with what came of each, the newest first.",
+)
+.description(
+    "They are of no topic, unless the team is `main`. Texts are cut as those of a topic are.",
+)
+.sorted(&["-at"])
+.scrubbed();
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OwnChannelFilter {

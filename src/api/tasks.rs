@@ -33,11 +33,7 @@ pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
         .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
 
 pub const COUNT_TASKS: Endpoint<Data<TaskStats>> =
-    get("/api/v1/tasks/stats", Read, "Counts tasks by state, type, priority and team.")
-        .description(
-            "Of those that have ended, the last 2,000 are counted; `capped` says that there \
-             are more.",
-        );
+    get("/api/v1/tasks/stats", Read, "Counts tasks by state, type, priority and team.");
 
 pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel> =
     post("/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
@@ -196,6 +192,9 @@ pub struct OneTask {
     pub row: TaskRow,
     /// Where its words are.
     pub session_id: String,
+    /// The first event of its turn in that session; none while it has begun none.
+    #[serde(default)]
+    pub first_event: Option<u64>,
     /// What it made, newest first.
     pub children: Vec<TaskChild>,
     /// It made more than these: `root` finds all that came of the same cause.
@@ -306,8 +305,6 @@ pub struct TaskStats {
     pub by_priority: BTreeMap<String, usize>,
     pub by_team: BTreeMap<String, usize>,
     pub open: usize,
-    /// With those that ended lately.
+    /// With those that have ended.
     pub all: usize,
-    /// More have ended than are counted.
-    pub capped: bool,
 }

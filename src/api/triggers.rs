@@ -23,14 +23,15 @@ use super::{
 pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> =
     get("/api/v1/triggers", Operate, "Lists triggers: what starts work without a person typing.")
         .sorted(&["name", "team", "next_due_at", "last_fired_at", "created_at"])
-        .refuses(&[503]);
+        .refuses(&[503])
+        .scrubbed();
 
 pub const CREATE_TRIGGER: Endpoint<Created<TriggerRow>, Empty, Empty, NewTrigger> =
     post("/api/v1/triggers", Operate, "Makes a trigger.")
         .refuses(&[404, 409, 503])
         .example(
             r#"{"team": "main", "name": "morning", "type": "schedule", "config": {"cron": "0 8 * * *"}, "task": "Sum up the night.", "enable": true}"#,
-        );
+        ).scrubbed();
 
 pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerSketch> = post(
     "/api/v1/triggers/preview",
@@ -55,7 +56,7 @@ pub const LIST_DUE: Endpoint<Rows<DueRow>, Empty, TriggerFilter> = get(
 .refuses(&[503]);
 
 pub const SHOW_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
-    get("/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]);
+    get("/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]).scrubbed();
 
 pub const CHANGE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerChange> =
     patch("/api/v1/triggers/{id}", Operate, "Changes a trigger.")
@@ -64,23 +65,28 @@ pub const CHANGE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerChange>
              cannot be changed here.",
         )
         .refuses(&[409, 503])
-        .example(r#"{"config": {"cron": "0 9 * * *"}}"#);
+        .example(r#"{"config": {"cron": "0 9 * * *"}}"#)
+        .scrubbed();
 
 pub const DELETE_TRIGGER: Endpoint<Done, ById> =
     delete("/api/v1/triggers/{id}", Operate, "Deletes a trigger.").refuses(&[409, 503]);
 
 pub const ENABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
-    post("/api/v1/triggers/{id}/enable", Operate, "Lets a trigger fire.").refuses(&[409, 503]);
+    post("/api/v1/triggers/{id}/enable", Operate, "Lets a trigger fire.")
+        .refuses(&[409, 503])
+        .scrubbed();
 
 pub const DISABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerOff> =
     post("/api/v1/triggers/{id}/disable", Operate, "Lets a trigger fire no more.")
         .refuses(&[409, 503])
-        .example(r#"{"reason": "holidays"}"#);
+        .example(r#"{"reason": "holidays"}"#)
+        .scrubbed();
 
 pub const RUN_TRIGGER: Endpoint<Accepted<RunRow>, ById, Empty, TriggerStart> =
     post("/api/v1/triggers/{id}/run", Operate, "Fires a trigger now, whatever its state.")
         .refuses(&[409, 503])
-        .example(r#"{"overlap_policy": "skip"}"#);
+        .example(r#"{"overlap_policy": "skip"}"#)
+        .scrubbed();
 
 pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = get(
     "/api/v1/triggers/{id}/runs",
@@ -88,12 +94,14 @@ pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = get(
     "Lists what became of the times at which a trigger fired.",
 )
 .sorted(&["-fired_at"])
-.refuses(&[503]);
+.refuses(&[503])
+.scrubbed();
 
 pub const SET_CURSORS: Endpoint<Data<TriggerRow>, ById, Empty, TriggerCursors> =
     put("/api/v1/triggers/{id}/cursors", Operate, "Sets what the next run goes on from.")
         .refuses(&[409, 503])
-        .example(r#"{"cursors": {"last_id": "42"}}"#);
+        .example(r#"{"cursors": {"last_id": "42"}}"#)
+        .scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -134,12 +134,12 @@ pub(crate) fn backup_home(
     layout
 }
 
-/// How long ago the newest regular backup was made. None if there is none.
+/// How long ago the newest regular backup was made. None if there is none, or nobody can tell: the clock was set back since.
 async fn newest_age(layout: storage::Home) -> Option<Duration> {
     let look = blocking::run(move || {
         let newest = storage::backup::list(&layout.backups).ok()?;
         let made = newest.first()?.metadata().ok()?.modified().ok()?;
-        Some(SystemTime::now().duration_since(made).unwrap_or_default())
+        SystemTime::now().duration_since(made).ok()
     });
     look.await.ok().flatten()
 }
@@ -210,6 +210,25 @@ mod tests {
         backups.set(&every(Some(DAY), &place.path().join("file/below")));
         tokio::time::sleep(2 * AGAIN_AFTER).await;
         assert!((1..=3).contains(&failures.get()), "{}", failures.get());
+    }
+
+    /// SC-109: a backup that was made while the clock ran ahead keeps no other from being made.
+    #[actix::test]
+    async fn a_backup_of_tomorrow_has_no_age() {
+        let place = tempfile::tempdir().unwrap();
+        let mut layout = storage::Home::new(place.path(), place.path());
+        layout.backups = place.path().to_owned();
+        let file = std::fs::File::create(place.path().join("hivewright-1.tar.zst")).unwrap();
+        let age = async |at: SystemTime| {
+            file.set_modified(at).unwrap();
+            newest_age(layout.clone()).await
+        };
+
+        let earlier = age(SystemTime::now() - DAY).await;
+        let tomorrow = age(SystemTime::now() + DAY).await;
+
+        assert!(earlier.is_some_and(|age| age >= DAY));
+        assert_eq!(tomorrow, None);
     }
 
     /// SC-109: whoever is to hear of backups that could not be made hears of it however one ends.

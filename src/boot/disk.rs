@@ -14,7 +14,9 @@ use hivewright_actors::room::{Room, Space};
 
 use crate::{sandbox::quota, text::rough_size};
 
-const PAUSE: Duration = Duration::from_millis(250);
+/// How often free space is measured: seldom while there is enough, else soon enough to open the door again.
+const PAUSE: Duration = Duration::from_secs(1);
+const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Measures free space on a thread of its own, which ends when the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ impl DiskWatch {
         let measure = move || {
             let free = places.iter().filter_map(|place| quota::free(place).ok());
             let Some(free) = free.min() else {
-                return;
+                return PAUSE;
             };
             let floor = least.load(Ordering::Relaxed);
             let (before, now) = (room.space(), judge(room.space(), free, floor));
@@ -50,11 +52,12 @@ impl DiskWatch {
                 }
                 tell(text);
             }
+            if now == Space::Enough { PAUSE } else { SHORT_PAUSE }
         };
-        measure();
+        let mut pause = measure();
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || {
-            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                measure();
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = measure();
             }
         })?;
         Ok(Self { floor, _ends: ends })

@@ -46,7 +46,7 @@ use crate::{
     settings::{channels::WebSocket, home::Home, load, providers::Profile},
     storage::{self, backup::BackupName},
     system::WallClock,
-    vault::scrubbers::Scrubbers,
+    vault::{rows::last_redaction, scrubbers::Scrubbers},
 };
 
 pub(super) struct Served {
@@ -173,7 +173,7 @@ impl http::Service for Facts {
     }
 
     fn settings_fault(&self) -> Option<String> {
-        self.standing.now().fault
+        self.standing.now().faults()
     }
 
     fn providers_fault(&self) -> Option<String> {
@@ -244,9 +244,11 @@ impl Backups for Archive {
 
     fn list(&self) -> io::Result<Vec<Backup>> {
         let files = storage::backup::list_all(&self.layout().backups)?;
+        let redacted = last_redaction(&*self.0.storage).map_err(io::Error::other)?;
         let known = files.into_iter().filter_map(|(file, bytes, made)| {
             let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
-            Some(Backup { file, bytes, made })
+            let holds_redacted = redacted.is_some_and(|at| made < at);
+            Some(Backup { file, bytes, made, holds_redacted })
         });
         Ok(known.collect())
     }

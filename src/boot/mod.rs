@@ -48,7 +48,7 @@ use crate::{
         auth::{authenticator::Authenticator, registry::OPERATOR},
         origin::Gate,
     },
-    logging::keeper,
+    logging::keeper::LogKeeper,
     mcp::Servers,
     plugins::{host::process::Hosts, instance::Instances, listening, updates},
     settings::{
@@ -66,6 +66,7 @@ use crate::{
 
 pub(crate) mod backups;
 mod certificate;
+mod code_pages;
 mod disk;
 pub mod error;
 mod http;
@@ -122,6 +123,7 @@ pub struct Options {
 
 pub struct Service {
     pub spine: Spine,
+    log: LogKeeper,
     pub storage: Arc<TieredStorage>,
     pub url: String,
     login_code: String,
@@ -167,9 +169,10 @@ impl Service {
         let settings = router_settings(&context.channels, config.retention);
         let open_tasks = recovered.tasks.len();
         contexts.start(&spine, ports, threads(), limits, settings, recovered);
+        vault::follow_redactions(&context.vault, &spine.scheduler);
         spine.org.do_send(org::Settle { belongings: services.belongings(&context, &spine) });
         let lines = opened.tap.open(spine.live.clone());
-        actix::spawn(keeper::keep(lines, spine.store.clone()));
+        let log = LogKeeper::start(lines, spine.store.clone());
         let unparking = unparking::start(
             hindrances,
             Arc::new(services.turns.clone()),
@@ -192,7 +195,9 @@ impl Service {
         let (servers, browsers) = (services.servers.clone(), services.browsers.clone());
         let plugins = services.plugins.clone();
         let settling = actix::spawn(plugins::settle(plugins.clone(), &context, &spine));
-        let listening = actix::spawn(listening::listen(spine.live.clone(), plugins.clone()));
+        let listening =
+            listening::listen(&spine.live, plugins.clone(), &spine.view, spine.store.clone());
+        let listening = actix::spawn(listening);
         let (depot, store) = (services.depot.clone(), spine.store.clone());
         let updates = actix::spawn(updates::follow(depot, store, spine.live.clone()));
         let hosts = services.plugin_tools.hosts().clone();
@@ -211,6 +216,7 @@ impl Service {
         let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
         forget_replaced(backup_home(&context.home, &config.backup, &config.limits));
         catch_up(&context);
+        actix::spawn(code_pages::let_go());
         Ok(Self {
             spine,
             storage: context.storage.clone(),
@@ -218,6 +224,7 @@ impl Service {
             login_code,
             demo: context.demo.load(Ordering::Relaxed),
             parts,
+            log,
             notices: opened.notices,
             draining,
             server,
@@ -312,6 +319,7 @@ impl Service {
         self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(self.socket.path());
+        self.log.stop().await;
         let storage = self.storage.clone();
         match blocking::run(move || storage.rest()).await {
             Ok(Ok(())) => {}

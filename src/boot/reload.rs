@@ -62,8 +62,10 @@ pub(super) struct Standing {
     pub(super) idle_after: Duration,
     /// What is wrong with `channels.yaml`, until it is cured.
     pub(super) channels_fault: Option<String>,
-    /// What is wrong with any of the files, until it is cured.
-    pub(super) fault: Option<String>,
+    /// What is wrong with any of the settings files, until it is cured.
+    fault: Option<String>,
+    /// What is wrong with the files of `server.tls`, until they are renewed.
+    certificate_fault: Option<String>,
 }
 
 impl Standing {
@@ -73,7 +75,18 @@ impl Standing {
             idle_after: channels.topics.idle_after,
             channels_fault: None,
             fault: channels.disabled().next().map(ToString::to_string),
+            certificate_fault: None,
         }
+    }
+
+    /// What is wrong with any of the files.
+    pub(super) fn faults(&self) -> Option<String> {
+        let faults: Vec<&str> = [&self.fault, &self.certificate_fault]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        (!faults.is_empty()).then(|| faults.join("\n"))
     }
 }
 
@@ -84,6 +97,13 @@ pub(super) struct SharedStanding(Arc<Mutex<Standing>>);
 impl SharedStanding {
     pub(super) fn now(&self) -> Standing {
         self.lock().clone()
+    }
+
+    /// The settings were read anew; the certificate is read by itself.
+    fn replace(&self, standing: Standing) {
+        let mut present = self.lock();
+        let certificate_fault = present.certificate_fault.take();
+        *present = Standing { certificate_fault, ..standing };
     }
 
     fn lock(&self) -> MutexGuard<'_, Standing> {
@@ -242,9 +262,10 @@ impl Watch {
 
     async fn reread(&mut self) -> Result<(), Problems> {
         let renewed = self.renew_certificate().await;
+        self.standing.lock().certificate_fault = renewed.as_ref().err().map(ToString::to_string);
         if let Err(problems) = &renewed {
             tracing::error!(%problems, "the certificate is refused; the former one still counts");
-            self.complain(problems);
+            self.tell(problems);
         }
         self.reread_settings().await.and(renewed)
     }
@@ -270,10 +291,11 @@ impl Watch {
                 if let Some(fault) = &standing.fault {
                     tracing::warn!(fault, "some of the channels' settings are not in use");
                 }
-                *self.standing.lock() = standing;
+                self.standing.replace(standing);
                 self.told.discord.set(&set.channels.discord);
                 self.apply(&set.config);
                 if let Ok(providers) = self.context.live.providers().await {
+                    self.context.secrets.learn(providers.keys().map(ToOwned::to_owned));
                     self.context.demo.store(providers.demo, Ordering::Relaxed);
                 }
                 let told = json!({ "file": FILES.join(", ") });
@@ -343,7 +365,7 @@ impl Watch {
         });
     }
 
-    /// Tells whoever looks, and puts it into the operator's inbox.
+    /// Holds against the settings files what is wrong with them, and tells of it.
     fn complain(&mut self, problems: &Problems) {
         let file = self.context.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
@@ -351,6 +373,11 @@ impl Watch {
         standing.channels_fault = of_channels.then(|| problems.to_string());
         standing.fault = Some(problems.to_string());
         drop(standing);
+        self.tell(problems);
+    }
+
+    /// Tells whoever looks, and puts it into the operator's inbox.
+    fn tell(&self, problems: &Problems) {
         let mut files: Vec<&str> = problems.0.iter().map(|problem| &*problem.file).collect();
         files.dedup();
         let told = json!({ "file": files.join(", "), "problems": problems.to_string() });
@@ -370,5 +397,28 @@ async fn heard(hangup: &mut Option<Signal>) {
             signal.recv().await;
         }
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OP-17: good settings do not hide a certificate that was refused.
+    #[test]
+    fn a_refused_certificate_is_told_of_until_it_is_renewed() {
+        let standing = SharedStanding(Arc::default());
+        standing.lock().certificate_fault = Some("cert.pem: no certificate".to_owned());
+
+        let wrong = Standing { fault: Some("config.yaml: no".to_owned()), ..Standing::default() };
+        standing.replace(wrong);
+        let both = standing.now().faults();
+        standing.replace(Standing::default());
+        let one = standing.now().faults();
+        standing.lock().certificate_fault = None;
+
+        assert_eq!(both.as_deref(), Some("config.yaml: no\ncert.pem: no certificate"));
+        assert_eq!(one.as_deref(), Some("cert.pem: no certificate"));
+        assert_eq!(standing.now().faults(), None);
     }
 }

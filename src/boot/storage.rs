@@ -320,11 +320,7 @@ fn open_channels(
 async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>) -> bool {
     match live.providers().await {
         Ok(providers) => {
-            let keys = providers.profiles.values().filter_map(|profile| {
-                let key = profile.api_key.as_ref()?;
-                Some(key.expose().to_owned())
-            });
-            secrets.learn(keys);
+            secrets.learn(providers.keys().map(ToOwned::to_owned));
             notices.extend(providers.warnings.iter().map(ToString::to_string));
             notices.extend(providers.disabled.values().map(ToString::to_string));
             providers.demo

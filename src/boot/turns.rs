@@ -238,6 +238,7 @@ impl Services {
             Arc::new(self.servers.clone()),
             Arc::new(self.plugins.clone()),
             Arc::new(self.plugin_tools.clone()),
+            Arc::new(self.turns.clone()),
         ];
         others.into_iter().chain(browsers).collect()
     }

@@ -2,11 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use actix::Addr;
 use hivewright_actors::{
     blocking,
     ids::{Ids, TaskId, TeamKey},
     notice::NoticeKind,
-    store::{StoreHandle, records::Writes},
+    scheduler::{Scheduler, redacted::Redacted},
+    store::{StoreHandle, records::Writes, redact::Texts},
 };
 
 use super::{
@@ -15,10 +17,11 @@ use super::{
 };
 use crate::{
     logging::Secrets,
-    memory::SecretGuard,
+    memory::{self, SecretGuard},
     settings::{home::Home, references::Environment},
     storage::tiers::TieredStorage,
     system::WallClock,
+    teams::self_changes,
     vault::{
         Vault,
         error::VaultError,
@@ -29,6 +32,9 @@ use crate::{
 
 /// How often the vault lets go of credentials that nobody decides on any more.
 const SWEEP: Duration = Duration::from_secs(60 * 60);
+
+/// Where records of the edges hold words: what redaction looks through besides those of the spine.
+const EDGES: &[&[Texts]] = &[memory::rows::TEXTS, self_changes::TEXTS];
 
 /// Keeps secrets out of what teams remember.
 pub(super) struct Guard(Scrubbers);
@@ -75,8 +81,9 @@ pub(super) async fn open(
     open: HashSet<TaskId>,
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
-    let written = Some(store.clone());
+    let written = store.clone();
     let opened = blocking::run(move || {
+        let written = Some((written, EDGES));
         let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock), written)?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)
@@ -96,6 +103,15 @@ pub(super) async fn open(
     // What a crash cut off.
     vault.redact().await;
     Ok(vault)
+}
+
+/// Whoever keeps copies of what is written reads it again when values have been taken out of it.
+pub(super) fn follow_redactions(vault: &Vault, scheduler: &Addr<Scheduler>) {
+    if vault.redactions() > 0 {
+        scheduler.do_send(Redacted);
+    }
+    let scheduler = scheduler.clone();
+    vault.after_redaction(move || scheduler.do_send(Redacted));
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

@@ -16,7 +16,7 @@ use hivewright_actors::{
 
 use super::{Gathered, Inner, Kit, config_error, lock};
 use crate::{
-    engines,
+    engines::{self, installed::Installed},
     mcp::Offers,
     plugins::{hooks::Hooks, instance::offers},
     prompt::{
@@ -95,6 +95,8 @@ pub(super) struct Part {
     offers: Gathered,
     /// The tools of the team that its skills need.
     loaded: LoadedTools,
+    /// The command-line agent that runs it, as it was found: another version is another engine, and none is an error.
+    installed: Result<Option<Installed>, String>,
     /// How far what it is told of its tools may be believed.
     pub(super) label: Label,
     pub(super) tools: TeamTools,
@@ -110,6 +112,13 @@ pub(super) struct Part {
     pub(super) room: u64,
     /// A profile that may answer and does not state what calls cost.
     pub(super) unpriced: Option<String>,
+}
+
+/// What may differ from one turn to the next: a part is good as long as it is the same.
+struct Found {
+    offers: Gathered,
+    loaded: LoadedTools,
+    installed: Result<Option<Installed>, String>,
 }
 
 impl Inner {
@@ -129,6 +138,7 @@ impl Inner {
         let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
         let loaded =
             self.plugin_tools.load(name, &kit.grant.workspace, required(&role, options.cycle));
+        let installed = self.engines.installed(kit.team.sdk, &kit.agents);
         let mut parts = lock(&kit.roles);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
         let known = parts.iter().find(|part| {
@@ -137,11 +147,14 @@ impl Inner {
                 && part.profile == options.profile
                 && part.offers == offers
                 && part.loaded == loaded
+                && installed.is_ok()
+                && part.installed == installed
         });
         if let Some(part) = known {
             return Ok(part.clone());
         }
-        let part = Arc::new(self.make_part(name, kit, library, role, options, (offers, loaded))?);
+        let found = Found { offers, loaded, installed };
+        let part = Arc::new(self.make_part(name, kit, library, role, options, found)?);
         if parts.len() >= ROLES {
             parts.clear();
         }
@@ -156,7 +169,7 @@ impl Inner {
         library: Arc<Library>,
         role: Role,
         options: &Options,
-        (offers, loaded): (Gathered, LoadedTools),
+        Found { offers, loaded, installed }: Found,
     ) -> Result<Part, BriefError> {
         let cycle = options.cycle;
         let file = self.home.team_file(name.as_str());
@@ -253,6 +266,7 @@ impl Inner {
             label,
             offers,
             loaded,
+            installed,
         })
     }
 

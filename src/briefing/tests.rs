@@ -2,9 +2,10 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::future::BoxFuture;
@@ -156,7 +157,8 @@ fn place() -> Place {
             Turns::new(Sources {
                 live: Live::new(home.clone(), Environment::fixed([])),
                 home: home.clone(),
-                engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
+                engines: Engines::new(client::build().unwrap(), RetryPolicy::default())
+                    .with_agents(sandbox.clone(), PathBuf::from("/nonexistent")),
                 toolbox: tools::all(),
                 web: Web::default(),
                 rules: Policies::default(),
@@ -297,6 +299,36 @@ async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
 
 fn json_of(reply: &ToolReply) -> Value {
     serde_json::from_str(&reply.content).unwrap()
+}
+
+/// EN-96: what a command-line agent is now decides, also if it could be used before.
+#[actix::test]
+async fn an_agent_that_is_replaced_is_looked_at_again() {
+    let place = place();
+    let agent = place.home.team("scouts").join("claude");
+    let install = |version: &str, seconds: u64| {
+        fs::write(&agent, format!("#!/bin/sh\necho {version}\n")).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        fs::File::open(&agent).unwrap().set_modified(at).unwrap();
+    };
+    let settings = format!("engines:\n  claude:\n    binary: {}\n", agent.display());
+    fs::write(place.home.config_file(), settings).unwrap();
+    place.turns.0.live.hold(Arc::default(), Arc::default());
+    place.turns.0.live.set_now().unwrap();
+    place.write("config.yaml", "allowed_tools: [\"*\"]\nsdk: claude\n");
+    let brief = || place.brief_as(Options::default(), false);
+
+    install("2.1.325", 1_000);
+    let first = brief().await.map(drop);
+    install("2.1.100", 2_000);
+    let older = brief().await.map(drop).unwrap_err();
+    install("2.1.326", 3_000);
+    let newer = brief().await.map(drop);
+
+    assert_eq!((first, newer), (Ok(()), Ok(())));
+    assert_eq!(older.code, Code::ConfigError);
+    assert!(older.message.contains("claude 2.1.100 is too old"), "{older}");
 }
 
 /// TO-107, SE-74

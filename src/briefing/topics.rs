@@ -15,7 +15,7 @@ use hivewright_actors::{
     classifier::{Classifier, Purpose},
     clock::Clock,
     engine::Paid,
-    ids::MAIN,
+    ids::{MAIN, TeamKey},
     meter::Meter,
     store::{StoreHandle, reads::get_readable, records::Writes},
     usage::Usage,
@@ -141,7 +141,7 @@ impl Till {
         let mut writes = Writes::new();
         for Paid { profile, model, usage } in paid {
             sum += Tally::of(&usage, 1);
-            let caller = Caller { team: MAIN.into(), profile, model };
+            let caller = Caller { team: TeamKey::first(MAIN), profile, model };
             if let Some((tally, own)) = self.ledger.count(&caller, &usage, day) {
                 writes = writes.and(spending::calls(day, &caller, &tally, &own));
             }

@@ -7,7 +7,7 @@ use reqwest::Url;
 
 use super::snapshot::cut;
 use crate::{
-    sandbox::egress::{EgressError, proxy::Gate},
+    sandbox::egress::{EgressError, gate::Gate},
     scrub::Scrubber,
     settings::egress::Egress,
 };

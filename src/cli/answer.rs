@@ -83,7 +83,18 @@ impl<T: DeserializeOwned> Answer<T> {
 impl<R: Columns + DeserializeOwned> Answer<Vec<R>> {
     /// The same of rows: otherwise in columns.
     pub(super) fn table(&self, screen: Screen) -> Result<(), Failure> {
-        self.show(screen, |rows| table::rows(&rows))?;
+        self.list(screen, |rows| table::rows(&rows))
+    }
+}
+
+impl<R: DeserializeOwned> Answer<Vec<R>> {
+    /// The same in these words; whether there is more is said beside them.
+    pub(super) fn list(
+        &self,
+        screen: Screen,
+        words: impl FnOnce(Vec<R>) -> String,
+    ) -> Result<(), Failure> {
+        self.show(screen, words)?;
         if screen.json {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::{
     failure::Failure,
     prompt::confirm,
     screen::{Screen, printable},
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::{self, columns, date, exact},
     watch::{Watched, show_rows},
 };
@@ -202,7 +202,7 @@ fn alone(row: &ApprovalRow) -> &'static str {
 }
 
 async fn revoke(service: &Service, context: &Context, id: String) -> Result<(), Failure> {
-    let grants = service.rows(&LIST_GRANTS, &GrantFilter::default(), MOST_ROWS).await?.document;
+    let grants = service.all_rows(&LIST_GRANTS, &Empty {}, &GrantFilter::default()).await?.document;
     let mut rows = grants["data"].as_array().into_iter().flatten();
     let Some(found) = rows.find(|row| row["id"] == *id) else {
         let message = format!(

@@ -1,6 +1,6 @@
 //! `hivewright backup`: a verified copy of everything but secrets.
 
-use std::{path::PathBuf, pin::pin};
+use std::{ops::ControlFlow, path::PathBuf, pin::pin, sync::atomic::Ordering};
 
 use clap::Args;
 use hivewright_actors::live::event::Kind;
@@ -8,7 +8,7 @@ use hivewright_actors::live::event::Kind;
 use super::{
     Context,
     answer::{Answer, read},
-    blocking::blocking,
+    blocking::{blocking, interruptible},
     events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
@@ -45,10 +45,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     let Made { file, left_out } = match Service::if_running(context)? {
         Some(service) => ask_for(&service, arguments.file, context).await?,
-        None => tokio::select! {
-            made = make(arguments.file, context) => made?,
-            _ = tokio::signal::ctrl_c() => return Err(stopped_by_person()),
-        },
+        None => make(arguments.file, context).await?,
     };
     for line in &left_out {
         complain(&format!("left out: {line}"));
@@ -72,13 +69,20 @@ async fn make(file: Option<PathBuf>, context: &Context) -> Result<Made, Failure>
         )));
     }
     let context = context.clone();
-    blocking(move || {
+    // What is half made is removed where it is made: the process must not end before.
+    let making = interruptible(move |is_stopped| {
         let gauge = Gauge::new(context.screen, "backup");
-        let progress = |progress| gauge.storage(progress);
+        let progress = |progress| {
+            let shown = gauge.storage(progress);
+            if is_stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { shown }
+        };
         let Stopped { storage, home, .. } = &Stopped::open(&context, &progress)?;
         Ok(create(storage, home, file.as_deref(), &progress)?)
-    })
-    .await
+    });
+    match making.await {
+        (Err(_), true) => Err(stopped_by_person()),
+        (made, _) => made,
+    }
 }
 
 /// Lets the running service make it among its own, and takes it to its place: the service writes nowhere
@@ -92,7 +96,9 @@ async fn ask_for(
         return await_made(service, &NewBackup::default(), context).await;
     };
     let bits = getrandom::u64().map_err(|error| Failure::system("no random number", error))?;
-    let new = NewBackup { name: Some(format!("moving-{bits:016x}")) };
+    // One of a service elsewhere may have to stay there.
+    let name = context.url.is_none().then(|| format!("moving-{bits:016x}"));
+    let new = NewBackup { name };
     let made = await_made(service, &new, context).await?;
     blocking(move || match move_to(&made.file, &file) {
         Ok(()) => Ok(Made { file, ..made }),

@@ -111,8 +111,12 @@ impl<'a> Delegated<'a> {
             let rows = match self.look(&mut follower).await {
                 Ok(rows) => rows,
                 Err(failure) => {
-                    let screen = self.context.screen;
-                    screen.remark(&format!("· what else comes of it is not waited for: {failure}"));
+                    let words = format!("what else comes of it is not waited for: {failure}");
+                    // Whoever may not look has the answer all the same.
+                    match failure.exit {
+                        Exit::NotAllowed => self.context.screen.remark(&format!("· {words}")),
+                        exit => self.failure = Some(Failure::new(exit, words)),
+                    }
                     break;
                 }
             };
@@ -222,7 +226,7 @@ impl<'a> Delegated<'a> {
     }
 }
 
-/// The work below a task. One cause leads to 200 tasks at most, which is one page.
+/// The work below a task. What is not on the first page is not waited for.
 async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
     let first = service.at(&SHOW_TASK, &ById { id: root.to_owned() }).await?.data()?;
     let filter = TaskFilter {

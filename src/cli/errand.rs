@@ -10,7 +10,7 @@ use super::{
     Context,
     events::{Follower, Step},
     failure::Failure,
-    send::message_id,
+    line::message_id,
     service::Service,
 };
 use crate::api::{

@@ -143,6 +143,7 @@ impl Follower {
                     patience.bear(failure).await?;
                     self.come_back().await?;
                 }
+                Err(failure) if failure.exit == Exit::TimedOut => patience.bear(failure).await?,
                 answer => return answer,
             }
         }

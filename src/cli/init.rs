@@ -30,7 +30,7 @@ use crate::{
 };
 
 mod discord;
-mod model;
+pub(super) mod model;
 
 /// Write commented example settings; what is there stays as it is
 ///
@@ -121,7 +121,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 /// Puts a secret of the service into the vault, also while no service runs.
-async fn keep(key: &str, secret: &Zeroizing<String>, context: &Context) -> Result<(), Failure> {
+pub(super) async fn keep(
+    key: &str,
+    secret: &Zeroizing<String>,
+    context: &Context,
+) -> Result<(), Failure> {
     let (key, secret) = (key.to_owned(), secret.clone());
     if let Some(service) = Service::if_running(context)? {
         let path = VaultPath { scope: Scope::System.to_string(), key };

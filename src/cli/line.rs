@@ -9,6 +9,8 @@ use hivewright_actors::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::failure::Failure;
+
 /// A frame of the service.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Incoming {
@@ -61,6 +63,13 @@ impl Words {
         }
         frame
     }
+}
+
+/// A name for a message that nobody else gives.
+pub(super) fn message_id() -> Result<MessageId, Failure> {
+    let bits = getrandom::u64()
+        .map_err(|error| Failure::system("the system gives no random numbers", error))?;
+    Ok(format!("cli-{bits:016x}").into())
 }
 
 /// What follows from a frame.

@@ -14,6 +14,7 @@ use super::{
     failure::Failure,
     screen::{Screen, Tone, printable},
     service::Service,
+    table,
 };
 use crate::{
     api::{
@@ -45,7 +46,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     let screen = context.screen;
     let kept = kept(&Service::find(context)?, &arguments.list, None).await?;
-    kept.show(screen, |rows| rows.iter().rev().map(|row| line(row, screen) + "\n").collect())
+    kept.list(screen, |rows| rows.iter().rev().map(|row| line(row, screen) + "\n").collect())
 }
 
 /// What is kept, newest first; from a moment on, if that is later than what was asked for.
@@ -190,8 +191,7 @@ fn same(one: &LogLine, other: &LogLine) -> bool {
 }
 
 fn line(row: &LogLine, screen: Screen) -> String {
-    let at = printable(row.at.as_deref().unwrap_or_default());
-    let at = at.get(..19).unwrap_or(&at).replace('T', " ");
+    let at = row.at.as_deref().map(table::to_the_second).unwrap_or_default();
     let level = level(row);
     let tone = match level {
         Level::Error => Tone::Bad,

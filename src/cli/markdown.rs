@@ -321,20 +321,25 @@ fn is_number(word: &str) -> bool {
         && digits.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// Where a text is broken that is longer than the room: behind a space. A longer word stays whole, so that an
-/// address can be copied.
+/// Where a text is broken that is longer than the room: behind a space, or before a wide letter, as in scripts without
+/// spaces. A longer word stays whole, so that an address can be copied.
 fn break_of(text: &str, room: usize) -> Option<usize> {
-    let (mut taken, mut last) = (0, None);
+    let (mut taken, mut last, mut begun) = (0, None, false);
     for (place, letter) in text.char_indices() {
-        taken += letter.width().unwrap_or_default();
-        if taken > room {
-            return last.or_else(|| text[place..].find(' ').map(|space| place + space + 1));
+        let width = letter.width().unwrap_or_default();
+        if width == 2 && begun {
+            last = Some(place);
         }
-        if letter == ' ' && !text[..place].trim().is_empty() {
+        taken += width;
+        if taken > room && last.is_some() {
+            return last;
+        }
+        begun |= letter != ' ';
+        if letter == ' ' && begun {
             last = Some(place + 1);
         }
     }
-    None
+    last.filter(|_| taken > room)
 }
 
 #[cfg(test)]
@@ -344,6 +349,16 @@ mod tests {
     fn shown(text: &str, width: usize) -> String {
         let mut markdown = Markdown::new(true);
         markdown.push(text, width) + &markdown.finish(width)
+    }
+
+    /// OP-78: scripts without spaces are broken too, so that their text is shown while it comes.
+    #[test]
+    fn wide_letters_are_broken_where_the_room_ends() {
+        assert_eq!(break_of("今日はとても良い天気です", 10), Some("今日はとて".len()));
+        assert_eq!(break_of("see https://example.org/a/long/path now", 10), Some("see ".len()));
+        assert_eq!(break_of("https://example.org/a now", 10), Some("https://example.org/a ".len()));
+        assert_eq!(break_of("https://example.org/a", 10), None);
+        assert_eq!(break_of("short", 10), None);
     }
 
     /// OP-78

@@ -26,6 +26,7 @@ mod delegated;
 mod doctor;
 mod earlier;
 mod editor;
+mod engine;
 mod errand;
 mod events;
 mod exchange;
@@ -197,6 +198,8 @@ commands! {
     Search(search::Arguments),
     Usage(usage::Arguments),
     Models(models::Arguments),
+    #[command(subcommand)]
+    Engine(engine::Action),
     Logs(logs::Arguments),
     Audit(audit::Arguments),
     Events(events::Arguments),
@@ -227,7 +230,7 @@ struct Context {
     cacert: Option<PathBuf>,
     /// Nobody is to be asked.
     yes: bool,
-    /// The flags that lead to the home, as they were given, for commands that are suggested.
+    /// The flags that lead to the home or service, as they were given, for commands that are suggested.
     way: String,
 }
 
@@ -235,6 +238,7 @@ impl Context {
     fn new(everywhere: Everywhere, screen: Screen) -> Result<Self, Failure> {
         let environment = Environment::system();
         let home = Home::new(&everywhere.flags, &environment)?;
+        let way = way(&everywhere);
         let Everywhere { context, url, token_file, cacert, .. } = everywhere;
         let named = match &url {
             Some(_) => None,
@@ -246,16 +250,18 @@ impl Context {
             }
             None => (url, token_file, cacert),
         };
-        Ok(Self {
-            home,
-            environment,
-            screen,
-            url,
-            token_file,
-            cacert,
-            yes: everywhere.yes,
-            way: way(&everywhere.flags),
-        })
+        Ok(Self { home, environment, screen, url, token_file, cacert, yes: everywhere.yes, way })
+    }
+
+    /// The folder whose files are changed. Those of a service elsewhere are not here.
+    fn own_home(&self) -> Result<Home, Failure> {
+        match &self.url {
+            None => Ok(self.home.clone()),
+            Some(url) => Err(Failure::usage(format!(
+                "the files of {url} are changed on its own machine, or in its page: this is about the files of this \
+                 one, so run it without `--url` or `--context`, or after `hivewright context use local`"
+            ))),
+        }
     }
 
     /// A command of this program for the same home, to be suggested.
@@ -264,11 +270,21 @@ impl Context {
     }
 }
 
-fn way(flags: &Flags) -> String {
-    [("--home", &flags.home), ("--data-dir", &flags.data_dir), ("--run-dir", &flags.run_dir)]
+fn way(everywhere: &Everywhere) -> String {
+    let Everywhere { flags, context, url, token_file, cacert, .. } = everywhere;
+    let paths = [
+        ("--home", &flags.home),
+        ("--data-dir", &flags.data_dir),
+        ("--run-dir", &flags.run_dir),
+        ("--token-file", token_file),
+        ("--cacert", cacert),
+    ];
+    let paths = paths
         .into_iter()
-        .filter_map(|(name, path)| Some(format!(" {name} {}", path.as_ref()?.display())))
-        .collect()
+        .filter_map(|(name, path)| Some(format!(" {name} {}", path.as_ref()?.display())));
+    let words = [("--context", context), ("--url", url)].into_iter();
+    let words = words.filter_map(|(name, word)| Some(format!(" {name} {}", word.as_ref()?)));
+    paths.chain(words).collect()
 }
 
 /// Does what the arguments say, and tells what the process ends with.

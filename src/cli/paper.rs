@@ -1,12 +1,10 @@
 //! Where a conversation is printed: above the prompt of a terminal, on a terminal without one, or on the two
 //! streams of a script.
 
-use std::io;
-
 use super::{
     editor::Printer,
     markdown::Markdown,
-    screen::{Screen, Tone, complain, printable},
+    screen::{self, Screen, Tone, complain, printable},
     transcript::Print,
 };
 
@@ -105,6 +103,5 @@ impl Paper {
 
 /// How wide the terminal is now: it may have changed.
 fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
+    screen::width().unwrap_or(USUAL_WIDTH)
 }

@@ -108,6 +108,7 @@ fn explained(answer: &Explained) -> String {
         (None, Some("no_matching_rule")) => {
             "the rules list what is allowed, and this is not on the list".to_owned()
         }
+        (None, Some("allowed_tools")) => "the team's `allowed_tools` leave it out".to_owned(),
         (None, _) => format!("the default of class {}", answer.class),
     };
     match &answer.why {
@@ -148,7 +149,11 @@ mod tests {
             "decision": "require_approval", "reason": "default", "class": "trust", "why": "so",
             "fitting": [],
         });
+        let by_list = json!({
+            "decision": "deny", "reason": "allowed_tools", "class": "exec", "fitting": [],
+        });
         assert_eq!(read(by_rule), "deny: rule r1");
+        assert_eq!(read(by_list), "deny: the team's `allowed_tools` leave it out");
         assert_eq!(read(by_class), "require_approval: the default of class trust (so)");
     }
 }

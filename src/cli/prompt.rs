@@ -13,7 +13,7 @@ use super::{
     failure::{Exit, Failure},
     screen::complain,
 };
-use crate::vault::entry::LARGEST_VALUE;
+use crate::vault::limit::LARGEST_VALUE;
 
 /// Shows what is at stake and asks. With `--yes` nobody is asked.
 ///

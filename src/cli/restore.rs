@@ -28,6 +28,7 @@ use crate::{
         restore::{RestoreError, Restored, look, restore, restore_newest},
     },
     system::WallClock,
+    taint::stored::doubts,
     text::counted,
     time,
     transcript::{
@@ -104,6 +105,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     for line in recovered.iter().flat_map(tell_recovered) {
         screen.say(&line);
+    }
+    if is_newest {
+        screen.remark(
+            "files of teams that changed since the backup count as untrusted; with the service started, \
+             `hivewright teams untrusted NAME` lists them and `teams accept` accepts them",
+        );
     }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())
@@ -190,7 +197,7 @@ fn work(
     };
     let restored = match &arguments.file {
         Some(file) => restore(file, &home, arguments.force, &progress)?,
-        None => restore_newest(&home, &progress)?,
+        None => restore_newest(&home, &doubts, &progress)?,
     };
     files::set_incomplete(&context.home.history()).map_err(|error| {
         Failure::system("transcripts may lack what was restored", error.to_string())

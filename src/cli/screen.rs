@@ -40,12 +40,10 @@ pub(super) fn written() -> Result<(), Failure> {
     }
 }
 
-/// The columns of the terminal that results go to.
-static WIDTH: OnceLock<usize> = OnceLock::new();
-
-/// The columns of the terminal that results go to, if it is one and says so.
+/// The columns that the terminal has now to which results go, if it is one and says so.
 pub(super) fn width() -> Option<usize> {
-    WIDTH.get().copied().filter(|columns| *columns > 0)
+    let size = is_live().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Whether a person looks at the results as they come.
@@ -75,9 +73,6 @@ impl Screen {
         let live = io::stdout().is_terminal();
         // Set once: a process has one screen.
         let _known = LIVE.set(live);
-        if live && let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
-            let _known = WIDTH.set(usize::from(size.ws_col));
-        }
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let plain = no_colour || unwanted;
         Self {
@@ -153,9 +148,11 @@ pub(super) fn complain(line: &str) {
     let _gone = writeln!(io::stderr().lock(), "{}", printable(line));
 }
 
-/// Without control characters, except line ends and tabs.
+/// Without control characters, except line ends and tabs, and without what turns the order of letters around: a call
+/// would read otherwise than it runs.
 pub(super) fn printable(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_turn = |c: &char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmless = |c: &char| matches!(c, '\n' | '\t') || !c.is_control() && !is_turn(c);
     text.chars().filter(harmless).collect()
 }
 

@@ -24,7 +24,7 @@ use super::{
     errand::Errand,
     exchange::Heard,
     failure::{Exit, Failure},
-    line::{Incoming, Words},
+    line::{Incoming, Words, message_id},
     link::{Event, Link, patiently},
     paper::Paper,
     service::Service,
@@ -184,13 +184,6 @@ fn read_input() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A name for a message that nobody else gives.
-pub(super) fn message_id() -> Result<hivewright_actors::ids::MessageId, Failure> {
-    let bits = getrandom::u64()
-        .map_err(|error| Failure::system("the system gives no random numbers", error))?;
-    Ok(format!("cli-{bits:016x}").into())
-}
-
 async fn answer(
     mut sent: Sent,
     link: &mut Link,
@@ -241,6 +234,9 @@ async fn answer(
                 used_tools |= response.joined_task_id.is_some();
                 let task = response.joined_task_id.as_ref().or(response.task_id.as_ref());
                 task.into_iter().for_each(|task| delegated.below(task));
+                if response.status == Ending::Cancelled.as_str() {
+                    failure = Some(Failure::failed("it was stopped before it had ended"));
+                }
                 if screen.json {
                     screen.document(&json!({"data": row(&frame, response)?}))?;
                 }

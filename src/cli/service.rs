@@ -14,27 +14,27 @@ use super::{
     answer::{Answer, Listing},
     failure::{Exit, Failure, chain},
     notice::notice,
-    screen::Screen,
     unknown::{list_of, team_in},
 };
 use crate::{
     api::{
-        endpoint::{self, Empty, Endpoint, pairs},
+        endpoint::{self, ByName, Empty, Endpoint, pairs},
         files::{NewFile, UPLOAD_FILE},
         flags::Limit,
         monitoring::SHOW_READINESS,
         page,
         reply::Readable,
+        teams::SHOW_TEAM,
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
 };
 
 /// The most rows of one answer.
 pub(super) const MOST_ROWS: usize = page::MOST_ROWS;
-/// Nothing that is asked here takes longer; long work is a job.
+/// Most that is asked here takes no longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A file may be long, and the way to the service slow.
-const UPLOAD_PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// A file may be long, and the way to the service slow; a store may be large, and a model slow.
+const LONG_PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Connections to the same machine are made at once or never.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -147,8 +147,7 @@ impl Service {
             .request(Method::POST, UPLOAD_FILE.path, pairs(named))
             .header(header::CONTENT_LENGTH, length)
             .body(file);
-        let answer = self.send(request.timeout(UPLOAD_PATIENCE)).await?;
-        Ok(Answer::new(self.document(answer).await?))
+        Ok(Answer::new(self.ask_within(LONG_PATIENCE, request).await?))
     }
 
     /// Gives an endpoint bytes.
@@ -159,8 +158,7 @@ impl Service {
         bytes: Vec<u8>,
     ) -> Result<Answer<R::Content>, Failure> {
         let request = self.request(Method::POST, endpoint.path, pairs(query)).body(bytes);
-        let answer = self.send(request.timeout(UPLOAD_PATIENCE)).await?;
-        Ok(Answer::at(R::PLACE, self.document(answer).await?))
+        Ok(Answer::at(R::PLACE, self.ask_within(LONG_PATIENCE, request).await?))
     }
 
     /// Calls an endpoint that needs nothing but its path.
@@ -179,6 +177,16 @@ impl Service {
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
         self.call(endpoint, &Empty {}, &Empty {}, body).await
+    }
+
+    /// The same of what may take minutes.
+    pub(super) async fn give_long<R: Readable, B: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, Empty, Empty, B>,
+        body: &B,
+    ) -> Result<Answer<R::Content>, Failure> {
+        let request = self.request(Method::POST, endpoint.path, Vec::new()).json(body);
+        Ok(Answer::at(R::PLACE, self.ask_within(LONG_PATIENCE, request).await?))
     }
 
     /// The same, done once however often it is sent with this key.
@@ -286,6 +294,14 @@ impl Service {
         Ok(Answer::new(rows))
     }
 
+    /// Refuses a team that there is not. Who may not look hears of it from what they do next.
+    pub(super) async fn refuse_unknown(&self, team: &str) -> Result<(), Failure> {
+        match self.at(&SHOW_TEAM, &ByName { name: team.to_owned() }).await {
+            Err(failure) if failure.exit == Exit::NotFound => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask(self.request(Method::GET, path, Vec::new())).await
     }
@@ -315,19 +331,19 @@ impl Service {
         self.begin(request).await
     }
 
-    /// Passes an answer that is no document on as it comes, whatever the form of results is.
+    /// Passes an answer that is no document on as it comes, whatever the form of results is, until nobody takes more.
     pub(super) async fn pass_on(
         &self,
         path: &str,
         fields: Vec<(String, String)>,
-        screen: Screen,
+        mut put: impl FnMut(&[u8]) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
         let mut chunks = self.stream(path, fields, None).await?.bytes_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| {
                 Failure::system("the answer was cut off before its end", chain(&error))
             })?;
-            if !screen.put(&chunk) {
+            if !put(&chunk)? {
                 break;
             }
         }
@@ -364,8 +380,17 @@ impl Service {
 
     /// Asks for the whole of a document.
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
-        let answer = self.send(request.timeout(PATIENCE)).await?;
-        self.document(answer).await
+        self.ask_within(PATIENCE, request).await
+    }
+
+    async fn ask_within(
+        &self,
+        patience: Duration,
+        request: RequestBuilder,
+    ) -> Result<Value, Failure> {
+        let asking = async { self.document(self.send(request).await?).await };
+        let answer = tokio::time::timeout(patience, asking).await;
+        answer.unwrap_or_else(|_| Err(self.silent(patience)))
     }
 
     async fn document(&self, answer: Response) -> Result<Value, Failure> {
@@ -384,7 +409,7 @@ impl Service {
     /// Asks for the beginning of an answer that may go on for ever.
     async fn begin(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let answer = tokio::time::timeout(PATIENCE, self.send(request));
-        answer.await.unwrap_or_else(|_| Err(self.silent()))
+        answer.await.unwrap_or_else(|_| Err(self.silent(PATIENCE)))
     }
 
     /// Sends a request. An answer that is no success is a failure.
@@ -399,7 +424,7 @@ impl Service {
 
     fn lost(&self, error: &reqwest::Error) -> Failure {
         if error.is_timeout() && !error.is_connect() {
-            return self.silent();
+            return self.silent(PATIENCE);
         }
         let what = format!("no service answers at {}", self.url);
         let mut failure = not_reachable(&what, &self.remedy);
@@ -409,8 +434,8 @@ impl Service {
         failure
     }
 
-    fn silent(&self) -> Failure {
-        let seconds = PATIENCE.as_secs();
+    fn silent(&self, patience: Duration) -> Failure {
+        let seconds = patience.as_secs();
         Failure::new(
             Exit::TimedOut,
             format!("the service at {} did not answer within {seconds} s", self.url),
@@ -509,16 +534,21 @@ fn read_token(context: &Context) -> Result<Secret, Failure> {
 }
 
 fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
+    let answer: Value = serde_json::from_slice(text).unwrap_or_default();
+    let error = &answer["error"];
     let exit = match status.as_u16() {
         401 | 403 => Exit::NotAllowed,
         404 => Exit::NotFound,
         400 | 422 => Exit::Usage,
         409 | 412 => Exit::Conflict,
-        503 => Exit::NotReachable,
+        503 => match error["code"].as_str() {
+            None | Some("starting" | "draining" | "stopping") => Exit::NotReachable,
+            Some("too_slow") => Exit::TimedOut,
+            // It is there, and says why it does not do this.
+            Some(_) => Exit::Failed,
+        },
         _ => Exit::Failed,
     };
-    let answer: Value = serde_json::from_slice(text).unwrap_or_default();
-    let error = &answer["error"];
     let said = match (error["message"].as_str(), error["code"].as_str()) {
         // The service speaks of headers, which nobody types here.
         _ if status == StatusCode::UNAUTHORIZED => {
@@ -568,6 +598,24 @@ mod tests {
                 b"",
                 7,
                 "the service answered 503 Service Unavailable; try again in a moment, or `x` starts it",
+            ),
+            (
+                503,
+                br#"{"error":{"code":"draining","message":"the service is shutting down"}}"#,
+                7,
+                "the service is shutting down (draining); try again in a moment, or `x` starts it",
+            ),
+            (
+                503,
+                br#"{"error":{"code":"disk_full","message":"there is no room"}}"#,
+                1,
+                "there is no room (disk_full)",
+            ),
+            (
+                503,
+                br#"{"error":{"code":"too_slow","message":"it took too long"}}"#,
+                8,
+                "it took too long (too_slow)",
             ),
             (
                 422,

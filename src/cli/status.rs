@@ -1,5 +1,7 @@
 //! `hivewright status`: the service in one screen.
 
+use std::time::Duration;
+
 use clap::Args;
 use hivewright_actors::{live::event::Kind, room::Space};
 use serde_json::{Value, json};
@@ -16,11 +18,12 @@ use super::{
 use crate::{
     api::{
         channels::Channel,
-        doctor::{EngineStatus, KeyState, SHOW_FINDINGS},
+        doctor::{EngineStatus, Findings, KeyState, SHOW_FINDINGS},
         endpoint::Empty,
         overview::{Overview, SHOW_OVERVIEW},
         snapshot::SHOW_SNAPSHOT,
     },
+    settings::config::Sdk,
     text::{self, rough_size},
 };
 
@@ -39,6 +42,9 @@ const KINDS: [Kind; 11] = [
     Kind::Drain,
 ];
 
+/// How long the overview waits for what is beside it.
+const FINDINGS_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Show how the service is
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  hivewright status --json\n  hivewright status --watch")]
@@ -53,12 +59,31 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         return watch(context).await;
     }
     let (service, screen) = (Service::find(context)?, context.screen);
-    let (overview, found) =
-        (service.at(&SHOW_OVERVIEW, &Empty {}), service.at(&SHOW_FINDINGS, &Empty {}));
-    let (mut answer, found) = tokio::try_join!(overview, found)?;
-    let engines = found.data()?.engines;
-    answer.document["data"]["engines"] = json!(engines);
-    answer.show(screen, |overview| render(&overview, &engines, service.url().as_str(), screen))
+    let findings = async { service.at(&SHOW_FINDINGS, &Empty {}).await?.data() };
+    let overview = service.at(&SHOW_OVERVIEW, &Empty {});
+    let (answer, engines) = tokio::join!(overview, engines(findings));
+    let mut answer = answer?;
+    if let Ok(engines) = &engines {
+        answer.document["data"]["engines"] = json!(engines);
+    }
+    let shown = engines.as_deref().unwrap_or_default();
+    answer.show(screen, |overview| render(&overview, shown, service.url().as_str(), screen))?;
+    if let Err(why) = engines {
+        screen.remark(&format!("· the command-line agents are not shown: {why}"));
+    }
+    Ok(())
+}
+
+/// The command-line agents, or why they are not known: one that hangs must not keep the rest from being shown.
+async fn engines(
+    findings: impl Future<Output = Result<Findings, Failure>>,
+) -> Result<Vec<EngineStatus>, String> {
+    match tokio::time::timeout(FINDINGS_TIMEOUT, findings).await {
+        Ok(found) => found.map(|found| found.engines).map_err(|failure| failure.message),
+        Err(_) => {
+            Err("the service has not found them yet; `hivewright doctor` waits for it".to_owned())
+        }
+    }
 }
 
 async fn watch(context: &Context) -> Result<(), Failure> {
@@ -98,8 +123,10 @@ fn render(overview: &Overview, engines: &[EngineStatus], url: &str, screen: Scre
         let channels: Vec<_> = overview.channels.iter().map(channel).collect();
         rows.push(("channels", channels.join(", ")));
     }
-    let engines =
-        engines.iter().filter(|engine| engine.binary.is_some() || !engine.teams.is_empty());
+    let is_agent = |engine: &&EngineStatus| {
+        engine.sdk != Sdk::Native && (engine.binary.is_some() || !engine.teams.is_empty())
+    };
+    let engines = engines.iter().filter(is_agent);
     let engines: Vec<_> = engines.map(|one| engine(one, screen)).collect();
     if !engines.is_empty() {
         rows.push(("engines", engines.join(", ")));
@@ -228,6 +255,16 @@ disk             full, 1.0 MiB free: no new work is taken in until there is room
 spent today      0.13 USD
 ";
         assert_eq!(text, expected);
+    }
+
+    /// OP-77
+    #[tokio::test(start_paused = true)]
+    async fn agents_that_are_not_found_in_time_are_not_waited_for() {
+        let late = engines(std::future::pending()).await;
+        let refused = engines(async { Err(Failure::failed("no")) }).await;
+
+        assert!(late.unwrap_err().contains("`hivewright doctor`"));
+        assert_eq!(refused, Err("no".to_owned()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use hivewright_actors::excerpt;
 use jiff::{Timestamp, tz::TimeZone};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::screen::{self, printable};
 
@@ -71,7 +72,7 @@ fn flat(cell: &str) -> String {
 /// other commands take.
 fn lined_up(lines: &[Vec<String>], width: Option<usize>) -> String {
     let columns = lines.first().map_or(0, Vec::len);
-    let widest = |column: usize| lines.iter().map(move |line| line[column].chars().count()).max();
+    let widest = |column: usize| lines.iter().map(move |line| line[column].width()).max();
     let mut widths: Vec<usize> =
         (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
     if let Some(width) = width {
@@ -79,11 +80,27 @@ fn lined_up(lines: &[Vec<String>], width: Option<usize>) -> String {
     }
     let aligned = lines.iter().map(|line| {
         let cells = line.iter().zip(&widths);
-        let cells: Vec<_> =
-            cells.map(|(cell, &width)| format!("{:<width$}", excerpt::line(cell, width))).collect();
+        let cells: Vec<_> = cells.map(|(cell, &width)| filled(cell, width)).collect();
         format!("{}\n", cells.join(GAP).trim_end())
     });
     aligned.collect()
+}
+
+/// A cell that takes exactly so many columns of the terminal.
+fn filled(cell: &str, width: usize) -> String {
+    let mut shown = cell.to_owned();
+    if cell.width() > width {
+        let mut taken = 1;
+        let fits = |letter: &char| {
+            taken += letter.width().unwrap_or_default();
+            taken <= width
+        };
+        shown = cell.chars().take_while(fits).collect();
+        shown.push('…');
+    }
+    let missing = width.saturating_sub(shown.width());
+    shown.extend(std::iter::repeat_n(' ', missing));
+    shown
 }
 
 /// Takes from the widest column until all fit, or nothing more can be taken.
@@ -131,16 +148,24 @@ pub(super) fn moment(date: &str) -> String {
 
 /// A date of an answer to the minute, where the person is.
 pub(super) fn exact(date: &str) -> String {
-    static HERE: OnceLock<TimeZone> = OnceLock::new();
-    // Tests run anywhere.
-    let here = || if cfg!(test) { TimeZone::UTC } else { TimeZone::system() };
-    exact_in(date, HERE.get_or_init(here))
+    exact_in(date, here(), "%Y-%m-%d %H:%M %Z")
 }
 
-fn exact_in(date: &str, zone: &TimeZone) -> String {
+/// The same to the second, for many lines.
+pub(super) fn to_the_second(date: &str) -> String {
+    exact_in(date, here(), "%Y-%m-%d %H:%M:%S")
+}
+
+fn here() -> &'static TimeZone {
+    static HERE: OnceLock<TimeZone> = OnceLock::new();
+    // Tests run anywhere.
+    HERE.get_or_init(|| if cfg!(test) { TimeZone::UTC } else { TimeZone::system() })
+}
+
+fn exact_in(date: &str, zone: &TimeZone, form: &str) -> String {
     match date.parse::<Timestamp>() {
-        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string(),
-        Err(_) => date.to_owned(),
+        Ok(at) => at.to_zoned(zone.clone()).strftime(form).to_string(),
+        Err(_) => printable(date),
     }
 }
 
@@ -200,7 +225,10 @@ mod tests {
     fn a_moment_is_shown_to_the_minute_where_the_person_is() {
         let there = TimeZone::get("Asia/Tokyo").unwrap();
 
-        assert_eq!(exact_in("2026-11-14T23:46:40.000Z", &there), "2026-11-15 08:46 JST");
+        assert_eq!(
+            exact_in("2026-11-14T23:46:40.000Z", &there, "%Y-%m-%d %H:%M %Z"),
+            "2026-11-15 08:46 JST"
+        );
         assert_eq!(moment("2026-11-14T23:46:40.000Z"), "2026-11-14 23:46 UTC");
         assert_eq!(moment("soon"), "soon");
     }

@@ -59,7 +59,7 @@ pub(crate) enum Action {
     Config {
         #[command(flatten)]
         which: ByTeamPlugin,
-        /// One setting by its JSON pointer; a value that is no JSON is text
+        /// One setting by its JSON pointer, in which `-` is a new item of a list; a value that is no JSON is text
         #[arg(long, value_name = "POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
         set: Vec<Setting>,
         /// All settings, as JSON
@@ -226,16 +226,40 @@ fn changed(config: Value, set: &[Setting]) -> Result<Map<String, Value>, Failure
         let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
         let mut place = &mut config;
         for part in pointer.split('/').skip(1) {
-            if !place.is_object() {
-                *place = Value::Object(Map::new());
-            }
-            place = &mut place[part];
+            let part = part.replace("~1", "/").replace("~0", "~");
+            place = below(place, part)
+                .map_err(|reason| Failure::usage(format!("`{pointer}` leads nowhere: {reason}")))?;
         }
         *place = value;
     }
     match config {
         Value::Object(config) => Ok(config),
         _ => Err(Failure::usage("the settings of a plugin are an object")),
+    }
+}
+
+/// The place that one part of a JSON pointer leads to. Fields are made, and `-` is a new item of a list.
+fn below(place: &mut Value, part: String) -> Result<&mut Value, String> {
+    if part == "-" && place.is_null() {
+        *place = Value::Array(Vec::new());
+    }
+    match place {
+        Value::Array(items) => {
+            let count = items.len();
+            if part == "-" {
+                items.push(Value::Null);
+            }
+            let index = if part == "-" { Some(count) } else { part.parse().ok() };
+            let item = index.and_then(|index: usize| items.get_mut(index));
+            item.ok_or_else(|| {
+                format!("`{part}` is no item of a list of {count}; `-` is a new one")
+            })
+        }
+        Value::Object(fields) => Ok(fields.entry(part).or_insert(Value::Null)),
+        _ => {
+            *place = Value::Object(Map::new());
+            Ok(&mut place[part.as_str()])
+        }
     }
 }
 
@@ -273,5 +297,29 @@ mod tests {
             json!({"tools": {"kept": true, "city": "Oslo", "days": 3}, "hooks": {"mode": "3"}});
         assert_eq!(Value::Object(config), expected);
         assert!(setting("city=Oslo").is_err());
+    }
+
+    /// PL-64
+    #[test]
+    fn a_pointer_leads_into_lists() {
+        let apply = |text: &str| {
+            let config = json!({"tools": {"keys": [{"host": "a"}, {"host": "b"}]}});
+            changed(config, &[setting(text).unwrap()])
+                .map(|config| Value::Object(config)["tools"].take())
+        };
+
+        let item = apply("/tools/keys/1/host=c").unwrap();
+        let new = apply("/tools/keys/-/host=c").unwrap();
+        let list = apply("/tools/hosts/-=c").unwrap();
+        let escaped = apply("/tools/a~1b~01=c").unwrap();
+
+        assert_eq!(item, json!({"keys": [{"host": "a"}, {"host": "c"}]}));
+        assert_eq!(new, json!({"keys": [{"host": "a"}, {"host": "b"}, {"host": "c"}]}));
+        assert_eq!(list["hosts"], json!(["c"]));
+        assert_eq!(escaped["a/b~1"], "c");
+        for nowhere in ["/tools/keys/2/host=c", "/tools/keys/x=c"] {
+            let message = apply(nowhere).unwrap_err().message;
+            assert!(message.contains("no item of a list of 2"), "{message}");
+        }
     }
 }

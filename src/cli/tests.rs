@@ -151,9 +151,14 @@ fn a_restore_has_one_source() {
 
 /// OP-86
 #[test]
-fn a_suggested_command_leads_to_the_same_home() {
-    let flags = Flags { home: Some("/h".into()), data_dir: None, run_dir: Some("/r".into()) };
+fn a_suggested_command_leads_to_the_same_home_or_service() {
+    let way = |line: &str| way(&parse(line).unwrap().everywhere);
 
-    assert_eq!(way(&flags), " --home /h --run-dir /r");
-    assert_eq!(way(&Flags::default()), "");
+    assert_eq!(way("hivewright status --home /h --run-dir /r"), " --home /h --run-dir /r");
+    assert_eq!(way("hivewright status --context office"), " --context office");
+    assert_eq!(
+        way("hivewright --url https://x --cacert /c status"),
+        " --cacert /c --url https://x"
+    );
+    assert_eq!(way("hivewright status"), "");
 }

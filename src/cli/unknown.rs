@@ -1,11 +1,5 @@
 //! Unknown names: what is said of them beside the service's refusal.
 
-use super::{
-    failure::{Exit, Failure},
-    service::Service,
-};
-use crate::api::{endpoint::ByName, teams::SHOW_TEAM};
-
 /// Which command lists what, by its name in paths.
 const LISTS: [(&str, &str); 20] = [
     ("approvals", "approvals list"),
@@ -45,16 +39,6 @@ pub(super) fn team_in(filter: &[(String, String)]) -> Option<&str> {
         "scope" => value.strip_prefix("team:"),
         _ => None,
     })
-}
-
-impl Service {
-    /// Refuses a team that there is not. Who may not look hears of it from what they do next.
-    pub(super) async fn refuse_unknown(&self, team: &str) -> Result<(), Failure> {
-        match self.at(&SHOW_TEAM, &ByName { name: team.to_owned() }).await {
-            Err(failure) if failure.exit == Exit::NotFound => Err(failure),
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -44,9 +44,11 @@ pub(super) async fn run(
             .table(screen);
     }
     if csv {
-        return service.pass_on(EXPORT_USAGE.path, pairs(&list.filter), screen).await;
+        return service
+            .pass_on(EXPORT_USAGE.path, pairs(&list.filter), |chunk| Ok(screen.put(chunk)))
+            .await;
     }
-    service.list(&LIST_USAGE, &list).await?.show(screen, |rows| by_group(rows, list.filter.group))
+    service.list(&LIST_USAGE, &list).await?.list(screen, |rows| by_group(rows, list.filter.group))
 }
 
 /// The first column is what calls are told apart by.

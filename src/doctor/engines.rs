@@ -1,5 +1,5 @@
-//! Command-line agents: which are installed, which are missing that a team works with, and how each of those teams reaches
-//! its model.
+//! Engines: which command-line agents are installed, which are missing that a team works with, and how each team reaches its
+//! model.
 
 use crate::{
     api::doctor::{EngineStatus, EngineTeam, Finding, KeyState},
@@ -26,11 +26,11 @@ pub fn look(
     providers: Option<&Providers>,
 ) -> Vec<EngineStatus> {
     let teams = teams(home);
-    let agents = Sdk::ALL.iter().copied().filter(|sdk| *sdk != Sdk::Native);
     let status = |sdk| {
         let own = teams.iter().filter(|(_, team)| team.sdk == sdk);
         let own = own.map(|(name, team)| reach(name, team, providers)).collect();
         let (installed, problem) = match found.find(sdk, settings) {
+            _ if sdk == Sdk::Native => (None, None),
             Ok(installed) => (Some(installed), None),
             Err(problem) => (None, Some(problem)),
         };
@@ -39,13 +39,13 @@ pub fn look(
         let version = installed.and_then(|installed| installed.version);
         EngineStatus { sdk, binary, version, problem, teams: own }
     };
-    agents.map(status).collect()
+    Sdk::ALL.iter().copied().map(status).collect()
 }
 
-/// What is to be said of them.
-pub fn findings(agents: &[EngineStatus], settings: &Engines) -> Vec<Finding> {
+/// What is to be said of the agents. What our own loop needs is among the models.
+pub fn findings(engines: &[EngineStatus], settings: &Engines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for agent in agents {
+    for agent in engines.iter().filter(|engine| engine.sdk != Sdk::Native) {
         findings.push(describe(agent, settings));
         findings.extend(agent.teams.iter().filter_map(|team| describe_team(agent.sdk, team)));
     }

@@ -1,6 +1,13 @@
 //! The models: which profiles there are, and with `--deep` whether they answer.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use hivewright_actors::engine::EngineFailure;
 use serde_json::json;
@@ -76,7 +83,7 @@ fn describe(profile: &Profile) -> Finding {
     Finding::ok(ID, format!("`{name}` is {provider} {}{address}, {key}", profile.model))
 }
 
-/// Asks each profile one question, without its fallbacks.
+/// Asks each profile one question, all at once, without their fallbacks.
 async fn ask_all(providers: Providers, progress: &(dyn Fn(u64, u64) + Sync)) -> Vec<Finding> {
     let http = match client::build() {
         Ok(http) => http,
@@ -86,23 +93,22 @@ async fn ask_all(providers: Providers, progress: &(dyn Fn(u64, u64) + Sync)) -> 
         }
     };
     let engines = Engines::new(http, RetryPolicy::default());
-    let mut findings = Vec::new();
-    let total = providers.profiles.len() as u64;
-    for (asked, profile) in (0..).zip(providers.profiles.into_values()) {
-        progress(asked, total);
-        let key = profile.api_key.as_ref().map(|key| key.expose());
-        if key == Some(UNKNOWN) {
-            let message = format!("`{}` was not asked: its key is in the vault", profile.name);
-            let fix = "stop the service to have it asked, or send the main team a message";
-            findings.push(Finding::warn(ID, message, fix));
-            continue;
-        }
-        findings.push(ask(&engines, profile).await);
-    }
-    findings
+    let (total, answered) = (providers.profiles.len() as u64, AtomicU64::new(0));
+    progress(0, total);
+    let asked = providers.profiles.into_values().map(async |profile| {
+        let finding = ask(&engines, profile).await;
+        progress(answered.fetch_add(1, Ordering::Relaxed) + 1, total);
+        finding
+    });
+    futures_util::future::join_all(asked).await
 }
 
 async fn ask(engines: &Engines, profile: Profile) -> Finding {
+    if profile.api_key.as_ref().is_some_and(|key| key.expose() == UNKNOWN) {
+        let message = format!("`{}` was not asked: its key is in the vault", profile.name);
+        let fix = "stop the service to have it asked, or send the main team a message";
+        return Finding::warn(ID, message, fix);
+    }
     let name = profile.name.clone();
     match answer(engines, profile).await {
         Ok(_) => Finding::ok(ID, format!("`{name}` answers")),

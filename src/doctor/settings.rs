@@ -6,11 +6,13 @@ use crate::{
         config::Config,
         home::Home,
         load::{self, read_providers},
+        migrate,
         problem::Problem,
         providers::Providers,
         references::Environment,
         zone::Zone,
     },
+    text::counted,
 };
 
 const ID: &str = "settings";
@@ -31,6 +33,7 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
         let fix = format!("edit {} at line {}", warning.file, warning.line);
         Finding::warn(ID, warning.to_string(), fix)
     }));
+    findings.extend(outdated(migrate::plan(home).steps.len()));
     let config = load::load_config(home, environment);
     let config = config.ok().map(|(config, _)| config);
     if config.as_ref().is_none_or(|config| config.timezone.is_none())
@@ -58,6 +61,13 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
     Settings { findings, config, providers: read_providers(home, environment).0.ok() }
 }
 
+/// Files are the operator's, so a start does not rewrite them.
+fn outdated(settings: usize) -> Option<Finding> {
+    let message = format!("{} in the form of an earlier version", counted(settings, "setting"));
+    let fix = "`hivewright config migrate` shows what would change, and changes it";
+    (settings > 0).then(|| Finding::warn(ID, message, fix))
+}
+
 fn error(problem: &Problem) -> Finding {
     let fix = format!("edit {} at line {}", problem.file, problem.line);
     Finding::error(ID, problem.to_string(), fix)
@@ -67,6 +77,26 @@ fn error(problem: &Problem) -> Finding {
 mod tests {
     use super::*;
     use crate::settings::tests::place;
+
+    /// OP-91, OP-128: it names the command that brings files up to date, and says nothing once they are.
+    #[test]
+    fn settings_of_an_earlier_version_are_told_with_the_command() {
+        let place = place();
+        let file = place.home.team_file("main");
+        let told = |text: &str| {
+            place.write(&file, text);
+            let found = check(&place.home, &place.environment).findings;
+            let is_told = |finding: &&Finding| {
+                finding.fix.as_ref().is_some_and(|fix| fix.contains("config migrate"))
+            };
+            found.iter().find(is_told).map(|finding| finding.message.clone())
+        };
+
+        let before = told("maxSteps: 9\n");
+
+        assert_eq!(before.as_deref(), Some("1 setting in the form of an earlier version"));
+        assert_eq!(told("max_steps: 9\n"), None);
+    }
 
     /// OR-08: a variable that is not understood is told, unless the file says what counts.
     #[test]

@@ -23,15 +23,23 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
             findings.push(Finding::error(ID, fault, fix));
         }
     };
-    storage.scan(&[], &[0xff; 16], Order::Rising, &mut |_, value| {
+    let archive = storage.tiers().map_or(Ok(Vec::new()), |tiers| tiers.faults())?;
+    let is_torn = !archive.is_empty();
+    archive.into_iter().for_each(&mut note);
+    let scanned = storage.scan(&[], &[0xff; 16], Order::Rising, &mut |_, value| {
         records += 1;
         read(records);
         if let Err(error) = value {
             note(error.to_string());
         }
         ControlFlow::Continue(())
-    })?;
-    consistency::faults(storage)?.into_iter().for_each(note);
+    });
+    match scanned.and_then(|()| consistency::faults(storage)) {
+        Ok(faults) => faults.into_iter().for_each(note),
+        // An archive that is torn may not be read to its end.
+        Err(error) if is_torn => note(error.to_string()),
+        Err(error) => return Err(error),
+    }
     let summary = match damaged {
         0 => Finding::ok(ID, format!("all {records} records are readable")),
         _ => {
@@ -41,4 +49,34 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
     };
     findings.insert(0, summary);
     Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{
+        settings::config::Durability,
+        storage::{Home, open, unwatched},
+    };
+
+    /// SC-111
+    #[test]
+    fn an_archive_whose_index_is_lost_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(&dir.path().join("data"), &dir.path().join("run"));
+        fs::create_dir_all(dir.path().join("run")).unwrap();
+        let storage = open::open(&home, Durability::Process, &unwatched).unwrap();
+        let sound = read_all(&storage, &|_| {}).unwrap();
+
+        let archive = rusqlite::Connection::open(home.store.join("history.db")).unwrap();
+        let tear =
+            "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'done.by_facet'";
+        archive.execute_batch(tear).unwrap();
+        let torn = read_all(&storage, &|_| {}).unwrap();
+
+        assert!(matches!(&*sound, [summary] if summary.fix.is_none()), "{sound:?}");
+        assert!(torn.iter().any(|found| found.message.starts_with("`history.db`: ")), "{torn:?}");
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -31,8 +31,26 @@ pub struct Installed {
     pub path: Vec<PathBuf>,
 }
 
-/// What is known of an agent by its file and arguments, until the file changes.
-type Known = HashMap<(PathBuf, Vec<String>), (Option<SystemTime>, Installed)>;
+/// How long an agent that did not answer is not asked again: a busy machine may have been the reason.
+const FAILURE_KNOWN_FOR: Duration = Duration::from_secs(60);
+
+/// What is known of an agent by its file and arguments.
+type Known = HashMap<(PathBuf, Vec<String>), Look>;
+
+/// What a look at an agent found. It counts until the file changes; a failure, for a while.
+#[derive(Debug)]
+struct Look {
+    changed: Option<SystemTime>,
+    at: Instant,
+    found: Result<Installed, String>,
+}
+
+impl Look {
+    fn counts(&self, changed: Option<SystemTime>) -> bool {
+        let is_fresh = self.found.is_ok() || self.at.elapsed() < FAILURE_KNOWN_FOR;
+        self.changed == changed && is_fresh
+    }
+}
 
 /// Finds agents.
 #[derive(Debug, Default)]
@@ -98,17 +116,24 @@ impl Installations {
         };
         let changed = fs::metadata(found).and_then(|meta| meta.modified()).ok();
         let key = (found.clone(), about.args.clone());
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let installed = match known.get(&key) {
-            Some((at, installed)) if *at == changed => installed.clone(),
-            _ => {
-                let installed = look_at(found, &about)?;
-                known.insert(key, (changed, installed.clone()));
-                installed
-            }
-        };
+        let known = self
+            .known()
+            .get(&key)
+            .filter(|look| look.counts(changed))
+            .map(|look| look.found.clone());
+        let installed = known.unwrap_or_else(|| {
+            // Not under the lock: a program that hangs must not keep others from being found.
+            let found = look_at(found, &about);
+            let look = Look { changed, at: Instant::now(), found: found.clone() };
+            self.known().insert(key, look);
+            found
+        })?;
         about.is_new_enough(&installed)?;
         Ok(installed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -289,6 +314,52 @@ mod tests {
         let installed = Installations::default().find(Sdk::Claude, &claude(&agent)).unwrap();
 
         assert_eq!(installed.version.as_deref(), Some("2.1.325"));
+    }
+
+    /// EN-96: whoever asks again soon does not wait again.
+    #[test]
+    fn an_agent_that_tells_no_version_is_not_asked_at_once_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = folder.path().join("asked");
+        let agent = program(&folder, &format!("#!/bin/sh\necho x >> {}\n", asked.display()));
+        let found = Installations::default();
+
+        let answers = [(); 2].map(|()| found.find(Sdk::Claude, &claude(&agent)).unwrap_err());
+
+        assert!(answers.iter().all(|answer| answer.ends_with("does not tell its version")));
+        assert_eq!(fs::read_to_string(asked).unwrap(), "x\n");
+    }
+
+    /// OP-77: an agent that hangs holds up nobody who asks for another.
+    #[test]
+    fn an_agent_that_hangs_does_not_keep_others_from_being_found() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [begun, go] = ["begun", "go"].map(|name| folders[0].path().join(name));
+        for pipe in [&begun, &go] {
+            let made = Command::new("mkfifo").arg(pipe).status().unwrap();
+            assert!(made.success());
+        }
+        let text = format!(
+            "#!/bin/sh\necho > {}\nread go < {}\necho 2.1.325\n",
+            begun.display(),
+            go.display()
+        );
+        let (hanging, other) =
+            (program(&folders[0], &text), program(&folders[1], "#!/bin/sh\necho 2.1.326\n"));
+        let found = Installations::default();
+
+        let (held, other) = std::thread::scope(|scope| {
+            let held = scope.spawn(|| found.find(Sdk::Claude, &claude(&hanging)));
+            // There is something to read once it runs.
+            fs::read(&begun).unwrap();
+            let other = found.find(Sdk::Claude, &claude(&other)).unwrap();
+            fs::write(&go, "\n").unwrap();
+            (held.join().unwrap(), other)
+        });
+
+        assert_eq!(other.version.as_deref(), Some("2.1.326"));
+        // It was let go before its time was over.
+        assert_eq!(held.unwrap().version.as_deref(), Some("2.1.325"));
     }
 
     /// EN-96

@@ -38,7 +38,7 @@ pub mod relay;
 mod voice;
 
 use harness::{AgentEngine, Harness, program::Program};
-use installed::Installations;
+use installed::{Installations, Installed};
 use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};
 
 /// A profile, and the model to ask for if not the profile's own.
@@ -122,6 +122,18 @@ impl Engines {
         choice: &ModelChoice,
     ) -> Result<Arc<dyn Engine>, UnknownProfile> {
         Ok(Arc::new(self.build(profiles, choice, None)?))
+    }
+
+    /// A command-line agent as it is installed now; none for an engine that is part of the service. Blocks.
+    pub fn installed(
+        &self,
+        sdk: Sdk,
+        settings: &config::Engines,
+    ) -> Result<Option<Installed>, String> {
+        match sdk {
+            Sdk::Native => Ok(None),
+            sdk => self.installations.find(sdk, settings).map(Some),
+        }
     }
 
     /// An engine that is a command-line agent. Model calls go to the chosen profile, and what is asked outside of a

@@ -26,6 +26,7 @@ pub struct Backup {
     pub bytes: u64,
     /// When it was complete.
     pub made: Timestamp,
+    pub holds_redacted: bool,
 }
 
 pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
@@ -36,6 +37,7 @@ pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Ro
         file: backup.file.display().to_string(),
         bytes: backup.bytes,
         created_at: json::date(backup.made),
+        holds_redacted: backup.holds_redacted,
     });
     listing::page(rows, &page, |row| row.file.clone())
 }

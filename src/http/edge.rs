@@ -20,9 +20,12 @@ use super::{
     record,
 };
 
-use crate::api::{
-    files::UPLOAD_FILE,
-    plugins::{CHECK_PLUGIN, INSTALL_PLUGIN},
+use crate::{
+    api::{
+        files::UPLOAD_FILE,
+        plugins::{CHECK_PLUGIN, INSTALL_PLUGIN},
+    },
+    logging::seldom::Seldom,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -93,7 +96,14 @@ fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>
     }
     connections::check(request, &state.access.gate)?;
     if access::has_token(request.query_string()) {
-        tracing::warn!("a token was sent in a URL, where others may have seen it; replace it");
+        // Anybody can send one.
+        static TOLD: Seldom = Seldom::new();
+        if let Some(times) = TOLD.due() {
+            tracing::warn!(
+                times,
+                "a token was sent in a URL, where others may have seen it; replace it"
+            );
+        }
         return Err(ApiError::token_in_url());
     }
     state.access.gate.check(request)?;

@@ -17,7 +17,7 @@ use hivewright_actors::{
 };
 use tokio::io::AsyncReadExt;
 
-use super::{call::*, error::*};
+use super::{call::*, error::*, revocation::until_ended};
 use crate::{
     api::{endpoint::*, files::*, reply::*, scope::Scope},
     files::{FileError, sniff},
@@ -112,7 +112,7 @@ pub(super) async fn download(
         .insert_header((header::X_FRAME_OPTIONS, "DENY"))
         .insert_header((header::ACCEPT_RANGES, "none"))
         .no_chunking(row.file.size);
-    Ok(response.streaming(pieces(content)))
+    Ok(response.streaming(until_ended(&caller.principal, pieces(content))))
 }
 
 /// Always a download: the page shows a picture by its own element, never by opening the address.

@@ -16,7 +16,7 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
     middleware::Next,
-    web,
+    rt, web,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dashmap::DashSet;
@@ -71,22 +71,22 @@ struct Stored {
 }
 
 /// A request that goes on under its key, until this is dropped.
-struct Keyed<'a> {
-    repeats: &'a Repeats,
+struct Keyed {
+    state: web::Data<State>,
     name: String,
     row: Row,
 }
 
-impl Drop for Keyed<'_> {
+impl Drop for Keyed {
     fn drop(&mut self) {
-        self.repeats.running.remove(&self.name);
+        self.state.repeats.running.remove(&self.name);
     }
 }
 
 /// How a request with a key goes on.
-enum Turn<'a> {
+enum Turn {
     /// For the first time.
-    First(Keyed<'a>),
+    First(Keyed),
     /// It was answered before.
     Again(HttpResponse),
 }
@@ -121,11 +121,15 @@ pub(super) async fn pass<B: MessageBody + 'static>(
             let (_, mut payload) = h1::Payload::create(true);
             payload.unread_data(body.into());
             request.set_payload(Payload::from(payload));
-            let (request, response) = next.call(request).await?.into_parts();
-            Ok(match end(&state, keyed, response).await {
-                Ok(response) => ServiceResponse::new(request, response),
-                Err(refusal) => ServiceResponse::from_err(refusal, request),
-            })
+            // A task of its own: whoever loses the connection and asks again is told what came of it.
+            let doing = rt::spawn(async move {
+                let (request, response) = next.call(request).await?.into_parts();
+                Ok(match end(keyed, response).await {
+                    Ok(response) => ServiceResponse::new(request, response),
+                    Err(refusal) => ServiceResponse::from_err(refusal, request),
+                })
+            });
+            doing.await.map_err(ApiError::internal)?
         }
     }
 }
@@ -147,12 +151,12 @@ fn key(request: &HttpRequest) -> ApiResult<&str> {
 }
 
 /// Looks whether this was asked before, and notes that it is.
-async fn begin<'a>(
-    state: &'a State,
+async fn begin(
+    state: &web::Data<State>,
     principal: &Principal,
     request: &HttpRequest,
     body: &[u8],
-) -> ApiResult<Turn<'a>> {
+) -> ApiResult<Turn> {
     let now = state.now();
     let name = name(principal, key(request)?);
     let is_secret = operation(request).is_some_and(|operation| operation.secret);
@@ -162,7 +166,7 @@ async fn begin<'a>(
         ));
     }
     let keyed = Keyed {
-        repeats: &state.repeats,
+        state: state.clone(),
         name: name.clone(),
         row: Row { at: now, digest: (!is_secret).then(|| digest(request, body)), answer: None },
     };
@@ -191,14 +195,14 @@ fn is_refused<B>(response: &HttpResponse<B>) -> bool {
 /// Keeps the answer for whoever asks again. What was refused is forgotten. Of what failed it stays
 /// unknown what came of it.
 async fn end(
-    state: &State,
-    mut keyed: Keyed<'_>,
+    mut keyed: Keyed,
     response: HttpResponse<impl MessageBody + 'static>,
 ) -> ApiResult<HttpResponse<BoxBody>> {
     let refused = is_refused(&response);
     let (response, body) = response.into_parts();
     let status = response.status();
     let place = place(keyed.row.at, &keyed.name);
+    let state = keyed.state.clone();
     if refused {
         state.spine.store.commit(Writes::new().delete::<Row>(&place)).await?;
     }

@@ -19,7 +19,8 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::reads::{Range, get, get_readable, parse, scan, scan_keyed},
     task::{
-        DEADLINE, Lane,
+        DEADLINE, Kind, Lane, ended,
+        query::TaskQuery,
         records::{self as tasks, LaneKey},
     },
 };
@@ -29,6 +30,7 @@ use super::{
     error::*,
     listing::{self, Gathering},
     query::Page,
+    teams::known_team,
     topics,
 };
 use crate::{
@@ -159,7 +161,7 @@ impl Look<'_> {
         range.walk(self.storage, Order::Falling, &mut |key, entry| {
             let came = match (parse::<ConversationEntry>(key), entry) {
                 (Some((_, at, _)), Ok(ConversationEntry::Notification(_))) => Ok(Some(at)),
-                (Some((_, _, id)), Ok(ConversationEntry::Message)) => ended(self.storage, &id),
+                (Some((_, _, id)), Ok(ConversationEntry::Message)) => answered(self.storage, &id),
                 _ => Ok(None),
             };
             match came {
@@ -177,7 +179,7 @@ impl Look<'_> {
 }
 
 /// When a message was answered.
-fn ended(storage: &dyn Storage, id: &str) -> Result<Option<Timestamp>, StorageError> {
+fn answered(storage: &dyn Storage, id: &str) -> Result<Option<Timestamp>, StorageError> {
     let task = tasks::find(storage, &TaskId::from(id))?;
     Ok(task.and_then(|task| task.outcome).map(|outcome| outcome.finished_at))
 }
@@ -191,14 +193,14 @@ fn newest(storage: &dyn Storage, place: &str) -> Result<Timestamp, StorageError>
         let Some((_, at, id)) = parse::<ConversationEntry>(key) else {
             return ControlFlow::Continue(());
         };
-        let answered = match entry {
-            Ok(ConversationEntry::Message) => ended(storage, &id),
+        let ended = match entry {
+            Ok(ConversationEntry::Message) => answered(storage, &id),
             _ => Ok(None),
         };
         seen += 1;
-        let is_enough = !matches!(answered, Ok(None)) || seen == MOST_LOOKED_AT;
-        newest = match (&newest, answered) {
-            (Ok(newest), Ok(answered)) => Ok(at.max(*newest).max(answered.unwrap_or(at))),
+        let is_enough = !matches!(ended, Ok(None)) || seen == MOST_LOOKED_AT;
+        newest = match (&newest, ended) {
+            (Ok(newest), Ok(ended)) => Ok(at.max(*newest).max(ended.unwrap_or(at))),
             (_, Err(error)) => Err(error),
             (Err(_), _) => return ControlFlow::Break(()),
         };
@@ -310,4 +312,53 @@ pub(super) async fn list_notifications(
     let found =
         state.read(move |storage| said(storage, &owner, &channel, None, None, &page, depth));
     found.await?.ok_or_else(|| ApiError::not_found(format!("you have no channel `{id}`")))
+}
+
+/// The messages of an owner to a team, from all of their channels.
+fn said_to(
+    storage: &dyn Storage,
+    owner: &Owner,
+    team: &str,
+    seq: u64,
+    page: &Page,
+    depth: Depth,
+) -> Result<Rows<ConversationItem>, StorageError> {
+    let wanted = TaskQuery {
+        teams: Some(vec![team.into()]),
+        kind: Some(Kind::Chat),
+        sender: Some(owner.principal.to_string()),
+        ..TaskQuery::default()
+    };
+    let mut gathering = Gathering::new(page);
+    gathering.see_tasks(storage, &wanted, |_| {})?;
+    let Rows { data, total, next_cursor } = gathering.rows(page, |id| {
+        let Some(task) = ended::find_readable(storage, &TaskId::from(id))? else { return Ok(None) };
+        let Some(source) = &task.source else { return Ok(None) };
+        // The name may have been another's before.
+        let row = get::<ChannelRow>(storage, &source.channel)?;
+        Ok(row.is_some_and(|row| row.belongs_to(owner)).then_some(task))
+    })?;
+    let data = conversation::messages(storage, seq, data, depth)?;
+    Ok(Rows { data, total, next_cursor })
+}
+
+pub(super) async fn list_team_messages(
+    Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
+) -> ApiResult<Rows<ConversationItem>> {
+    caller.team(&name)?;
+    let (owner, depth) = (caller.principal.owner(), depth(&caller));
+    let team = name.clone();
+    let rows = state.read(move |storage| {
+        let read = |seq| said_to(storage, &owner, &team, seq, &page, depth);
+        match conversations::home(storage, &owner)? {
+            Some(home) => settled(storage, &home, read),
+            None => read(0),
+        }
+    });
+    let rows = rows.await?;
+    // One that is gone is known by what was said to it.
+    if rows.total == 0 {
+        known_team(&state, &caller, &name)?;
+    }
+    Ok(rows)
 }

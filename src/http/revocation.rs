@@ -1,6 +1,6 @@
 //! Revocation: a request ends with the credential that it came with.
 
-use std::time::Duration;
+use std::{error::Error as StdError, time::Duration};
 
 use actix_web::{
     Error,
@@ -8,9 +8,11 @@ use actix_web::{
     dev::{ServiceRequest, ServiceResponse},
     middleware::Next,
     web,
+    web::Bytes,
 };
+use futures_util::{Stream, StreamExt, stream};
 
-use super::{State, error::ApiError};
+use super::{State, auth::authenticator::Principal, error::ApiError};
 
 /// What a request has left when its credential ends: one that ends its own still answers.
 const GRACE: Duration = Duration::from_millis(500);
@@ -34,8 +36,28 @@ pub(super) async fn pass<B: MessageBody + 'static>(
         biased;
         response = next.call(request) => Ok(response?.map_into_left_body()),
         () = ended => {
-            let refused = ServiceResponse::from_err(ApiError::unauthenticated(), asked);
+            // It was cut off somewhere.
+            let refused = ServiceResponse::from_err(ApiError::unauthenticated().unsure(), asked);
             Ok(refused.map_into_right_body())
         }
     }
+}
+
+/// A body that breaks off when the credential it was asked with ends: its reader sees that it is not whole.
+pub(super) fn until_ended<E: Into<Box<dyn StdError>> + 'static>(
+    principal: &Principal,
+    body: impl Stream<Item = Result<Bytes, E>> + 'static,
+) -> impl Stream<Item = Result<Bytes, Box<dyn StdError>>> + 'static {
+    let parts = (body.boxed_local(), Box::pin(principal.ended()));
+    stream::unfold(Some(parts), |parts| async {
+        let (mut body, mut ended) = parts?;
+        tokio::select! {
+            biased;
+            () = &mut ended => {
+                let revoked = Error::from(ApiError::unauthenticated());
+                Some((Err(revoked.into()), None))
+            }
+            piece = body.next() => Some((piece?.map_err(Into::into), Some((body, ended)))),
+        }
+    })
 }

@@ -78,6 +78,7 @@ fn of_work() -> Vec<Resource> {
         on(&api::me::LIST_OWN_CHANNELS, me::list_channels),
         on(&api::me::LIST_OWN_MESSAGES, me::list_messages),
         on(&api::me::LIST_OWN_NOTIFICATIONS, me::list_notifications),
+        on(&api::me::LIST_OWN_TEAM_MESSAGES, me::list_team_messages),
         on(&api::messages::SEND_MESSAGE, messages::send),
         on(&api::messages::SHOW_MESSAGE, messages::show),
         on(&api::sessions::LIST_SESSIONS, sessions::list),

@@ -84,13 +84,14 @@ fn resource(
         endpoint::Method::Delete => (Method::DELETE, web::delete()),
     };
     let route = route.to(move |request, payload| run(request, payload));
-    // What makes something can be repeated without making it twice.
+    let route = route.wrap(middleware::from_fn(revocation::pass));
+    // What makes something can be repeated without making it twice. It goes on if the connection breaks, and ends with
+    // its credential all the same: that stands inside.
     let route = if method == Method::POST && operation.path.starts_with("/api/") {
         route.wrap(middleware::from_fn(idempotency::pass))
     } else {
         route
     };
-    let route = route.wrap(middleware::from_fn(revocation::pass));
     let operations = vec![(method, operation)];
     Resource { path: operation.path, operations, routes: vec![route], deep: false }
 }

@@ -18,7 +18,10 @@ use hivewright_actors::{
     team::BeganAnew,
 };
 
-use super::{State, call::*, error::*, listing::Gathering, tasks::giving, teams::known_team};
+use super::{
+    State, call::*, error::*, listing::Gathering, revocation::until_ended, tasks::giving,
+    teams::known_team,
+};
 use crate::{
     api::{endpoint::*, reply::*, sessions::*},
     logging::Secrets,
@@ -201,7 +204,7 @@ pub(super) async fn hand_out(
     let answer = HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, LINES))
         .insert_header((header::CONTENT_DISPOSITION, format!("attachment; filename=\"{file}\"")))
-        .streaming(chunks(export));
+        .streaming(until_ended(&caller.principal, chunks(export)));
     Ok(answer)
 }
 

@@ -6,6 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::TaskId,
+    journal::first_of_turn,
     org::{Bootstrap, record::TeamState, tree::Tree},
     queue::submit::Overlap,
     store::reads::{Range, scan},
@@ -113,9 +114,12 @@ async fn find(state: &State, caller: &Caller, id: &str) -> ApiResult<Task> {
 pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<OneTask>> {
     let task = find(&state, &caller, &path.id).await?;
     let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
+    let begun = task.clone();
+    let first_event = state.read(move |storage| first_of_turn(storage, &begun)).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
     Ok(Data(OneTask {
         session_id: task.lane.session_id(task.generation),
+        first_event,
         children,
         more_children,
         tree,

@@ -24,7 +24,7 @@ use crate::{
     plugins::{
         instance::{
             TeamPlugin,
-            config::{shown, uses_secrets},
+            config::{shown, unmasked, uses_secrets},
             setup::{
                 SetupProgress, SetupStep,
                 state::{SetupError, SetupState},
@@ -138,12 +138,12 @@ pub(super) async fn set(
     if package.is_none() && !is_lifted {
         return Err(missing());
     }
-    let mut change = Change {
-        enabled,
-        config: config.map(Value::Object),
-        may_run: caller.principal.teams.is_none(),
-    };
     let mut now = now.unwrap_or_default();
+    let config = config.map(Value::Object).map(|sent| match &package {
+        Some(package) => unmasked(&package.schema, &sent, &now.config),
+        None => sent,
+    });
+    let mut change = Change { enabled, config, may_run: caller.principal.teams.is_none() };
     let is_other = change.config.as_ref().is_some_and(|config| *config != now.config);
     // Before the vault or a file is touched.
     change.make(&mut now)?;

@@ -203,9 +203,10 @@ pub(super) async fn run(
         turn: None,
     });
     match fired.await? {
-        ByHand::Fired(answer) => {
-            Ok(Accepted(RunRow { duplicate_of: answer.first, ..RunRow::from(&answer.run) }))
-        }
+        ByHand::Fired(answer) => Ok(Accepted(RunRow {
+            duplicate_of: answer.first.map(|first| first.run),
+            ..RunRow::from(&answer.run)
+        })),
         ByHand::NeedsConfirmation(task) => Err(ApiError::conflict(format!(
             "its last run, task {task}, is unfinished; say with `overlap_policy` what to do then"
         ))),

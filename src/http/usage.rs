@@ -16,7 +16,10 @@ use hivewright_actors::{
     storage::{Storage, StorageError},
 };
 
-use super::{State, call::*, csv, error::*, listing, listing::Gathering, query::Page};
+use super::{
+    State, call::*, csv, error::*, listing, listing::Gathering, query::Page,
+    revocation::until_ended,
+};
 use crate::api::{endpoint::*, page::PageQuery, reply::*, usage::*, when::When};
 
 /// An export reads so many rows at a time.
@@ -48,6 +51,7 @@ pub(super) async fn export(
     let usual = (list.usual_sort)(&filter).unwrap_or(list.sorts[0]);
     let page = Page::new(list.path, &PageQuery::default(), list.sorts, usual)?;
     let file = format!("usage-by-{}.csv", filter.group);
+    let principal = caller.principal.clone();
     let export = Export { state, caller, filter, page: Page { limit: PIECE, ..page } };
     let head = csv::head(&row(String::new(), Tally::default()))?;
     // What is refused is refused before the answer begins.
@@ -56,7 +60,7 @@ pub(super) async fn export(
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, format!("{CSV}; charset=utf-8; header=present")))
         .insert_header((header::CONTENT_DISPOSITION, format!("attachment; filename=\"{file}\"")))
-        .streaming(start.chain(chunks(rest))))
+        .streaming(until_ended(&principal, start.chain(chunks(rest)))))
 }
 
 fn chunks(export: Option<Export>) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
@@ -109,11 +113,11 @@ async fn rows(
     let tallies = state.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
         spending::each_call(storage, first, last, &mut |day, caller, tally| {
-            if !reaches(caller.team.as_str()) {
+            if !reaches(caller.team.name.as_str()) {
                 return;
             }
             let key = match group {
-                UsageGroup::Team => caller.team.to_string(),
+                UsageGroup::Team => caller.team.name.to_string(),
                 UsageGroup::Profile => caller.profile,
                 UsageGroup::Model => caller.model,
                 UsageGroup::Day | UsageGroup::Task | UsageGroup::Purpose => date(day),

@@ -13,7 +13,9 @@ use hivewright_actors::{
 };
 
 use super::error::{ApiError, ApiResult};
-use crate::{system::hex, triggers::signature, vault::reading::SecretSource};
+use crate::{
+    logging::seldom::Seldom, system::hex, triggers::signature, vault::reading::SecretSource,
+};
 
 /// The longest name of a delivery.
 const LONGEST_ID: usize = 256;
@@ -128,7 +130,10 @@ impl Proof {
         };
         for name in keys {
             let Some(secret) = secrets.secret(team, name) else {
-                tracing::error!(%team, secret = %name, "a webhook was called, and its secret is not in the vault");
+                static TOLD: Seldom = Seldom::new();
+                if let Some(times) = TOLD.due() {
+                    tracing::warn!(%team, secret = %name, times, "a webhook was called, and its secret is not in the vault");
+                }
                 continue;
             };
             let key = match scheme {

@@ -138,7 +138,7 @@ pub(super) async fn receive(
     if let Some(first) = answer.first {
         return Ok(Either::Right(Bare(Ignored {
             duplicate: Some(true),
-            run_id: Some(first.to_string()),
+            run_id: Some(first.run.to_string()),
             ..Ignored::default()
         })));
     }

@@ -13,6 +13,8 @@ use hivewright_actors::{
     },
 };
 use serde_json::Map;
+use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::tap::{Line, Lines};
 use crate::system::WallClock;
@@ -25,13 +27,38 @@ const MOST: usize = 200_000;
 const AT_ONCE: usize = 256;
 /// … and so often.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Old lines are looked for this often.
+/// Old lines are looked for this often, first when a start is well over.
 const SWEEP: Duration = Duration::from_secs(60 * 60);
+const FIRST_SWEEP: Duration = Duration::from_secs(5 * 60);
+/// How long the last lines may take to be stored.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stores lines as they come, until nobody writes any more.
-pub async fn keep(mut lines: Lines, store: StoreHandle) {
-    let mut number = 0;
-    let mut sweep = tokio::time::interval(SWEEP);
+/// Whoever stores lines, and how they are told to stop.
+#[derive(Debug)]
+pub struct LogKeeper {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl LogKeeper {
+    pub fn start(lines: Lines, store: StoreHandle) -> Self {
+        let stop = CancellationToken::new();
+        let task = actix::spawn(keep(lines, store, stop.clone()));
+        Self { stop, task }
+    }
+
+    /// Ends once all lines from before are stored, or after a while without.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let _late = tokio::time::timeout(STOP_TIMEOUT, self.task).await;
+    }
+}
+
+/// Stores lines as they come until it is told to stop; those that wait then are stored first.
+async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
+    // How many there are is known once they were counted.
+    let (mut number, mut kept) = (0, None);
+    let mut sweep = tokio::time::interval_at(Instant::now() + FIRST_SWEEP, SWEEP);
     let mut gathered = Vec::new();
     loop {
         tokio::select! {
@@ -41,7 +68,11 @@ pub async fn keep(mut lines: Lines, store: StoreHandle) {
                 }
             }
             _ = sweep.tick() => {
-                forget(&store).await;
+                kept = forget(&store, kept).await;
+                continue;
+            }
+            () = stop.cancelled(), if !lines.lines.is_closed() => {
+                lines.lines.close();
                 continue;
             }
         }
@@ -55,13 +86,17 @@ pub async fn keep(mut lines: Lines, store: StoreHandle) {
                 fields: Map::new(),
             });
         }
+        kept = kept.map(|kept| kept + gathered.len());
         let writes = gathered.drain(..).fold(Writes::new(), |writes, line| {
             number += 1;
             writes.put_at(&key(line.at, number), &line)
         });
         // If the store is gone, so is the process.
         let _stored = store.commit(writes).await;
-        tokio::time::sleep(PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = stop.cancelled() => {}
+        }
     }
 }
 
@@ -78,27 +113,46 @@ pub fn since(moment: Timestamp) -> Range<Line> {
     Range::all().since(&key(moment, 0))
 }
 
-/// The stored keys of lines that are too old, or too many.
-fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
+/// The stored keys of lines that are too old, or too many of those that there are.
+fn old(
+    storage: &dyn Storage,
+    before: Timestamp,
+    too_many: usize,
+) -> Result<Vec<Vec<u8>>, StorageError> {
     let first_kept = key_of(Line::KIND, &key(before, 0));
-    let (mut count, mut keys) = (0, Vec::new());
-    Range::<Line>::all().visit(storage, Order::Falling, &mut |key, _| {
-        count += 1;
-        if count > MOST || key < first_kept.as_slice() {
-            keys.push(key.to_vec());
+    let mut keys = Vec::new();
+    Range::<Line>::all().visit(storage, Order::Rising, &mut |key, _| {
+        if key >= first_kept.as_slice() && keys.len() >= too_many {
+            return ControlFlow::Break(());
         }
+        keys.push(key.to_vec());
         ControlFlow::Continue(())
     })?;
     Ok(keys)
 }
 
-async fn forget(store: &StoreHandle) {
+fn count(storage: &dyn Storage) -> Result<usize, StorageError> {
+    let mut count = 0;
+    Range::<Line>::all().visit(storage, Order::Rising, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
+/// Removes old lines of so many, which are counted if that is not known. Returns how many are left.
+async fn forget(store: &StoreHandle, kept: Option<usize>) -> Option<usize> {
     let before = WallClock.now() - KEPT;
-    let Ok(keys) = store.read(move |storage| old(storage, before)).await else { return };
+    let read = store.read(move |storage| {
+        let kept = kept.map_or_else(|| count(storage), Ok)?;
+        Ok((kept, old(storage, before, kept.saturating_sub(MOST))?))
+    });
+    let (kept, keys) = read.await.ok()?;
     for some in keys.chunks(4_096) {
         let writes = Writes::new().drop_keys(some.iter().cloned());
         let _stored = store.commit(writes).await;
     }
+    Some(kept - keys.len())
 }
 
 #[cfg(test)]
@@ -132,9 +186,10 @@ mod tests {
 
         let newest = newest(&*storage, since(Timestamp(6)), 10).unwrap();
         let seen: Vec<u64> = newest.iter().map(|line| line.at.0).collect();
-        let gone = old(&*storage, Timestamp(1_000)).unwrap();
+        let gone = |before, too_many| old(&*storage, Timestamp(before), too_many).unwrap().len();
 
         assert_eq!(seen, [20_000_000_000, 1_000, 999]);
-        assert_eq!(gone.len(), 2);
+        assert_eq!((gone(1_000, 0), gone(1_000, 1), gone(0, 3), gone(0, 0)), (2, 2, 3, 0));
+        assert_eq!(count(&*storage).unwrap(), 4);
     }
 }

@@ -14,6 +14,7 @@ use tracing_subscriber::{
 
 pub mod keeper;
 mod panics;
+pub mod seldom;
 pub mod tap;
 
 use tap::{Taking, Tap};

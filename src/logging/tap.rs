@@ -23,8 +23,12 @@ use tokio::sync::mpsc;
 use tracing::{
     Level, Subscriber,
     field::{Field, Visit},
+    span::{Attributes, Id},
 };
-use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::{
+    layer::{Context, Layer},
+    registry::LookupSpan,
+};
 
 use super::Secrets;
 use crate::system::WallClock;
@@ -118,15 +122,39 @@ pub(super) struct Taking {
     pub(super) secrets: Secrets,
 }
 
-impl<S: Subscriber> Layer<S> for Taking {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+/// The fields of a span, which are those of every line within it.
+struct SpanFields(Map<String, Value>);
+
+impl Taking {
+    fn words(&self) -> Words<'_> {
+        Words { secrets: &self.secrets, message: String::new(), fields: Map::new() }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Taking {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut words = self.words();
+        attributes.record(&mut words);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(SpanFields(words.fields));
+        }
+    }
+
+    fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
         if *event.metadata().level() == Level::ERROR {
             self.tap.errors.add(event.metadata().target());
         }
         let Some(sink) = self.tap.sink.get() else { return };
-        let mut words =
-            Words { secrets: &self.secrets, message: String::new(), fields: Map::new() };
+        let mut words = self.words();
         event.record(&mut words);
+        // The innermost span comes first, and what the line says itself goes before all of them.
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(SpanFields(fields)) = span.extensions().get() {
+                for (name, value) in fields {
+                    words.fields.entry(name).or_insert_with(|| value.clone());
+                }
+            }
+        }
         let line = Line {
             at: WallClock.now(),
             level: event.metadata().level().as_str().to_ascii_lowercase(),
@@ -232,5 +260,26 @@ mod tests {
         // A flood of lines is what a watcher goes without first, and it is told so.
         assert!(batch.after.is_some());
         assert!(batch.events.len() < WAITING, "{}", batch.events.len());
+    }
+
+    /// OP-50: what is said within a turn is found by its team and task.
+    #[test]
+    fn a_line_has_the_fields_of_the_spans_it_is_within() {
+        let tap = Tap::default();
+        let mut lines = tap.open(Publisher::new(1, Arc::new(WallClock)));
+        let taking = Taking { tap, secrets: Secrets::default() };
+        let subscriber = tracing_subscriber::registry().with(taking);
+
+        tracing::subscriber::with_default(subscriber, || {
+            let turn = tracing::error_span!("turn", team = "ops", task = "task-1");
+            let _turn = turn.enter();
+            let call = tracing::error_span!("call", task = "task-2");
+            call.in_scope(|| tracing::info!("in both"));
+            tracing::info!(team = "lab", "with its own");
+        });
+
+        let mut fields = || json!(lines.lines.try_recv().unwrap().fields);
+        assert_eq!(fields(), json!({"team": "ops", "task": "task-2"}));
+        assert_eq!(fields(), json!({"team": "lab", "task": "task-1"}));
     }
 }

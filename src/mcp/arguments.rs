@@ -12,6 +12,8 @@ const DEEPEST: usize = 96;
 /// How many steps a pattern counts for, and how much memory it may take.
 const PATTERN_STEPS: usize = 200;
 const PATTERN_BYTES: usize = 64 << 10;
+/// So much that is wrong with arguments is told.
+const MOST_TOLD: usize = 8;
 /// What is repeated of a name, in characters.
 const LONGEST_NAME: usize = 64;
 
@@ -51,7 +53,9 @@ pub fn problem(schema: &Value, args: &Value) -> Option<String> {
     if !args.is_object() {
         return Some("expected an object".to_owned());
     }
-    misfits(schema, args, 1, PATTERN_BYTES).first().map(Misfit::to_string)
+    let misfits = misfits(schema, args, MOST_TOLD, PATTERN_BYTES);
+    let told: Vec<_> = misfits.iter().map(Misfit::to_string).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// What is wrong with a value, up to so many things. A pattern that takes more memory than this is passed over.
@@ -483,6 +487,10 @@ mod tests {
             (json!([]), "expected an object"),
             (json!({}), "`filter` is missing"),
             (with("other", json!(1)), "`other`: there is no such field"),
+            (
+                json!({ "filter": { "tags": [], "x": "abcd" }, "other": 1 }),
+                "`filter.tags`: expected at least 1 items; `filter.x`: expected at most 3 characters; `other`: there is no such field",
+            ),
             (json!({ "filter": { "x": "abcd" } }), "`filter.x`: expected at most 3 characters"),
             (json!({ "filter": { "tags": [] } }), "`filter.tags`: expected at least 1 items"),
             (json!({ "filter": { "tags": ["a", "a"] } }), "`filter.tags[1]`: given twice"),

@@ -8,9 +8,9 @@ use reqwest::Url;
 use crate::{
     sandbox::{egress::Guard, process::Sandbox, workspace::Workspace},
     settings::{
+        folder_access::Access,
         mcp_servers::{FolderAccess, McpServer},
         network::{HostPort, host_name},
-        team::Access,
     },
     taint::Taint,
     vault::{Vault, expand::keys_in, scope::Scope, scrubbers::Scrubbers},

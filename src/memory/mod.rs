@@ -31,6 +31,7 @@ pub mod entry;
 pub mod error;
 pub mod inject;
 pub mod provenance;
+mod rate;
 pub mod reading;
 pub(crate) mod rows;
 pub mod search;
@@ -40,10 +41,10 @@ mod words;
 mod tests;
 
 use self::{
-    acts::Rate,
     book::Book,
     entry::Key,
     error::{MemoryError, Result},
+    rate::Rate,
 };
 
 /// Finds the values of secrets in what is about to be remembered.

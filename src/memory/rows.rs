@@ -25,7 +25,15 @@ use super::{
 pub(crate) const TEXTS: &[Texts] = &[Texts {
     kind: Entry::KIND,
     owner: Owner::At("/team/name"),
-    fields: &["content", "supersede_reason", "sources", "reviewed/note", "ended/note"],
+    fields: &[
+        "content",
+        "supersede_reason",
+        "sources",
+        "provenance/ref",
+        "provenance/urls",
+        "reviewed/note",
+        "ended/note",
+    ],
     names: &[],
 }];
 

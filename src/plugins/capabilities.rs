@@ -177,6 +177,14 @@ impl Capabilities {
                         more.push(format!("tool `{tool}` is no longer {effect}"));
                     }
                 }
+                // Whoever believes it asks nobody, and runs the tool again.
+                for (tool, effect) in &tools.effects {
+                    let before = before.effects.get(tool).map(String::as_str);
+                    if breadth(Some(effect)) < breadth(before) {
+                        let namespace = &tools.namespace;
+                        more.push(format!("tool `{namespace}.{tool}` says that it is {effect}"));
+                    }
+                }
             }
             (None, _) => {}
         }
@@ -210,5 +218,39 @@ fn breadth(effect: Option<&str>) -> u8 {
         Some("pure") => 0,
         Some("idempotent") => 1,
         _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PL-21: that a tool is harmless is believed once somebody has agreed to it.
+    #[test]
+    fn a_tool_that_says_that_it_is_harmless_asks_for_more() {
+        let asks = |effects: &[(&str, &str)]| Capabilities {
+            tools: Some(ToolsAsked {
+                namespace: "mail".to_owned(),
+                max: 10,
+                effects: effects.iter().map(|(tool, is)| ((*tool).into(), (*is).into())).collect(),
+            }),
+            ..Capabilities::default()
+        };
+        let agreed = asks(&[("read", "pure"), ("mark", "idempotent")]);
+
+        let bolder = asks(&[("read", "pure"), ("mark", "pure"), ("send", "idempotent")]);
+
+        assert_eq!(
+            bolder.beyond(&agreed),
+            [
+                "tool `mail.mark` says that it is pure",
+                "tool `mail.send` says that it is idempotent"
+            ]
+        );
+        assert_eq!(agreed.beyond(&agreed), Vec::<String>::new());
+        assert_eq!(
+            asks(&[("read", "pure")]).beyond(&agreed),
+            ["tool `mark` is no longer idempotent"]
+        );
     }
 }

@@ -202,7 +202,14 @@ impl Depot {
             return Err(DepotError::NotInstalled(key.to_owned()));
         };
         let mut lock = Lock::read(folder)?;
-        let former = lock.plugins.get(key).map(|before| before.digest.clone());
+        let former = lock.plugins.get(key).and_then(|before| {
+            // One that was agreed to, and not put in place before the process ended, has not replaced what is there.
+            if before.digest == package.digest {
+                before.former.clone()
+            } else {
+                Some(before.digest.clone())
+            }
+        });
         let locked = Locked { former, ..Locked::of(&package, source.to_owned()) };
         // Whichever of the two is there after a crash was agreed to.
         lock.agree(key, locked);
@@ -258,6 +265,9 @@ impl Depot {
 
     /// Puts what was held in its place: a person agreed to exactly that. It blocks.
     pub fn accept(&self, key: &str, held: &Held) -> Result<Arc<Loaded>, DepotError> {
+        if self.was_put_in_place(key, held)? {
+            return Ok(self.reload());
+        }
         let place = self.held(key);
         let package = self.load(place.clone())?;
         if package.digest != held.digest {
@@ -265,6 +275,23 @@ impl Depot {
         }
         self.0.catalogue.now().fits_beside_others(&package, &(self.0.sources)())?;
         self.install(Staged { package, aside: Aside(place) }, &held.source)
+    }
+
+    /// Whether a process put it in its place and ended before that was noted. It is noted now.
+    fn was_put_in_place(&self, key: &str, held: &Held) -> Result<bool, DepotError> {
+        let _turn = self.turn();
+        let mut lock = Lock::read(&self.0.folder)?;
+        let is_same = |digest: &String| *digest == held.digest;
+        let Some(locked) = lock.plugins.get_mut(key).filter(|locked| is_same(&locked.digest))
+        else {
+            return Ok(false);
+        };
+        if !self.installed(key).is_ok_and(|package| is_same(&package.digest)) {
+            return Ok(false);
+        }
+        locked.former = None;
+        lock.write(&self.0.folder)?;
+        Ok(true)
     }
 
     /// Lets go of what is held, and tells what was asked. It blocks.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use hivewright_actors::{
+    clock::{Clock, Timestamp},
     hook::HookEvent,
     ids::{MAIN, TeamName},
     live::{
@@ -10,11 +11,16 @@ use hivewright_actors::{
         event::{Data, Event, Kind, Moment},
         watch::Filter,
     },
+    org::{record::TeamState, view::OrgView},
+    router::topics::Topic,
     scheduler::run::Decision,
+    storage::{Storage, StorageError},
+    store::{StoreHandle, reads::Range},
 };
 use serde_json::{Value, json};
 
 use super::instance::Instances;
+use crate::system::WallClock;
 
 /// What is listened to.
 const KINDS: [Kind; 6] = [
@@ -110,7 +116,7 @@ impl Known {
             Kind::MemoryChanged => Some(HookEvent::MemorySaved),
             Kind::PluginChanged => {
                 let failed = ["failed", "backoff"].contains(&data["status"].as_str()?);
-                failed.then_some(HookEvent::PluginError)
+                (failed || data["reports_error"] == true).then_some(HookEvent::PluginError)
             }
             _ => None,
         }
@@ -130,14 +136,40 @@ fn picked(kind: Kind, data: &Value) -> Value {
     fields.iter().map(|field| ((*field).to_owned(), data[*field].clone())).collect()
 }
 
-/// Tells plugins what happens, until the service ends.
-pub async fn listen(live: Publisher, instances: Instances) {
+/// Conversations that were open before a moment. Blocks.
+fn open_before(storage: &dyn Storage, moment: Timestamp) -> Result<HashSet<String>, StorageError> {
+    let mut open = HashSet::new();
+    Range::<Topic>::all().for_each(storage, &mut |topic| {
+        if !topic.closed && topic.created_at < moment && open.len() < MOST_OPEN {
+            open.insert(topic.id.to_string());
+        }
+    })?;
+    Ok(open)
+}
+
+/// Tells plugins what happens from now on, until the service ends. What was so before is no news.
+pub fn listen(
+    live: &Publisher,
+    instances: Instances,
+    view: &OrgView,
+    store: StoreHandle,
+) -> impl Future<Output = ()> + use<> {
     let mut watch = live.watch(None, Filter { kinds: KINDS.to_vec(), ..Filter::default() });
-    let mut known = Known::default();
-    while let Some(batch) = watch.next().await {
-        for told in batch.events {
-            if let Some((team, event, payload)) = known.told(&told.event) {
-                instances.tell(&team, event, &payload);
+    let is_active = |state| state == TeamState::Active;
+    let teams = view.now().iter().map(|team| (team.name.clone(), is_active(team.state))).collect();
+    let began = WallClock.now();
+    async move {
+        let open = store.read(move |storage| open_before(storage, began)).await;
+        let open = open.unwrap_or_else(|error| {
+            tracing::warn!(%error, "which conversations are open is not known: plugins hear of them as new");
+            HashSet::new()
+        });
+        let mut known = Known { open, teams };
+        while let Some(batch) = watch.next().await {
+            for told in batch.events {
+                if let Some((team, event, payload)) = known.told(&told.event) {
+                    instances.tell(&team, event, &payload);
+                }
             }
         }
     }
@@ -145,6 +177,8 @@ pub async fn listen(live: Publisher, instances: Instances) {
 
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::{doubles::disk::MemoryStorage, store::records::Writes};
+
     use super::*;
 
     /// PL-37
@@ -173,11 +207,48 @@ mod tests {
         let deleted = told(Kind::TopicChanged, topic("deleted")).unwrap();
         assert_eq!((deleted.1, &deleted.2["state"]), (HookEvent::SessionClosed, &json!("deleted")));
         assert_eq!(told(Kind::TopicChanged, topic("deleted")), None);
-        assert_eq!(told(Kind::PluginChanged, json!({"plugin": "p", "status": "running"})), None);
+        let plugin =
+            |reports: bool| json!({"plugin": "p", "status": "running", "reports_error": reports});
+        assert_eq!(told(Kind::PluginChanged, plugin(false)), None);
+        let (_, failed, payload) = told(Kind::PluginChanged, plugin(true)).unwrap();
+        assert_eq!((failed, &payload["plugin"]), (HookEvent::PluginError, &json!("p")));
         let run = |decision: Decision, outcome: Value| json!({"id": "run-1", "trigger_id": "trg-1", "decision": decision, "outcome": outcome});
         let fired = told(Kind::TriggerRun, run(Decision::Enqueued, Value::Null)).unwrap();
         assert_eq!((fired.1, &fired.2["trigger_id"]), (HookEvent::ScheduleFired, &json!("trg-1")));
         assert_eq!(told(Kind::TriggerRun, run(Decision::Enqueued, json!("ok"))), None);
         assert_eq!(told(Kind::TriggerRun, run(Decision::Cooldown, Value::Null)), None);
+    }
+
+    /// PL-37: what was so before the service was started is no news.
+    #[test]
+    fn a_restart_is_no_change() {
+        let storage = MemoryStorage::default();
+        let (ago, now) = (Timestamp(1_000), Timestamp(2_000));
+        let topic =
+            |id: &str, at, closed| Topic { closed, ..Topic::new(id.into(), id.to_owned(), at) };
+        for topic in
+            [topic("open", ago, false), topic("closed", ago, true), topic("new", now, false)]
+        {
+            let key = ("web:1".into(), topic.id.clone());
+            let writes = Writes::new().put_at(&key, &topic);
+            storage.commit(&writes.batch().unwrap()).unwrap();
+        }
+        let teams = [("ops", true), ("crew", false)];
+        let mut known = Known {
+            open: open_before(&storage, now).unwrap(),
+            teams: teams.map(|(team, active)| (team.into(), active)).into(),
+        };
+        let mut told = |kind, team: &str, id: &str| {
+            let event =
+                Event::new(kind, json!({"id": id, "state": "active"})).of_team(&team.into());
+            known.told(&event).map(|(_, event, _)| event)
+        };
+
+        let teams = ["ops", "crew"].map(|team| told(Kind::TeamChanged, team, ""));
+        let topics = ["open", "closed", "new"].map(|id| told(Kind::TopicChanged, "ops", id));
+
+        assert_eq!(teams, [None, Some(HookEvent::TeamStarted)]);
+        let opened = Some(HookEvent::SessionOpened);
+        assert_eq!(topics, [None, opened, opened]);
     }
 }

@@ -360,6 +360,25 @@ fn a_lock_file_that_is_lost_takes_no_plugin_away() {
     assert!(!next.catalogue().was_taken_away("sample"));
 }
 
+/// PL-86: a process that ends while it carries out what was decided has not failed.
+#[test]
+fn an_update_that_is_in_place_already_is_accepted() {
+    let home = TempDir::new().unwrap();
+    let folder = home.path().join("source");
+    write(&folder, &manifest(&[]));
+    let first = depot(home.path());
+    first.install(first.stage(&archive::pack(&folder).unwrap()).unwrap(), "a folder").unwrap();
+    fs::write(folder.join("main.js"), "export const other = 1;\n").unwrap();
+    first.hold(first.stage(&archive::pack(&folder).unwrap()).unwrap(), "a folder").unwrap();
+    let held = first.lock().unwrap().held["sample"].clone();
+
+    first.accept("sample", &held).unwrap();
+    let again = depot(home.path()).accept("sample", &held).unwrap();
+
+    assert_eq!(again.packages["sample"].digest, held.digest);
+    assert_eq!(first.lock().unwrap().plugins["sample"].former, None);
+}
+
 /// The key pair of RFC 8410.
 const PRIVATE: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC

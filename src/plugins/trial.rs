@@ -311,7 +311,7 @@ pub async fn open(
     );
     let (stored, written) = (storage.clone(), store.clone());
     let vault = blocking::run(move || {
-        Vault::open_with(&*stored, secrets.read(), Arc::new(WallClock), Some(written))
+        Vault::open_with(&*stored, secrets.read(), Arc::new(WallClock), Some((written, &[])))
     });
     let vault = vault.await.map_err(machine("no thread can be started"))?;
     let vault = vault.map_err(machine("no scratch vault can be opened"))?;

@@ -139,6 +139,13 @@ impl Prompts {
         &self.0.taint
     }
 
+    /// Forgets what was read of a team that is gone.
+    pub fn forget(&self, team: &TeamName) {
+        self.0.files.forget(&self.0.home.team(team.as_str()));
+        self.0.shelf.forget(team);
+        self.0.told.remove(team);
+    }
+
     /// What a team can load and be now. Unchanged files are only looked at. Blocks.
     pub fn library(&self, team: &TeamName) -> Arc<Library> {
         self.0.shelf.library(team)

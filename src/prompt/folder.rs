@@ -150,6 +150,11 @@ impl<T> Files<T> {
     pub(super) fn new(taint: Taint) -> Self {
         Self { kept: DashMap::new(), taint }
     }
+
+    /// Forgets what was read below a folder.
+    pub(super) fn forget(&self, folder: &Path) {
+        self.kept.retain(|path, _| !path.starts_with(folder));
+    }
 }
 
 impl<T: Text> Files<T> {

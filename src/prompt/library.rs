@@ -17,10 +17,7 @@ use super::{
 };
 use crate::{
     api::teams::{OPERATOR, PROGRAM},
-    settings::{
-        home::Home,
-        team::{Access, AllowedDir},
-    },
+    settings::{folder_access::Access, home::Home, team::AllowedDir},
     taint::Taint,
 };
 
@@ -62,6 +59,16 @@ impl Shelf {
             bodies: Arc::default(),
             taint,
         }
+    }
+
+    /// Forgets what was read of a team that is gone.
+    pub(super) fn forget(&self, team: &TeamName) {
+        let folder = self.home.team(team.as_str());
+        self.skills.forget(&folder);
+        self.subagents.forget(&folder);
+        self.libraries.remove(team);
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.retain(|path, _| !path.starts_with(&folder));
     }
 
     /// What a team has now. Unchanged files are only looked at.

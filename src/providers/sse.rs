@@ -57,8 +57,16 @@ impl Parser {
     }
 
     fn end_line(&mut self) -> Option<Event> {
-        let bytes = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&bytes);
+        let mut bytes = std::mem::take(&mut self.line);
+        let ended = self.take_line(&bytes);
+        // Its room serves the next line.
+        bytes.clear();
+        self.line = bytes;
+        ended
+    }
+
+    fn take_line(&mut self, bytes: &[u8]) -> Option<Event> {
+        let line = String::from_utf8_lossy(bytes);
         let line = if !std::mem::replace(&mut self.past_first_line, true) {
             line.strip_prefix('\u{feff}').unwrap_or(&line)
         } else {

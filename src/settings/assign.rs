@@ -26,7 +26,7 @@ pub fn assign(text: &str, path: &str, value: &str) -> Result<String, Unchangeabl
     edited.ok_or(Unchangeable)
 }
 
-fn parsed(text: &str) -> Option<Node> {
+pub(super) fn parsed(text: &str) -> Option<Node> {
     let mut problems = Vec::new();
     let node = yaml::parse(text, "", &mut problems);
     problems.is_empty().then_some(node)
@@ -34,14 +34,14 @@ fn parsed(text: &str) -> Option<Node> {
 
 /// A tree without places.
 #[derive(Debug, PartialEq)]
-enum Plain {
+pub(super) enum Plain {
     Null,
     Scalar(String, bool),
     List(Vec<Plain>),
     Map(Vec<(String, Plain)>),
 }
 
-fn plain(node: &Node) -> Plain {
+pub(super) fn plain(node: &Node) -> Plain {
     match &node.value {
         Value::Null => Plain::Null,
         Value::Scalar { text, quoted } => Plain::Scalar(text.clone(), *quoted),
@@ -55,7 +55,7 @@ fn plain(node: &Node) -> Plain {
     }
 }
 
-fn put(tree: &mut Plain, keys: &[&str], value: Plain) {
+pub(super) fn put(tree: &mut Plain, keys: &[&str], value: Plain) {
     let [key, rest @ ..] = keys else {
         *tree = value;
         return;
@@ -126,7 +126,7 @@ fn added(
     let at = match parent {
         Some(parent) => {
             let line = offset(text, parent.at)?;
-            text[line..].find('\n').map_or(text.len(), |end| line + end + 1)
+            line_end(text, line)
         }
         None => text.len(),
     };
@@ -147,8 +147,13 @@ fn replaced(text: &str, entry: &Entry, in_flow: bool, value: &str) -> Option<Str
     Some(format!("{}{value}{}", &text[..start], &text[start + length..]))
 }
 
+/// Where the next line begins.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
+}
+
 /// How long a value is that ends on its line, or within brackets or quotes.
-fn length(text: &str, in_flow: bool) -> Option<usize> {
+pub(super) fn length(text: &str, in_flow: bool) -> Option<usize> {
     match text.chars().next()? {
         '|' | '>' | '&' | '*' | '!' | '-'
             if !text[1..].starts_with(|c: char| c.is_ascii_digit()) =>
@@ -166,7 +171,7 @@ fn length(text: &str, in_flow: bool) -> Option<usize> {
     }
 }
 
-fn quoted(text: &str, quote: char) -> Option<usize> {
+pub(super) fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut letters = text.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {
         match letter {
@@ -207,12 +212,12 @@ fn bracketed(text: &str) -> Option<usize> {
     None
 }
 
-fn begins<'t>(text: &'t str, node: &Node) -> Option<&'t str> {
+pub(super) fn begins<'t>(text: &'t str, node: &Node) -> Option<&'t str> {
     Some(&text[offset(text, node.at)?..])
 }
 
 /// Where a position is in the text.
-fn offset(text: &str, Position { line, column }: Position) -> Option<usize> {
+pub(super) fn offset(text: &str, Position { line, column }: Position) -> Option<usize> {
     let start = match line {
         1 => 0,
         _ => text.match_indices('\n').nth(line.checked_sub(2)?)?.0 + 1,

@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 
 use super::{
-    declare::{Group, settings},
+    declare::{Cure, Group, settings},
     error::StartError,
     field::Field,
     home::Home,
@@ -55,7 +55,7 @@ settings! {
     /// Text may hold ${env:NAME} and ${file:PATH}; write $${ for a plain ${.
     ///
     /// Relative paths begin at the data dir. A change counts at once, unless a comment says when.
-    #[retired(MISSING.map(|key| (key, NOT_HERE)))]
+    #[retired(RETIRED)]
     pub struct Config {
         /// The time zone of schedules and of the days that budgets count, by its IANA name. Without it the
         /// variable TZ counts, else UTC.
@@ -118,7 +118,7 @@ settings! {
     }
 
     /// How data is kept.
-    #[retired([("jetstream", "this version keeps its data in sled; leave it out")])]
+    #[retired([("jetstream", Cure::Remove, "this version keeps its data in sled; leave it out")])]
     #[check(Store::accept_backend)]
     pub struct Store {
         /// What acknowledged work survives: a power cut, or a killed process only.
@@ -191,7 +191,7 @@ settings! {
     }
 
     /// What tools may use.
-    #[retired([("network_form", NOT_HERE)])]
+    #[retired([("network_form", Cure::Remove, NOT_HERE)])]
     pub struct Sandbox {
         /// Memory of one tool with all its children.
         #[range(mib(16)..=gib(1024))]
@@ -356,7 +356,10 @@ pub(crate) const TEAM_TOOLS: [&str; 9] =
     ["@files", "@shell", "@web", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Sections that other versions have.
-const MISSING: [&str; 2] = ["browser", "skill_repository"];
+const RETIRED: [(&str, Cure, &str); 2] = [
+    ("browser", Cure::Remove, NOT_HERE),
+    ("skill_repository", Cure::ByHand, "it is the address in `config/providers.yaml` now"),
+];
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 const POLICY_EXAMPLE: &str = "

@@ -18,6 +18,16 @@ words! {
     }
 }
 
+/// What becomes of a key that is no longer read, when a file is migrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cure {
+    Remove,
+    /// It means the same under this key beside it.
+    Rename(&'static str),
+    /// Only the operator knows what is meant by it now.
+    ByHand,
+}
+
 /// What is said of a setting where it is declared.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
@@ -72,7 +82,7 @@ pub(crate) trait Group: Sized {
 /// - `counts`: when a change counts, unless at once,
 /// - `skip`: why it does not stand in the file.
 ///
-/// In front of a struct: `derive` for more traits, `retired` for keys that are refused with a reason, and
+/// In front of a struct: `derive` for more traits, `retired` for keys that are refused with a reason, each with its [`Cure`], and
 /// `check` for a function of the struct and the section that looks at fields together.
 macro_rules! settings {
     ($(
@@ -139,8 +149,8 @@ macro_rules! settings {
             const ABOUT: &'static str = concat!($($about, "\n"),*);
 
             fn read(section: &mut $crate::settings::reader::Section<'_>) -> Self {
-                $(for (key, reason) in $retired {
-                    section.retired(key, reason);
+                $(for (key, cure, reason) in $retired {
+                    section.retired(key, cure, reason);
                 })?
                 $(let $field: $type = settings!(
                     @read section,

@@ -85,6 +85,29 @@ pub enum File {
     Team(String),
 }
 
+impl File {
+    /// Those that a home can have.
+    pub(crate) fn all(home: &Home) -> impl Iterator<Item = Self> {
+        let of_service = ServiceFile::ALL.iter().copied().map(Self::Service);
+        of_service.chain(team_names(home).into_iter().map(Self::Team))
+    }
+
+    pub(crate) fn path(&self, home: &Home) -> PathBuf {
+        match self {
+            Self::Service(file) => file.path(home),
+            Self::Team(name) => home.team_file(name),
+        }
+    }
+
+    /// Where a new text of it is until it is whole: no command of a team can write there.
+    pub(crate) fn beside(&self, home: &Home) -> PathBuf {
+        match self {
+            Self::Service(_) => home.data().join("config"),
+            Self::Team(_) => home.teams(),
+        }
+    }
+}
+
 /// What would be wrong with a file if it held this text, which somebody sent: its references are checked
 /// for their form and never followed. May block.
 pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
@@ -229,14 +252,21 @@ pub(crate) fn read_team_with(
     if !is_team_name(name) {
         return refused("not the name of a team");
     }
-    // Whoever has the other name can change it, and a command may have it.
-    if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
-        return refused("has more than one hard link; copy it, and put the copy in its place");
+    if has_other_name(&path) {
+        return refused(OTHER_NAME);
     }
     match open(&path)? {
         Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),
         None => refused("there is no such file"),
     }
+}
+
+pub(super) const OTHER_NAME: &str =
+    "has more than one hard link; copy it, and put the copy in its place";
+
+/// Whoever has the other name of a team's file can change it, and a command may have it.
+pub(super) fn has_other_name(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.nlink() > 1)
 }
 
 /// The text of a file, and its name for reports. None if there is no such file.

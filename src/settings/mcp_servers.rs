@@ -11,12 +11,12 @@ use serde_json::{Value as Json, json};
 
 use super::{
     config::DAY,
-    declare::{Group, settings},
+    declare::{Cure, Group, settings},
     field::Field,
+    folder_access::{Access, check_dir},
     network,
     reader::Section,
     setting::{Setting, choices},
-    team::{Access, check_dir},
 };
 
 /// The most servers of a team.
@@ -104,10 +104,9 @@ words! {
 
 choices!(FolderAccess, ServerNetwork);
 
-const RETIRED: [(&str, &str); 2] = [
-    ("type", "leave it out: `command` is a program, `url` an address"),
-    ("transport", "leave it out: `command` is a program, `url` an address"),
-];
+const RETIRED: [(&str, Cure, &str); 2] =
+    [("type", Cure::Remove, ONE_OF_BOTH), ("transport", Cure::Remove, ONE_OF_BOTH)];
+const ONE_OF_BOTH: &str = "leave it out: `command` is a program, `url` an address";
 
 impl FolderAccess {
     pub fn access(self) -> Option<Access> {

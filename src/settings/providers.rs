@@ -153,6 +153,13 @@ pub enum ModelError {
 }
 
 impl Providers {
+    /// The keys of all profiles and of the search engine: what nothing may show.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let keys = self.profiles.values().filter_map(|profile| profile.api_key.as_ref());
+        let of_search = self.search.iter().filter_map(|search| search.api_key.as_ref());
+        keys.chain(of_search).map(|key| key.expose())
+    }
+
     /// What there is without a file: a key from the environment, or the demo.
     pub fn from_environment(environment: &Environment) -> Self {
         let found = Provider::ALL

@@ -5,7 +5,7 @@ use std::{cell::RefCell, path::PathBuf};
 use serde_json::Value as Json;
 
 use super::{
-    declare::{Declaration, Description, Group},
+    declare::{Cure, Declaration, Description, Group},
     field::Field,
     home::Home,
     problem::{Position, Problem, Problems},
@@ -14,6 +14,15 @@ use super::{
     yaml::{self, Entry, Value},
 };
 use crate::text::did_you_mean;
+
+/// A key of an earlier version that a file has, and that can be brought to its present form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outdated {
+    /// The way to it, such as `store.jetstream`.
+    pub(crate) path: String,
+    pub(crate) cure: Cure,
+    pub(crate) reason: String,
+}
 
 /// The file being read, and what was found in it.
 #[derive(Debug)]
@@ -24,6 +33,7 @@ pub(crate) struct Document {
     problems: RefCell<Vec<Problem>>,
     unresolved: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
+    outdated: RefCell<Vec<Outdated>>,
     home: Option<Home>,
     /// None: nobody wants to know what could stand in it.
     descriptions: Option<RefCell<Vec<Description>>>,
@@ -43,6 +53,7 @@ impl Document {
             problems: RefCell::default(),
             unresolved: RefCell::default(),
             warnings: RefCell::default(),
+            outdated: RefCell::default(),
             home: None,
             descriptions: None,
         }
@@ -59,7 +70,18 @@ impl Document {
         document.descriptions.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// The same, of this home: where paths begin, and what no team is given.
+    /// The keys of earlier versions in a text. What else is wrong in it is left out.
+    pub(crate) fn outdated<T>(
+        text: &str,
+        home: &Home,
+        read: impl FnOnce(&mut Section<'_>) -> T,
+    ) -> Vec<Outdated> {
+        let document = Self::plain("").of(home);
+        document.read(text, read);
+        document.outdated.into_inner()
+    }
+
+    /// This document, of this home: where paths begin, and what no team is given.
     pub(crate) fn of(self, home: &Home) -> Self {
         Self { home: Some(home.clone()), ..self }
     }
@@ -249,12 +271,19 @@ impl<'a> Section<'a> {
     }
 
     /// A key that is no longer, or not yet, read: `reason` says what takes its place.
-    pub(crate) fn retired(&mut self, key: &'static str, reason: &str) {
+    pub(crate) fn retired(&mut self, key: &'static str, cure: Cure, reason: &str) {
         self.retired.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
             let path = join(&self.path, key);
             self.document.report(entry.at, &path, format!("unknown key: {reason}"));
+            self.outdate(key, cure, reason);
         }
+    }
+
+    /// Notes a key that is there, for those who migrate the file.
+    pub(crate) fn outdate(&self, key: &str, cure: Cure, reason: &str) {
+        let (path, reason) = (join(&self.path, key), reason.to_owned());
+        self.document.outdated.borrow_mut().push(Outdated { path, cure, reason });
     }
 
     /// Warns of unknown keys instead of refusing them: for files that others define.

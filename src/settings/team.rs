@@ -6,14 +6,15 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking, words};
+use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
 
 use super::{
     config::{DAY, LONGEST_TURN, Sdk, read_tools},
-    declare::{Group, settings},
+    declare::{Cure, Group, settings},
     egress::{Buckets, Egress},
     field::Field,
-    home::{Home, resolve},
+    folder_access::{Access, check_dir},
+    home::Home,
     mcp_servers::McpServers,
     plugins::Plugins,
     problem::{Problem, Problems},
@@ -109,16 +110,6 @@ pub struct AllowedDir {
     pub access: Access,
 }
 
-words! {
-    /// What a team may do in a folder.
-    pub enum Access {
-        /// Look only.
-        ReadOnly = "ro",
-        /// Look and change.
-        ReadWrite = "rw",
-    }
-}
-
 choices!(QueueMode);
 choices!(Thinking);
 
@@ -138,16 +129,21 @@ pub(crate) fn is_team_name(name: &str) -> bool {
 }
 
 /// Keys of other times, and what takes their place.
-const RETIRED: [(&str, &str); 6] = [
+const RETIRED: [(&str, Cure, &str); 6] = [
     (
         "credentials",
+        Cure::ByHand,
         "secrets don't belong in this file; `hivewright vault set` takes them, and the key of a model goes into `config/providers.yaml`",
     ),
-    ("parent", "the service keeps the tree of teams; leave it out"),
-    ("engine", "use `sdk`; `provider_profile` and `model` choose the model"),
-    ("maxTurns", "use `max_steps`"),
-    ("scope", "a team is given its scope when it is created; `description` says what it is for"),
-    ("log_level", "use `log.level` in `config/config.yaml`"),
+    ("parent", Cure::Remove, "the service keeps the tree of teams; leave it out"),
+    ("engine", Cure::ByHand, "use `sdk`; `provider_profile` and `model` choose the model"),
+    ("maxTurns", Cure::Rename("max_steps"), "use `max_steps`"),
+    (
+        "scope",
+        Cure::ByHand,
+        "a team is given its scope when it is created; `description` says what it is for",
+    ),
+    ("log_level", Cure::ByHand, "use `log.level` in `config/config.yaml`"),
 ];
 
 /// Reads the file of the team `name`: what it says, and what works and should not stay.
@@ -186,7 +182,7 @@ fn check_profile(root: &mut Section<'_>, team: &Team, providers: &Providers) {
     }
 }
 
-fn read_team(root: &mut Section<'_>, name: &str) -> Team {
+pub(super) fn read_team(root: &mut Section<'_>, name: &str) -> Team {
     root.maybe("name", |field| {
         field.parse(|text| match text {
             _ if text == name => Ok(()),
@@ -196,6 +192,9 @@ fn read_team(root: &mut Section<'_>, name: &str) -> Team {
     let mut team = Team { name: name.to_owned(), ..Team::read(root) };
     // The spelling of other times.
     let given_twice = root.field("max_steps").is_some();
+    if root.field("maxSteps").is_some() {
+        root.outdate("maxSteps", Cure::Rename("max_steps"), "use `max_steps`");
+    }
     let steps = root.maybe("maxSteps", |field| {
         if given_twice {
             return field.reject("`max_steps` is given as well; keep one");
@@ -250,22 +249,4 @@ impl Setting for AllowedDir {
             path.map(|path| Self { path, access })
         })
     }
-}
-
-/// A folder that holds the settings, the store or the teams, or lies in them, is never given away.
-pub(super) fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
-    if !path.is_absolute() {
-        return Err("expected an absolute path".into());
-    }
-    let Some(home) = home else {
-        return Err("cannot be compared with the folders of the service".into());
-    };
-    let real = resolve(path);
-    for (what, own) in [("data", home.data()), ("run", home.run())] {
-        let own = resolve(own);
-        if real.starts_with(&own) || own.starts_with(&real) {
-            return Err(format!("overlaps the {what} dir, which no team may be given"));
-        }
-    }
-    Ok(real)
 }

@@ -21,8 +21,12 @@ pub(super) const RECORDS: &str = "store.records";
 const MANIFEST: &str = "manifest.json";
 const FORMAT: u32 = 1;
 const LEVEL: i32 = 3;
-/// A manifest is read into memory, so it has a bound.
-const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
+/// What a manifest takes beside its parts, at most: mainly what was left out.
+const BESIDE_PARTS: u64 = 16 << 20;
+/// What a part takes there beside its path, at most.
+const BESIDE_PATH: u64 = 256;
+/// How many bytes a byte of a path becomes there, at most.
+const ESCAPED: u64 = 6;
 /// So much of what is left out is listed.
 const MOST_LISTED: usize = 100;
 /// Bytes of holes that a backup takes of a team.
@@ -210,7 +214,7 @@ pub(super) fn read(
             return Err(refused(&path, "after its end"));
         }
         if path == Path::new(MANIFEST) {
-            let content = (&mut entry).take(LARGEST_MANIFEST);
+            let content = (&mut entry).take(largest_manifest(&parts));
             manifest = Some(serde_json::from_reader(content).map_err(io::Error::from)?);
             continue;
         }
@@ -275,6 +279,12 @@ fn check_path(path: &Path, links: &BTreeSet<PathBuf>) -> Result<(), ArchiveError
         return Err(refused(path, "which lies behind a link"));
     }
     Ok(())
+}
+
+/// How large a manifest of these parts can be. It is read into memory, so it has a bound.
+fn largest_manifest(parts: &[Part]) -> u64 {
+    let bytes = parts.iter().map(|part| part.path.len() as u64 * ESCAPED + BESIDE_PATH);
+    BESIDE_PARTS + bytes.sum::<u64>()
 }
 
 fn refused(path: &Path, reason: &'static str) -> ArchiveError {
@@ -352,5 +362,32 @@ impl Read for Counted<'_> {
         self.done += length as u64;
         report(self.progress, self.done, self.total, Unit::Bytes)?;
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SC-109: however many files there are, and whatever their names, the manifest of a backup can be read.
+    #[test]
+    fn the_bound_of_a_manifest_grows_with_its_parts() {
+        let names = ["plain.md", "\u{1}\u{1f}\u{7f}", "\"\\", "\u{fffd}ü", ""];
+        let parts = names.iter().cycle().take(50_000).map(|name| Part {
+            path: (*name).to_owned(),
+            bytes: u64::MAX,
+            sha256: "0".repeat(64),
+        });
+        let manifest = Manifest {
+            format: FORMAT,
+            created: String::new(),
+            records: u64::MAX,
+            parts: parts.collect(),
+            left_out: Vec::new(),
+        };
+
+        let written = serde_json::to_vec_pretty(&manifest).unwrap().len() as u64;
+
+        assert!(written + BESIDE_PARTS <= largest_manifest(&manifest.parts) + 1_000);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    ffi::OsStr,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -16,7 +17,7 @@ use rustix::{
 
 use super::{
     Home, OnProgress, Unit,
-    archive::{self, ArchiveError, Writer},
+    archive::{self, ArchiveError, Manifest, Writer},
     folder, report, reserve, stopped, swap,
     tiers::TieredStorage,
 };
@@ -91,8 +92,10 @@ pub fn create(
     if file.is_none_or(|file| file.starts_with(&home.backups)) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.backups)?;
     }
-    let regular = format!("{PREFIX}{}{SUFFIX}", time::compact_now());
-    let made = file.map_or_else(|| home.backups.join(regular), Path::to_owned);
+    let made = match file {
+        Some(file) => file.to_owned(),
+        None => home.backups.join(next_name(&home.backups)?),
+    };
     refuse_existing(&made)?;
     let partial = Partial::new(&made)?;
     write(storage, home, &partial, progress)?;
@@ -105,6 +108,14 @@ pub fn create(
         forget_old(&home.backups, &made)?;
     }
     Ok(Made { file: made, left_out })
+}
+
+/// The name of a regular backup that is made now: behind all others, whatever the clock says.
+fn next_name(folder: &Path) -> io::Result<String> {
+    let newest = list(folder)?.into_iter().next();
+    let newest = newest.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+    let moment = newest.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+    Ok(format!("{PREFIX}{}{SUFFIX}", time::compact_now_behind(moment.unwrap_or_default())))
 }
 
 /// Moves a finished backup, also to another disk, and replaces nothing there.
@@ -184,12 +195,15 @@ fn is_regular(file: &Path) -> bool {
 }
 
 /// The newest regular backup that is good, read whole to find out.
-pub fn newest_verified(folder: &Path, progress: OnProgress<'_>) -> io::Result<Option<PathBuf>> {
+pub fn newest_verified(
+    folder: &Path,
+    progress: OnProgress<'_>,
+) -> io::Result<Option<(PathBuf, Manifest)>> {
     let is_stopped = Cell::new(false);
     let progress = |step| progress(step).map_break(|()| is_stopped.set(true));
     for file in list(folder)? {
         match archive::verify(&file, &progress) {
-            Ok(_) => return Ok(Some(file)),
+            Ok(manifest) => return Ok(Some((file, manifest))),
             Err(_) if is_stopped.get() => return Err(stopped()),
             Err(error) => tracing::warn!(file = %file.display(), %error, "backup passed over"),
         }

@@ -10,7 +10,7 @@ use std::{
 use super::{
     database::{Database, SEGMENT},
     envelope::{self, Form, Opened},
-    history::{History, Standing, Taken},
+    history::{self, History, Standing, Taken},
     mark::Mark,
     parts::{self, META},
 };
@@ -177,13 +177,15 @@ impl Builder {
     }
 }
 
-/// Makes the files of a store private and durable, and their names too.
+/// Makes the files of a store private and durable, and their names too. SQLite has seen to its own.
 pub(super) fn settle(store: &Path) -> io::Result<()> {
     for entry in fs::read_dir(store)? {
         let entry = entry?;
         let mode = if entry.file_type()?.is_dir() { 0o700 } else { 0o600 };
         fs::set_permissions(entry.path(), Permissions::from_mode(mode))?;
-        File::open(entry.path())?.sync_all()?;
+        if !entry.file_name().as_encoded_bytes().starts_with(history::FILE.as_bytes()) {
+            File::open(entry.path())?.sync_all()?;
+        }
     }
     File::open(store)?.sync_all()
 }

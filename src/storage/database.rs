@@ -17,8 +17,8 @@ use std::{
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
 const CACHE: u64 = 32 * 1024 * 1024;
 /// How often sled tidies its file. Only this background round frees space that replaced records share with
-/// others; commits flush by themselves.
-const TIDY_MILLIS: u64 = 1000;
+/// others; commits flush by themselves. Each round syncs the file, also if there is nothing to do.
+const TIDY_MILLIS: u64 = 5000;
 
 /// How long a store is waited for that another process may just be leaving.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -121,7 +121,7 @@ fn compare(
         }
     }
     // What the archive that was set aside has beyond that.
-    if let Ok((history, _)) = History::open(aside) {
+    if let Ok(history) = History::look(aside) {
         let mut snapshot = history.snapshot().map_err(|error| error.to_string())?;
         let mut behind = Vec::new();
         loop {

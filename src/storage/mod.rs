@@ -45,6 +45,9 @@ use std::{
 
 use hivewright_actors::words;
 
+/// What the folder of teams is called in an archive.
+const TEAMS: &str = "teams";
+
 /// Where the things live that a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
@@ -66,7 +69,7 @@ impl Home {
             store: run.join("store"),
             backups: run.join("backups"),
             folders: vec![
-                ("teams", run.join("teams")),
+                (TEAMS, run.join("teams")),
                 ("files", run.join("files")),
                 ("config", data.join("config")),
                 ("rules", data.join("rules")),

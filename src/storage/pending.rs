@@ -24,6 +24,8 @@ use super::{
 
 /// Above so many bytes a commit waits while records move: what comes in must not outrun what moves for ever.
 const MOST_BYTES: usize = 8 << 20;
+/// The same while an observer sees them, which may write long files: turns go on meanwhile.
+const MOST_OBSERVED_BYTES: usize = 64 << 20;
 /// A commit is durable within this time, or never.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Stands in place of a value's length if the record was removed.
@@ -52,7 +54,8 @@ struct State {
     /// The newest of them that there was.
     durable: u64,
     bytes: usize,
-    is_moving: bool,
+    /// Above so many bytes a commit waits.
+    limit: Option<usize>,
 }
 
 /// A record as it is now.
@@ -191,7 +194,7 @@ impl Pending {
 
     /// Waits while there is much, and it moves.
     pub(super) fn make_room(&self) {
-        let is_full = |state: &mut State| state.bytes > MOST_BYTES && state.is_moving;
+        let is_full = |state: &mut State| state.limit.is_some_and(|limit| state.bytes > limit);
         let waited = self.changed.wait_while(self.state(), is_full);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -229,8 +232,9 @@ impl Pending {
 
     /// Begins to move records: commits that find too many wait until it is dropped.
     pub(super) fn begin_moving(&self) -> Moving<'_> {
-        self.state().is_moving = true;
-        Moving(self)
+        let moving = Moving(self);
+        moving.limit(Some(MOST_BYTES));
+        moving
     }
 
     /// A record as it is now, if it is pending; without a value it was removed.
@@ -282,6 +286,18 @@ impl State {
 pub(super) struct Moving<'a>(&'a Pending);
 
 impl Moving<'_> {
+    /// Has an observer see what moves.
+    pub(super) fn observed(&self, see: impl FnOnce()) {
+        self.limit(Some(MOST_OBSERVED_BYTES));
+        see();
+        self.limit(Some(MOST_BYTES));
+    }
+
+    fn limit(&self, limit: Option<usize>) {
+        self.0.state().limit = limit;
+        self.0.changed.notify_all();
+    }
+
     /// The archive has these records, durably, and their units are gone.
     pub(super) fn forget(&self, oldest: &Oldest) {
         let mut state = self.0.state();
@@ -301,8 +317,7 @@ impl Moving<'_> {
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        self.0.state().is_moving = false;
-        self.0.changed.notify_all();
+        self.limit(None);
     }
 }
 
@@ -380,6 +395,34 @@ mod tests {
         pending.durable(second);
 
         assert_eq!(oldest(&pending), Some(vec![record("done\0a", None)]));
+    }
+
+    /// SC-115: while long files are written turns go on, but not without end.
+    #[test]
+    fn a_commit_does_not_wait_for_an_observer_unless_there_is_very_much() {
+        let pending = Pending::default();
+        let is_full = |pending: &Pending| {
+            let state = pending.state();
+            state.limit.is_some_and(|limit| state.bytes > limit)
+        };
+        let unit = |bytes| Draft {
+            units: vec![Unit { number: 1, chunks: 1, keys: Vec::new(), bytes }],
+            ..Draft::default()
+        };
+        pending.durable(unit(MOST_BYTES + 1));
+        let before = is_full(&pending);
+
+        let moving = pending.begin_moving();
+        let at_first = is_full(&pending);
+        moving.observed(|| {
+            assert!(!is_full(&pending));
+            pending.durable(unit(MOST_OBSERVED_BYTES));
+            assert!(is_full(&pending));
+        });
+        let after = is_full(&pending);
+        drop(moving);
+
+        assert_eq!((before, at_first, after, is_full(&pending)), (false, true, true, false));
     }
 
     #[test]

@@ -13,10 +13,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hivewright_actors::{channel::renumber::Renumbering, clock::Clock};
+use hivewright_actors::{
+    channel::renumber::Renumbering,
+    clock::{Clock, Timestamp},
+};
 
 use super::{
-    Home, OnProgress,
+    Home, OnProgress, TEAMS,
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
@@ -27,10 +30,13 @@ use super::{
     swap,
     tiers::TieredStorage,
 };
-use crate::{settings::config::Durability, system::WallClock};
+use crate::{settings::config::Durability, system::WallClock, time};
 
 /// So many zeros in a row become a hole.
 const HOLE: usize = 64 * 1024;
+
+/// Records that say of a folder of teams that nobody knows who changed it since a moment.
+pub type Doubts<'a> = &'a dyn Fn(&Path, Timestamp) -> serde_json::Result<Vec<(Vec<u8>, Vec<u8>)>>;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
@@ -74,18 +80,25 @@ pub fn restore(
         return Err(RestoreError::NotEmpty);
     }
     archive::verify(file, progress)?;
-    rebuild(file, home, &home.folders, "before", progress)
+    rebuild(file, Building::new(home, &home.folders)?, "before", progress)
 }
 
 /// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup. If it
 /// is stopped, nothing was changed.
 ///
-/// Folders stay as they are: they are newer than any backup.
-pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored, RestoreError> {
+/// Folders stay as they are: they are newer than any backup. What changed in those of teams since then is not to be believed: who
+/// changed it is lost.
+pub fn restore_newest(
+    home: &Home,
+    doubts: Doubts<'_>,
+    progress: OnProgress<'_>,
+) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
     let newest = backup::newest_verified(&home.backups, progress)?;
-    let file = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
-    let mut restored = rebuild(&file, home, &[], "bad", progress)?;
+    let (file, manifest) = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
+    let mut building = Building::new(home, &[])?;
+    building.doubt(&manifest, doubts).map_err(io::Error::from)?;
+    let mut restored = rebuild(&file, building, "bad", progress)?;
     if let [aside] = restored.kept.as_slice() {
         restored.lost = Some(lost::between(aside, &home.store)?);
     }
@@ -108,12 +121,10 @@ fn lock(store: &Path) -> Result<Option<File>, RestoreError> {
 
 fn rebuild(
     file: &Path,
-    home: &Home,
-    folders: &[(&'static str, PathBuf)],
+    mut building: Building<'_>,
     kept_as: &str,
     progress: OnProgress<'_>,
 ) -> Result<Restored, RestoreError> {
-    let mut building = Building::new(home, folders)?;
     let read = archive::read(file, progress, &mut |path, member| building.add(path, member));
     let manifest = read.inspect_err(|_| building.abandon())?;
     let kept = building.put_into_use(file, kept_as)?;
@@ -126,6 +137,8 @@ struct Building<'a> {
     /// By name in the archive: the folder in use, and whether the archive holds it.
     folders: BTreeMap<&'static str, (&'a Path, bool)>,
     store: Option<PathBuf>,
+    /// Records for the store beyond those of the archive.
+    added: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> Building<'a> {
@@ -134,13 +147,23 @@ impl<'a> Building<'a> {
             build::remove(&beside(path))?;
         }
         let folders = folders.iter().map(|(name, path)| (*name, (path.as_path(), false))).collect();
-        Ok(Self { home, folders, store: None })
+        Ok(Self { home, folders, store: None, added: Vec::new() })
+    }
+
+    /// Adds that nobody knows who changed the folders of teams since the backup was made.
+    fn doubt(&mut self, manifest: &Manifest, doubts: Doubts<'_>) -> serde_json::Result<()> {
+        // A clock that went wrong says nothing about when a file was changed.
+        let made = time::parse(&manifest.created).filter(|made| *made <= WallClock.now());
+        for (_, teams) in self.home.folders.iter().filter(|(name, _)| *name == TEAMS) {
+            self.added.extend(doubts(teams, made.unwrap_or_default())?);
+        }
+        Ok(())
     }
 
     fn add(&mut self, path: &Path, member: Member<'_>) -> io::Result<()> {
         match member {
             Member::File { content, .. } if path == Path::new(RECORDS) => {
-                self.store = Some(import(&self.home.store, content)?);
+                self.store = Some(import(&self.home.store, content, &self.added)?);
                 Ok(())
             }
             member => self.add_to_folder(path, member),
@@ -241,7 +264,11 @@ fn beside(folder: &Path) -> PathBuf {
 }
 
 /// Builds a store from the records of an archive.
-fn import(store: &Path, mut content: &mut dyn Read) -> io::Result<PathBuf> {
+fn import(
+    store: &Path,
+    mut content: &mut dyn Read,
+    added: &[(Vec<u8>, Vec<u8>)],
+) -> io::Result<PathBuf> {
     let schema = export::begin(&mut content)?;
     let known = Schema::CURRENT.version;
     if schema > known {
@@ -259,6 +286,9 @@ fn import(store: &Path, mut content: &mut dyn Read) -> io::Result<PathBuf> {
     for record in numbers.records(WallClock.now()) {
         let (key, frame) = record?;
         builder.put(&key, &frame)?;
+    }
+    for (key, value) in added {
+        builder.put(key, value)?;
     }
     builder.finish()
 }

@@ -25,7 +25,7 @@ use hivewright_actors::{
         keys::{after_prefix, printable},
         reads::report,
     },
-    task::query::{TaskPage, TaskQuery, TaskWindow},
+    task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
 
 use super::{
@@ -213,10 +213,18 @@ impl Archive for TieredStorage {
         self.pending.settle();
         let Some((oldest, number)) = self.take_oldest()? else { return Ok(false) };
         if let Some(observer) = self.observer.get() {
-            observer.see(self, &oldest.records);
+            moving.observed(|| observer.see(self, &oldest.records));
         }
         self.let_go(&moving, oldest, number)?;
         Ok(true)
+    }
+
+    fn empty_log(&self) -> Result<(), StorageError> {
+        self.cold.empty_log()
+    }
+
+    fn shrink(&self) -> Result<(), StorageError> {
+        self.cold.shrink()
     }
 
     fn search(&self, search: &Search) -> Result<SearchPage, StorageError> {
@@ -264,6 +272,10 @@ impl Tiers for TieredStorage {
         self.cold.tasks(wanted, window, known)
     }
 
+    fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError> {
+        self.cold.count_tasks(known)
+    }
+
     fn usage(
         &self,
         wanted: &UsageQuery,
@@ -275,6 +287,10 @@ impl Tiers for TieredStorage {
 
     fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
         self.cold.usage_known_at(task)
+    }
+
+    fn faults(&self) -> Result<Vec<String>, StorageError> {
+        self.cold.faults()
     }
 }
 

@@ -26,12 +26,9 @@ use serde::de::DeserializeOwned;
 use super::{
     Extent, State, UntrustedFile, Worker,
     seen::{self, Met, Seen},
+    stored::Teams,
     window::WindowRow,
 };
-use crate::system::sha256;
-
-/// What stands for the task and the tool that a damaged label named.
-const UNKNOWN: &str = "unknown";
 
 /// What cannot be read of the labels.
 #[derive(Debug, Default)]
@@ -52,8 +49,12 @@ impl Damaged {
     }
 
     /// Whether the label of this place, or of a folder above it, cannot be read.
-    pub(super) fn holds(&self, place: &Path) -> bool {
-        !self.paths.is_empty() && place.ancestors().any(|path| self.paths.contains(&hash(path)))
+    pub(super) fn holds(&self, place: &Path, teams: &Teams) -> bool {
+        !self.paths.is_empty() && place.ancestors().any(|path| self.is_damaged(path, teams))
+    }
+
+    fn is_damaged(&self, path: &Path, teams: &Teams) -> bool {
+        teams.keys(&path.to_string_lossy()).iter().any(|key| self.paths.contains(key))
     }
 
     /// Whether a command that sees these paths may read such a file.
@@ -66,13 +67,10 @@ impl Damaged {
     }
 
     /// The place has another label now, or is written anew. Returns whether its label could not be read.
-    pub(super) fn forget(&mut self, path: &str) -> bool {
-        !self.paths.is_empty() && self.paths.remove(&sha256(path.as_bytes()))
+    pub(super) fn forget(&mut self, path: &str, teams: &Teams) -> bool {
+        !self.paths.is_empty()
+            && teams.keys(path).map(|key| self.paths.remove(&key)).contains(&true)
     }
-}
-
-fn hash(path: &Path) -> String {
-    sha256(path.to_string_lossy().as_bytes())
 }
 
 /// All rows of a kind, and the names of those that cannot be read, which are reported.
@@ -92,9 +90,9 @@ pub(super) fn rows<R: Record<Key = String> + DeserializeOwned>(
 
 impl State {
     /// Labels anew what the damaged rows were about, as far as it is found below the folder of teams. Blocks.
-    pub(super) fn distrust(&mut self, labels: Vec<String>, windows: Vec<String>, teams: &Path) {
+    pub(super) fn distrust(&mut self, labels: Vec<String>, windows: Vec<String>) {
         self.damaged.paths = labels.into_iter().collect();
-        let teams = teams.canonicalize().unwrap_or_else(|_| teams.to_owned());
+        let teams = self.teams.path().to_owned();
         if !windows.is_empty() {
             for folder in folders(&teams) {
                 self.label_anew(&teams, &folder);
@@ -115,7 +113,7 @@ impl State {
                 }
             };
             let above = path.ancestors().take_while(|path| *path != teams);
-            let damaged = above.filter(|path| self.damaged.paths.contains(&hash(path)));
+            let damaged = above.filter(|path| self.damaged.is_damaged(path, &self.teams));
             found.extend(damaged.map(Path::to_owned));
         });
         for path in found {
@@ -133,8 +131,7 @@ impl State {
             (true, false) => Extent::Folder,
             (false, _) => Extent::File,
         };
-        let worker =
-            Worker { team: (&*team).into(), task: UNKNOWN.into(), tool: UNKNOWN.to_owned() };
+        let worker = Worker::unknown(&team);
         let seen = (extent == Extent::File).then(|| Seen::path(path).ok()).flatten();
         let label = worker.label(path, seen, extent, Timestamp::default());
         self.insert(label.clone());
@@ -164,7 +161,7 @@ impl State {
                 read: false,
             };
             let label = UntrustedFile { at, ..label };
-            writes = writes.put(&label).put(&notice);
+            writes = self.teams.put(writes, &label).put(&notice);
             self.insert(label);
         }
         for window in windows {
@@ -174,12 +171,7 @@ impl State {
     }
 }
 
-/// Drops the row of a damaged label.
-pub(super) fn dropped(path: &str) -> Writes {
-    Writes::new().delete::<UntrustedFile>(&sha256(path.as_bytes()))
-}
-
-fn folders(teams: &Path) -> Vec<PathBuf> {
+pub(super) fn folders(teams: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(teams).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }

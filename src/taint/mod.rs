@@ -19,14 +19,11 @@ use hivewright_actors::{
     audit::Audit,
     blocking,
     clock::{Clock, Timestamp},
-    ids::{Ids, PrincipalId, TaskId, TeamKey, TeamName},
+    ids::{Ids, MAIN, PrincipalId, TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     org::belongings::Belongings,
     storage::{Storage, StorageError},
-    store::{
-        StoreHandle,
-        records::{Keyed, Writes},
-    },
+    store::{StoreHandle, records::Writes},
     words,
 };
 use serde::{Deserialize, Serialize};
@@ -34,16 +31,21 @@ use serde::{Deserialize, Serialize};
 use self::{
     damage::Damaged,
     seen::{FileId, Moment, Seen},
+    stored::Teams,
     window::{Window, WindowRow},
 };
 use crate::{sandbox::workspace::governance, system::sha256};
 
 mod damage;
 pub mod seen;
+pub mod stored;
 #[cfg(test)]
 mod tests;
 pub mod watch;
 pub mod window;
+
+/// What stands for the task and the tool that nobody knows any more.
+const UNKNOWN: &str = "unknown";
 
 /// Writes of governed files that are remembered, so that no window takes them for a command's.
 const REMEMBERED: usize = 256;
@@ -87,7 +89,7 @@ impl UntrustedFile {
 }
 
 hivewright_actors::records! {
-    /// The hash of its path.
+    /// The hash of its path, as that is stored.
     UntrustedFile: "edge\0untrusted-file", String, |row| sha256(row.path.as_bytes());
     /// The hash of its id.
     WindowRow: "edge\0untrusted-window", String, |row| sha256(row.id.as_bytes());
@@ -102,6 +104,11 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Somebody in a team.
+    fn unknown(team: &str) -> Self {
+        Self { team: team.into(), task: UNKNOWN.into(), tool: UNKNOWN.to_owned() }
+    }
+
     fn label(
         &self,
         path: &Path,
@@ -152,6 +159,7 @@ pub struct Kept {
 
 #[derive(Default)]
 struct State {
+    teams: Teams,
     labels: BTreeMap<String, UntrustedFile>,
     /// The labelled files, wherever they are now.
     inodes: HashMap<FileId, String>,
@@ -164,7 +172,7 @@ struct State {
 
 impl State {
     fn insert(&mut self, label: UntrustedFile) {
-        self.damaged.forget(&label.path);
+        self.damaged.forget(&label.path, &self.teams);
         if let Some(seen) = label.seen {
             self.inodes.insert(seen.id, label.path.clone());
         }
@@ -202,7 +210,7 @@ impl State {
         self.labels.contains_key(&*path)
             || by_inode().is_some()
             || self.is_in_labelled_folder(place)
-            || self.damaged.holds(place)
+            || self.damaged.holds(place, &self.teams)
             || self.windows.values().any(in_window)
                 && !self.trusted.contains(&(seen.id, seen.changed))
     }
@@ -242,18 +250,19 @@ impl Taint {
         teams: &Path,
         kept: Option<Kept>,
     ) -> Result<Self, StorageError> {
-        let mut state = State::default();
+        let mut state = State { teams: Teams::at(teams), ..State::default() };
         let (labels, damaged_labels) = damage::rows::<UntrustedFile>(storage)?;
         for label in labels {
+            let label = state.teams.found(label);
             state.insert(label);
         }
         let (windows, damaged_windows) = damage::rows::<WindowRow>(storage)?;
-        for mut window in windows {
+        for window in windows {
             // Nobody can tell any more what its command has read.
-            window.sure = true;
+            let window = WindowRow { sure: true, ..state.teams.found_window(window) };
             state.windows.insert(window.id.clone(), window);
         }
-        state.distrust(damaged_labels, damaged_windows, teams);
+        state.distrust(damaged_labels, damaged_windows);
         let taint = Self(Arc::new(Inner { state: Mutex::new(state), kept, ..Inner::default() }));
         taint.repair();
         Ok(taint)
@@ -279,6 +288,10 @@ impl Taint {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn teams(&self) -> Teams {
+        self.state().teams.clone()
     }
 
     fn now(&self) -> Timestamp {
@@ -346,30 +359,32 @@ impl Taint {
     /// A trusted turn wrote a file anew.
     pub async fn written_anew(&self, place: &Path) -> Result<(), TaintError> {
         let path = place.to_string_lossy();
-        let (label, was_damaged) = {
+        let writes = {
             let mut state = self.state();
-            (state.remove(&path), state.damaged.forget(&path))
+            let State { damaged, teams, .. } = &mut *state;
+            let was_damaged = damaged.forget(&path, teams);
+            let is_known = state.remove(&path).is_some() || was_damaged;
+            is_known.then(|| state.teams.delete(Writes::new(), &path))
         };
-        match label {
-            Some(label) => self.commit(Writes::new().delete::<UntrustedFile>(&label.key())).await,
-            None if was_damaged => self.commit(damage::dropped(&path)).await,
+        match writes {
+            Some(writes) => self.commit(writes).await,
             None => Ok(()),
         }
     }
 
     /// A trusted turn changed a part of a file: the rest is what it was.
     pub async fn edited(&self, place: &Path, seen: Option<Seen>) -> Result<(), TaintError> {
-        let label = {
+        let writes = {
             let mut state = self.state();
-            let label = state.remove(&place.to_string_lossy());
-            let label = label.map(|label| UntrustedFile { seen, ..label });
-            if let Some(label) = &label {
-                state.insert(label.clone());
-            }
-            label
+            state.remove(&place.to_string_lossy()).map(|label| {
+                let label = UntrustedFile { seen, ..label };
+                let writes = state.teams.put(Writes::new(), &label);
+                state.insert(label);
+                writes
+            })
         };
-        match label {
-            Some(label) => self.commit(Writes::new().put(&label)).await,
+        match writes {
+            Some(writes) => self.commit(writes).await,
             None => Ok(()),
         }
     }
@@ -388,8 +403,9 @@ impl Taint {
             accepted.push(label.ok_or_else(|| TaintError::Unknown(id.clone()))?.clone());
         }
         let mut writes = Writes::new();
+        let teams = self.teams();
         for label in &accepted {
-            writes = writes.delete::<UntrustedFile>(&label.key());
+            writes = teams.delete(writes, &label.path);
             if let Some(Kept { clock, ids, .. }) = &self.0.kept {
                 let target = format!("{team}: {}", label.path);
                 let audit = Audit::new(ids, clock.now(), by, "file.accept", target, "api", "ok");
@@ -447,16 +463,25 @@ impl Taint {
     }
 }
 
+/// Labels in the folder of a team that is shut down go with it. What it wrote elsewhere others still read: those labels become
+/// the main team's, where the operator finds them.
 impl Belongings for Taint {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let labels = self.list(&team.name);
         let mut state = self.state();
+        let folder = state.teams.folder(&team.name);
         let mut writes = Writes::new();
-        for label in &labels {
-            state.remove(&label.path);
-            writes = writes.delete::<UntrustedFile>(&label.key());
+        for label in labels {
+            if Path::new(&label.path).starts_with(&folder) {
+                writes = state.teams.delete(writes, &label.path);
+                state.remove(&label.path);
+            } else {
+                let label = UntrustedFile { team: MAIN.into(), ..label };
+                writes = state.teams.put(writes, &label);
+                state.insert(label);
+            }
         }
-        let writes = if labels.is_empty() { Vec::new() } else { vec![writes] };
+        let writes = if writes.is_empty() { Vec::new() } else { vec![writes] };
         std::future::ready(writes).boxed()
     }
 }

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hivewright_actors::clock::Timestamp;
 use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, openat, statx},
     io::Errno,
@@ -81,6 +82,12 @@ fn wanted() -> StatxFlags {
 pub fn now() -> Moment {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// A moment of the clock, as the kernel gives it to files.
+pub(super) fn moment(at: Timestamp) -> Moment {
+    let nanos = u32::try_from(at.0 % 1_000).unwrap_or_default() * 1_000_000;
+    (i64::try_from(at.0 / 1_000).unwrap_or(i64::MAX), nanos)
 }
 
 /// Entries that are looked at in one walk.

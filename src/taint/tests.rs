@@ -120,7 +120,7 @@ fn the_operator_is_told_of_a_damaged_label() {
 
     let repairs = taint.state().repairs(Timestamp(7), &Ids::new(Arc::new(Randomness)));
     storage.commit(&repairs.unwrap().batch().unwrap()).unwrap();
-    let later = Taint::open(&storage, &root.join("none"), None).unwrap();
+    let later = Taint::open(&storage, &root, None).unwrap();
 
     let told = format!("who wrote `{}`: it counts as untrusted", planted.display());
     assert!(storage.text().contains(&told), "{}", storage.text());
@@ -214,6 +214,66 @@ fn very_many_changes_become_labels_of_their_folders() {
         ]
     );
     assert!(holds(&taint, &root.join("modules/deep/7")));
+}
+
+/// SC-20, SC-110: a backup may be restored into another home, and rows of former versions hold where they were made.
+#[test]
+fn labels_and_windows_hold_in_another_home() {
+    let (_dir, root) = folder();
+    let [old, new] = ["old", "new"].map(|home| root.join(home).join("teams"));
+    let names = ["one/labelled.md", "two/changed.md"];
+    for file in [&old, &new].iter().flat_map(|teams| names.map(|name| teams.join(name))) {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "planted").unwrap();
+    }
+    let storage = MemoryStorage::default();
+    let taint = Taint::open(&storage, &old, None).unwrap();
+    let commit = |writes: Writes| storage.commit(&writes.batch().unwrap()).unwrap();
+    let since_ever = |team: &str| WindowRow { since: (0, 0), ..row(&old.join(team)) };
+
+    commit(taint.look_through(&since_ever("one")));
+    commit(taint.teams().put_window(Writes::new(), &since_ever("two")));
+    let restored = Taint::open(&storage, &new, None).unwrap();
+
+    for name in names {
+        assert!(holds(&restored, &new.join(name)), "{name}");
+    }
+    assert!(restored.labels_at(&new.join(names[0])));
+
+    let whole_path = worker().label(&old.join(names[0]), None, Extent::File, Timestamp(1));
+    let storage = MemoryStorage::default();
+    storage.commit(&Writes::new().put(&whole_path).batch().unwrap()).unwrap();
+    let taint = Taint::open(&storage, &old, None).unwrap();
+    assert!(taint.labels_at(&old.join(names[0])));
+    let dropped = taint.teams().delete(Writes::new(), &whole_path.path);
+    storage.commit(&dropped.batch().unwrap()).unwrap();
+    assert!(Taint::open(&storage, &old, None).unwrap().is_quiet());
+}
+
+/// SC-20: what a team wrote into folders that others share is as untrusted after the team.
+#[tokio::test]
+async fn a_team_that_is_shut_down_leaves_the_labels_of_shared_folders() {
+    let (_dir, root) = folder();
+    let (own, shared) = (root.join("teams/team/a.md"), root.join("shared/b.md"));
+    for file in [&own, &shared] {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "planted").unwrap();
+    }
+    let storage = MemoryStorage::default();
+    let taint = Taint::open(&storage, &root.join("teams"), None).unwrap();
+    let window =
+        WindowRow { since: (0, 0), roots: vec![own.clone(), shared.clone()], ..row(&root) };
+    storage.commit(&taint.look_through(&window).batch().unwrap()).unwrap();
+
+    for writes in taint.forget(&TeamKey::first("team")).await {
+        storage.commit(&writes.batch().unwrap()).unwrap();
+    }
+
+    for taint in [taint, Taint::open(&storage, &root.join("teams"), None).unwrap()] {
+        assert!(!holds(&taint, &own) && holds(&taint, &shared));
+        let left: Vec<_> = taint.list(&MAIN.into()).into_iter().map(|label| label.path).collect();
+        assert_eq!(left, [shared.to_string_lossy()]);
+    }
 }
 
 /// Whoever accepts a file accepts what they saw: one that was changed again is refused.

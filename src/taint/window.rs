@@ -26,7 +26,7 @@ use crate::{
         process::{self, SandboxError},
         workspace::{Workspace, governance},
     },
-    settings::team::Access,
+    settings::folder_access::Access,
 };
 
 /// A command that changed more files than this labels their folders instead.
@@ -152,7 +152,7 @@ impl Taint {
         let row = WindowRow { id: format!("{bits:016x}"), worker, roots, since, sure };
         self.state().windows.insert(row.id.clone(), row.clone());
         let window = Window { taint: self.clone(), row: Some(row.clone()) };
-        self.commit(Writes::new().put(&row)).await?;
+        self.commit(self.teams().put_window(Writes::new(), &row)).await?;
         Ok(window)
     }
 
@@ -212,13 +212,13 @@ impl Taint {
             if let Some(path) = label.seen.and_then(|seen| met.get(&seen.id)) {
                 let moved =
                     UntrustedFile { path: path.to_string_lossy().into_owned(), ..label.clone() };
-                writes = writes.put(&moved);
+                writes = state.teams.put(writes, &moved);
                 state.insert(moved);
             }
             // Something else at its path may be the same file, restored from a backup.
             if !Path::new(&label.path).exists() {
                 state.remove(&label.path);
-                writes = writes.delete::<UntrustedFile>(&label.key());
+                writes = state.teams.delete(writes, &label.path);
             }
         }
         writes
@@ -234,7 +234,7 @@ impl Taint {
         let mut state = self.state();
         for (path, seen, extent) in labels {
             let label = row.worker.label(&path, seen, extent, at);
-            writes = writes.put(&label);
+            writes = state.teams.put(writes, &label);
             state.insert(label);
         }
         for root in &row.roots {
@@ -247,12 +247,12 @@ impl Taint {
             for path in below {
                 let inside = Path::new(&path).strip_prefix(root);
                 if inside.is_ok_and(|inside| !governance::is_governed(inside))
-                    && let Some(label) = state.remove(&path)
+                    && state.remove(&path).is_some()
                 {
-                    writes = writes.delete::<UntrustedFile>(&label.key());
+                    writes = state.teams.delete(writes, &path);
                 }
             }
-            writes = writes.put(&whole);
+            writes = state.teams.put(writes, &whole);
             state.insert(whole);
         }
         writes

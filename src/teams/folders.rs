@@ -17,6 +17,7 @@ use hivewright_actors::{
 
 use super::file::redescribed;
 use crate::{
+    removal::remove_tree,
     settings::{
         home::{Home, create_private},
         load::{read_team, team_of},
@@ -202,7 +203,7 @@ fn finish(folder: &Path) -> Result<(), FolderError> {
 /// Removes a file, or a folder with all in it. Nothing there is fine.
 fn remove(path: &Path) -> Result<(), FolderError> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(found) if found.is_dir() => remove_tree(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };

@@ -12,7 +12,8 @@ use hivewright_actors::{
     store::{
         StoreHandle,
         reads::{Range, get, scan},
-        records::Writes,
+        records::{Record, Writes},
+        redact::{Owner, Texts},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,14 @@ impl std::fmt::Debug for Changes {
         f.write_str("Changes")
     }
 }
+
+/// Where changes hold words.
+pub(crate) const TEXTS: &[Texts] = &[Texts {
+    kind: Change::KIND,
+    owner: Owner::At("/team/name"),
+    fields: &["reason", "before", "after"],
+    names: &[],
+}];
 
 hivewright_actors::records! {
     Change: "edge\0self-change", String, |row| row.id.clone();

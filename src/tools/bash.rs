@@ -25,6 +25,8 @@ use crate::{
 
 /// The kernel takes no longer single argument.
 const LONGEST_COMMAND: usize = 131_071;
+/// The same for a variable: its name and its value, besides what stands between and behind them.
+const LONGEST_VARIABLE: usize = 131_070;
 
 pub(super) struct Bash;
 
@@ -119,6 +121,11 @@ fn variable(name: &str, value: &str) -> Result<(), String> {
     if value.contains('\0') {
         return Err(format!("`env.{name}`: holds a NUL byte"));
     }
+    if name.len() + value.len() > LONGEST_VARIABLE {
+        return Err(format!(
+            "`env.{name}`: name and value have at most {LONGEST_VARIABLE} bytes; write it to a file"
+        ));
+    }
     let upper = name.to_ascii_uppercase();
     let refused = upper.starts_with("LD_")
         || upper.ends_with("_PROXY")
@@ -211,5 +218,18 @@ mod tests {
         let refused: Vec<_> = names.iter().filter(|name| variable(name, "x").is_err()).collect();
 
         assert_eq!(refused, names[..8].iter().collect::<Vec<_>>());
+    }
+
+    /// TO-67: more than the kernel takes is no fault of the sandbox.
+    #[test]
+    fn a_variable_is_as_long_as_the_kernel_takes_it() {
+        let run = |length: usize| {
+            let value = "x".repeat(length);
+            let started = std::process::Command::new("true").env("FOO", &value).status().is_ok();
+            (variable("FOO", &value).is_ok(), started)
+        };
+
+        let longest = LONGEST_VARIABLE - "FOO".len();
+        assert_eq!([run(longest), run(longest + 1)], [(true, true), (false, false)]);
     }
 }

@@ -189,6 +189,11 @@ impl ToolContext {
         }
     }
 
+    /// Whether the answer holds something that is not to be believed.
+    pub(super) fn taints(&self) -> bool {
+        self.taints.load(Ordering::Relaxed)
+    }
+
     /// The same for what a stranger says, whoever wants to hear it.
     pub(super) fn untrusted(&self) -> Self {
         let call = CallContext { label: Label::Untrusted, ..self.call.clone() };

@@ -62,19 +62,22 @@ impl ToolFilter {
     /// that is in this list as it stands.
     pub fn covers(&self, pattern: &str) -> bool {
         match registry::members(pattern) {
-            Some(members) if members != [pattern] => {
-                members.into_iter().all(|member| self.covers(member))
-            }
-            Some(_) => self.allows(pattern),
-            None if is_wild(pattern) => {
-                let same = |allowed: &String| allowed == pattern || allowed == "*";
-                let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
-                self.allowed.iter().any(same)
-                    && self.removed.iter().all(apart)
-                    && self.within.iter().all(|filter| filter.covers(pattern))
-            }
+            // A group can be a member of itself: it also stands for tools that nobody knows beforehand.
+            Some(members) => members.into_iter().all(|member| {
+                if member == pattern { self.lists(member) } else { self.covers(member) }
+            }),
+            None if is_wild(pattern) => self.lists(pattern),
             None => self.allows(pattern),
         }
+    }
+
+    /// Whether a pattern is in this list as it stands, and nothing that it could name is removed.
+    fn lists(&self, pattern: &str) -> bool {
+        let same = |allowed: &String| allowed == pattern || allowed == "*";
+        let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
+        self.allowed.iter().any(same)
+            && self.removed.iter().all(apart)
+            && self.within.iter().all(|filter| filter.lists(pattern))
     }
 
     /// The same for a team below the main one, which some tools belong to alone.
@@ -127,7 +130,7 @@ impl ToolFilter {
 }
 
 fn is_wild(pattern: &str) -> bool {
-    pattern.contains(['*', '?'])
+    pattern.contains(['*', '?']) || pattern == plugin::ABOUT.keys
 }
 
 /// Plugins bring namespaces that nobody knows beforehand: their group is told by what its keys are not.
@@ -210,6 +213,22 @@ mod tests {
         for (patterns, expected) in table {
             assert_eq!((patterns, allowed(patterns, KEYS)), (patterns, expected.to_vec()));
         }
+    }
+
+    /// OR-62, TO-46: a group may hold patterns, and `@plugins` holds itself.
+    #[test]
+    fn a_group_is_covered_by_itself_and_by_all_and_by_nothing_else() {
+        for (group, _) in tool_groups::GROUPS {
+            let covers = |patterns: &[&str]| ToolFilter::parse(patterns).unwrap().covers(group);
+
+            let told = [covers(&[group]), covers(&["*"]), covers(&["*", &format!("!{group}")])];
+
+            assert_eq!((group, told, covers(&[])), (group, [true, true, false], false));
+        }
+        let without = |removed| ToolFilter::parse(&["*", removed]).unwrap();
+        assert!(without("!bash").covers("@plugins"));
+        assert!(!without("!team.deploy").covers("@plugins"));
+        assert!(!without("!@plugins").covers("team.*"));
     }
 
     /// SE-51, OR-19

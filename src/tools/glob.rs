@@ -111,12 +111,13 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new(pattern: &str) -> Result<Self, ToolError> {
-        let hidden = pattern
-            .split('/')
-            .filter(|part| part.starts_with('.') || part.starts_with("{."))
-            .map(compile)
-            .collect::<Result<_, _>>()?;
-        Ok(Self { matcher: compile(pattern)?, hidden })
+        let matcher = compile(pattern)?;
+        let parts = pattern.split('/');
+        let parts = parts.filter(|part| part.starts_with('.') || part.starts_with("{."));
+        // A part of `{.a/b,c}` is no pattern of its own, but `.a` is.
+        let names = pattern.split(['/', '{', ',', '}']).filter(|name| name.starts_with('.'));
+        let hidden = parts.chain(names).filter_map(|part| compile(part).ok());
+        Ok(Self { matcher, hidden: hidden.collect() })
     }
 
     /// Whether a name on the way is one to look at: a hidden one only if the pattern names it.

@@ -92,6 +92,8 @@ pub(super) struct Assembled {
     /// All tools that there are, by key.
     pub(super) all: Arc<BTreeMap<&'static str, Made>>,
     pub(super) specs: Arc<ToolSpecs>,
+    /// The last of them that went without those that sleep: they are written into requests as they were made.
+    pub(super) awake: Mutex<Option<(BTreeSet<String>, Arc<ToolSpecs>)>>,
     pub(super) grant: Grant,
     pub(super) pools: Pools,
 }
@@ -287,7 +289,16 @@ impl Toolset for TeamTools {
         if asleep.is_empty() {
             return Arc::clone(all);
         }
-        Arc::new(all.iter().filter(|spec| !asleep.contains(&spec.name)).cloned().collect())
+        let mut awake = self.team.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*awake {
+            Some((without, specs)) if *without == *asleep => Arc::clone(specs),
+            _ => {
+                let specs = all.iter().filter(|spec| !asleep.contains(&spec.name)).cloned();
+                let specs = Arc::new(specs.collect());
+                *awake = Some((asleep.clone(), Arc::clone(&specs)));
+                specs
+            }
+        }
     }
 
     fn clean(&self, call: &ToolCall) -> Option<Value> {

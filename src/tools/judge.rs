@@ -58,6 +58,11 @@ impl Sight {
     pub(super) fn host(&self) -> Option<&str> {
         self.reaches.iter().find_map(Reach::host)
     }
+
+    /// Whoever is asked about the call is asked about this host.
+    fn names_host(&self, host: &str) -> bool {
+        self.reaches.iter().any(|reach| reach.host() == Some(host))
+    }
 }
 
 /// A decision, with what it was made from.
@@ -263,7 +268,7 @@ impl Opening {
         match case.judge_touches(&touches).decision {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(by) => Err(denied(&sight.key, &by).message),
-            Decision::Ask(..) if sight.host() == Some(host) => Ok(()),
+            Decision::Ask(..) if sight.names_host(host) => Ok(()),
             Decision::Ask(..) => Err(format!(
                 "led on to {host}, which nobody was asked about; call it by that address"
             )),
@@ -279,6 +284,12 @@ impl Opening {
         subject.untrusted && matches!(case.judge().decision, Decision::Allow(By::Default))
     }
 
+    /// Whether the call may go to this host, which is one of those that its tool was taken with. Whoever agreed to the call
+    /// agreed to all of them.
+    pub(super) fn admit_declared(&self, host: &str) -> Result<(), String> {
+        self.admit_led(host, &self.subject)
+    }
+
     /// Whether what the call opened may ask this host for something, of itself. A rule that asks a person about
     /// the host was not asked. `subject`: on whose behalf it does so now.
     pub(super) fn admit_led(&self, host: &str, subject: &Subject) -> Result<(), String> {
@@ -288,7 +299,7 @@ impl Opening {
         match decide(&[Touch::Host(host.to_owned())]) {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(by) => Err(denied(&sight.key, &by).message),
-            Decision::Ask(..) if sight.host() == Some(host) => Ok(()),
+            Decision::Ask(..) if sight.names_host(host) => Ok(()),
             Decision::Ask(..) if matches!(decide(&[]), Decision::Ask(..)) => Ok(()),
             Decision::Ask(..) => {
                 Err(format!("nobody was asked about {host}; call it by its own address"))

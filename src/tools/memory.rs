@@ -121,6 +121,7 @@ pub(super) struct Wanted {
     key: Option<String>,
     #[schemars(range(min = 1, max = 200))]
     limit: Option<usize>,
+    /// Of one key: its first character to read.
     #[serde(default)]
     offset: usize,
 }
@@ -132,34 +133,43 @@ impl Tool for List {
     type Args = Wanted;
 
     async fn call(&self, args: Wanted, cx: &ToolContext) -> Result<String, ToolError> {
+        let is_one = args.key.as_ref().is_some_and(|key| !key.ends_with('*'));
+        let (offset, from) = if is_one { (0, args.offset) } else { (args.offset, 0) };
         let listing = Listing {
             kind: kind(args.r#type.as_deref())?,
             key: args.key,
             limit: args.limit.unwrap_or(ENTRIES),
-            offset: args.offset,
+            offset,
         };
         let page = self.0.list(&cx.caller.team, listing).await.map_err(refusal)?;
         let mut rows: Vec<Value> = Vec::new();
         let mut bytes = 0;
+        let mut read = None;
         for entry in &page.rows {
-            let row = fitted(entry, cx);
+            let (row, shown) = fitted(entry, from, cx);
+            read = shown.filter(|_| is_one);
             bytes += row.to_string().len();
             if bytes > LONGEST_LIST {
                 break;
             }
             rows.push(row);
         }
-        let next = args.offset + rows.len();
+        let listed = offset + rows.len();
+        let next = match read {
+            Some(shown) => Some(from + shown),
+            None => (listed < page.total).then_some(listed),
+        };
         let mut fields = json!({"entries": rows, "total": page.total});
-        if next < page.total {
+        if let Some(next) = next {
             fields["next_offset"] = json!(next);
         }
         Ok(answer::ok(fields))
     }
 }
 
-/// An entry, of whose content at most as much is shown as fits into a list.
-fn fitted(entry: &Entry, cx: &ToolContext) -> Value {
+/// An entry, of whose content at most as much is shown as fits into a list, from a character on. With how many characters
+/// are shown, if that is not all of them.
+fn fitted(entry: &Entry, from: usize, cx: &ToolContext) -> (Value, Option<usize>) {
     let row = |content: &str| {
         json!({
             "key": entry.key,
@@ -172,14 +182,17 @@ fn fitted(entry: &Entry, cx: &ToolContext) -> Value {
             "updated_at": time::date(entry.updated_at),
         })
     };
-    let mut shown = row(&entry.content);
-    let mut kept = entry.content.chars().count();
+    let content = &entry.content[excerpt::split(&entry.content, from).0.len()..];
+    let mut shown = row(content);
+    let (mut kept, mut cut) = (content.chars().count(), None);
     while shown.to_string().len() > LONGEST_LIST {
         kept = kept * 3 / 4;
-        shown = row(fitting(entry, &entry.content, kept));
+        let part = fitting(entry, content, kept);
+        cut = Some(part.chars().count());
+        shown = row(part);
         shown["truncated"] = json!(true);
     }
-    shown
+    (shown, cut)
 }
 
 pub(super) struct Save(Memory);

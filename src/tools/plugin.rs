@@ -81,7 +81,7 @@ impl PluginTool {
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let Offer { plugin, definition, package } = &self.offer;
-        let lease = plugin.lease().await.map_err(|error| {
+        let lease = plugin.lease_once_started().await.map_err(|error| {
             tracing::info!(team = %plugin.team.name, plugin = plugin.key, reason = error.reason, "a plugin cannot be called");
             ToolError::failed(error.to_string())
         })?;

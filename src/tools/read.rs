@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     about::About,
-    cap,
+    answer, cap,
     contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
@@ -51,7 +51,11 @@ impl Tool for Read {
         cx.blocking(move |cx| {
             let opened = text_of(cx, &args.file_path)?;
             cx.has_read(&opened.path, &opened.file);
-            show(&opened.text, &args, &cx.grant.secrets.of(&cx.grant.team))
+            let shown = show(&opened.text, &args, &cx.grant.secrets.of(&cx.grant.team))?;
+            if !cx.taints() {
+                return Ok(shown);
+            }
+            Ok(answer::from_outside("a file that is not to be believed", &shown))
         })
         .await
     }

@@ -86,6 +86,12 @@ impl Bench {
         file: Team,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let tools = toolbox.for_team(Self::grant(&dir, allowed, vault, rules, file));
+        Self { dir, tools }
+    }
+
+    /// What a team in this folder is given.
+    fn grant(dir: &TempDir, allowed: &[&str], vault: Vault, rules: Policies, file: Team) -> Grant {
         let folder = dir.path().join("team");
         fs::create_dir_all(&folder).unwrap();
         let sandbox = Sandbox::with_layers(
@@ -97,7 +103,7 @@ impl Bench {
             },
             Layers { landlock: 6, seccomp: true, namespaces: true },
         );
-        let tools = toolbox.for_team(Grant {
+        Grant {
             team: "team".into(),
             workspace: Arc::new(Workspace::open(&folder, &[]).unwrap()),
             allowed: ToolFilter::parse(allowed).unwrap(),
@@ -106,8 +112,7 @@ impl Bench {
             rules,
             taint: Taint::default(),
             file: Arc::new(file),
-        });
-        Self { dir, tools }
+        }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -602,9 +607,17 @@ async fn edit_replaces_one_passage_or_all() {
 #[tokio::test]
 async fn glob_lists_files_newest_first() {
     let bench = Bench::new();
-    for (age, path) in ["new.rs", "src/old.rs", "src/deep/mid.rs", "other.txt", ".env", ".git/x.rs"]
-        .iter()
-        .enumerate()
+    for (age, path) in [
+        "new.rs",
+        "src/old.rs",
+        "src/deep/mid.rs",
+        "other.txt",
+        ".env",
+        ".git/x.rs",
+        ".ci/jobs/a.yml",
+    ]
+    .iter()
+    .enumerate()
     {
         bench.put(path, "");
         let time = std::time::SystemTime::now() - Duration::from_secs(60 * age as u64);
@@ -626,6 +639,10 @@ async fn glob_lists_files_newest_first() {
     assert_eq!(glob(json!({ "pattern": "*.rs", "path": "src" })).await, listed(&["src/old.rs"]));
     assert_eq!(glob(json!({ "pattern": "*" })).await, listed(&["new.rs", "other.txt"]));
     assert_eq!(glob(json!({ "pattern": ".*" })).await, listed(&[".env"]));
+    assert_eq!(
+        glob(json!({ "pattern": "{.ci/jobs,src}/*.{rs,yml}" })).await,
+        listed(&["src/old.rs", ".ci/jobs/a.yml"])
+    );
     assert_eq!(glob(json!({ "pattern": bench.path("*.txt") })).await, listed(&["other.txt"]));
     assert_eq!(glob(json!({ "pattern": "*.zig" })).await, ok("No files matched the pattern."));
     for (pattern, named) in [("../*", "../*"), ("src/../../*", "src/../../*"), ("/etc/*", "/etc")] {

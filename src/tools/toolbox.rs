@@ -143,6 +143,7 @@ impl Toolbox {
         let is_own = |made: &Made| own.iter().any(|(own, _)| own.key == made.key);
         TeamTools::new(Assembled {
             specs: set.specs_with(&own, &grant),
+            awake: Mutex::default(),
             hidden: made.iter().filter(|made| !is_own(made)).cloned().collect(),
             own: by_wire_name(own.iter().map(|(made, _)| made.clone())),
             set,

@@ -4,10 +4,10 @@ use hivewright_actors::{
     policy::caution::Caution,
     queue::causes::Giver,
     scheduler::{
-        firing::ByTurn,
+        firing::{Answer, ByTurn},
         manage::{Change, Manage},
         requests::{ByHand, Fire, Overlap},
-        run::Cause,
+        run::{Cause, Decision},
         trigger::{Trigger, Which},
     },
     tool::{Caller, Effect},
@@ -308,13 +308,18 @@ impl Tool for TestTrigger {
                 "in_flight": [{ "task_id": task }],
             }),
             ByHand::Fired(answer) => {
-                let run = answer.run;
+                let Answer { run, first } = *answer;
+                // A call that took effect before a crash is answered as it would have been.
+                let (run_id, task_id, decision, reason) = match first {
+                    Some(first) => (first.run, first.task, Decision::Enqueued, None),
+                    None => (run.id, run.task_id, run.decision, run.reason),
+                };
                 json!({
-                    "run_id": answer.first.unwrap_or(run.id),
-                    "task_id": run.task_id,
-                    "enqueued": run.decision.made_a_task(),
-                    "decision": run.decision.as_str(),
-                    "reason": run.reason,
+                    "run_id": run_id,
+                    "task_id": task_id,
+                    "enqueued": decision.made_a_task(),
+                    "decision": decision.as_str(),
+                    "reason": reason,
                     "overlap_policy_applied": applied,
                 })
             }

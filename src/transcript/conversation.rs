@@ -1,6 +1,10 @@
 //! Conversations: a topic as its person sees it, each message with what came of it.
 
-use std::{collections::HashMap, ops::ControlFlow, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    time::Duration,
+};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -76,6 +80,27 @@ pub fn items(
             let told = ConversationNotification::new(at.0, told);
             Some(ConversationItem::Notification(told))
         }
+    });
+    Ok(items.collect())
+}
+
+/// Messages as they are shown, in the same order, of whatever lanes they are. `seq` is the newest number of the channel, read
+/// before them. Blocks.
+pub fn messages(
+    storage: &dyn Storage,
+    seq: u64,
+    tasks: Vec<Task>,
+    depth: Depth,
+) -> Result<Vec<ConversationItem>, StorageError> {
+    let lanes: HashSet<LaneKey> = tasks.iter().map(Task::lane_key).collect();
+    let mut turns = HashMap::new();
+    for lane in lanes {
+        let of_lane = tasks.iter().filter(|task| task.lane_key() == lane);
+        turns.insert(lane.clone(), Turns::read(storage, &lane, of_lane, depth)?);
+    }
+    let items = tasks.into_iter().filter_map(|task| {
+        let message = turns.get_mut(&task.lane_key())?.message(task, seq)?;
+        Some(ConversationItem::Message(message))
     });
     Ok(items.collect())
 }

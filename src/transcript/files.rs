@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write},
     ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -19,7 +19,10 @@ use hivewright_actors::{
     ids::TurnId,
     journal::{records::Piece, sessions},
     storage::{Order, Storage, StorageError},
-    store::reads::Range,
+    store::{
+        reads::{Range, parse},
+        records::decode,
+    },
     task::{Lane, records::LaneKey},
 };
 
@@ -32,6 +35,8 @@ const TAIL: u64 = 4 * 1024;
 pub(super) const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 /// Is there while no file lacks anything: a mark that can be taken away on a full disk, too.
 const COMPLETE: &str = ".complete";
+/// What lines begin with that are no messages.
+const META: &[u8] = b"{\"type\":\"meta\"";
 /// What a file is called while it takes the place of another.
 const NEW: &str = ".new";
 
@@ -59,6 +64,9 @@ pub struct Position {
     seq: u64,
     length: u64,
 }
+
+/// A piece of a journal as it moves to the archive: its stored key, and its value.
+pub type Seen<'a> = (&'a [u8], &'a [u8]);
 
 /// The turn that a file ends with.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,25 +96,20 @@ impl Folder {
     }
 
     /// Adds the turns that have ended since; returns where the file ends now. Where it ended after the last call need not be
-    /// looked for. If events were changed that are in the file already, from this one on, all is written anew.
+    /// looked for, and pieces that were just seen need not be read again. If events were changed that are in the file
+    /// already, from this one on, all is written anew.
     pub fn append(
         &self,
         storage: &dyn Storage,
         lane: &LaneKey,
         known: Option<Position>,
+        seen: &[Seen<'_>],
         redacted: Option<u64>,
     ) -> Result<Position, TranscriptError> {
         let path = self.path_of(lane);
         let mut file = private().create(true).open(&path)?;
         let length = file.metadata()?.len();
-        let position = match known.filter(|known| known.length == length) {
-            Some(known) => known,
-            None => {
-                let (length, last) = last_turn(&mut file)?;
-                let seq = last.map_or(Ok(0), |last| place_of(storage, lane, &last))?;
-                Position { seq, length }
-            }
-        };
+        let position = end_of(storage, lane, &mut file, known)?;
         if redacted.is_some_and(|first| first <= position.seq) {
             return self.rewrite(storage, lane);
         }
@@ -114,12 +117,76 @@ impl Folder {
             file.set_len(position.length)?;
         }
         file.seek(SeekFrom::Start(position.length))?;
-        let position = self.write(storage, lane, position, file)?;
+        let position = self.write(storage, lane, position, seen, file)?;
         if position.length == 0 {
             // No turn has ended yet.
             fs::remove_file(&path)?;
         }
         Ok(position)
+    }
+
+    /// Takes out turns that are gone from the journal, up to a piece that begins with this number. Mostly those are its
+    /// oldest: then the rest is copied as it is, and goes on.
+    pub fn shorten(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+        known: Option<Position>,
+        last_gone: u64,
+    ) -> Result<Position, TranscriptError> {
+        let first = first_piece(storage, lane)?;
+        if first.is_some_and(|first| last_gone < first)
+            && let Some(position) = self.copy_rest(storage, lane, known)?
+        {
+            return self.append(storage, lane, Some(position), &[], None);
+        }
+        self.rewrite(storage, lane)
+    }
+
+    /// Begins the file with the first turn that the journal has, and copies what follows. None if the file does not have that
+    /// turn as it would be written now.
+    fn copy_rest(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+        known: Option<Position>,
+    ) -> Result<Option<Position>, TranscriptError> {
+        let Some((turn, text)) = self.first_turn(storage, lane)? else { return Ok(None) };
+        let path = self.path_of(lane);
+        let mut file = match private().open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let Position { seq, length } = end_of(storage, lane, &mut file, known)?;
+        let Some(start) = start_of(&mut file, &turn, &text)? else { return Ok(None) };
+        if start > 0 {
+            let new = beside(&path);
+            file.seek(SeekFrom::Start(start))?;
+            io::copy(&mut file.take(length - start), &mut create(&new)?)?;
+            fs::rename(&new, &path)?;
+        }
+        Ok(Some(Position { seq, length: length - start }))
+    }
+
+    /// The turn that ends first in the journal, with its lines.
+    fn first_turn(
+        &self,
+        storage: &dyn Storage,
+        lane: &LaneKey,
+    ) -> Result<Option<(TurnId, String)>, StorageError> {
+        let (mut lines, mut first) = (Writer::new(lane), None);
+        sessions::journal(storage, lane, (0, u64::MAX), Order::Rising, &mut |piece| {
+            for event in piece {
+                let ended = ends_turn(&event).then(|| event.turn.clone());
+                lines.push(event);
+                if let Some(turn) = ended {
+                    first = Some((turn, self.secrets.scrub_known(&lines.take())));
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(first)
     }
 
     /// Writes all turns anew, as the journal has them now. Without any the file goes.
@@ -129,13 +196,13 @@ impl Folder {
         lane: &LaneKey,
     ) -> Result<Position, TranscriptError> {
         // That takes no room on a full disk.
-        if !has_journal(storage, lane)? {
+        if first_piece(storage, lane)?.is_none() {
             remove(&self.path, lane)?;
             return Ok(Position::default());
         }
         let path = self.path_of(lane);
         let new = beside(&path);
-        let position = self.write(storage, lane, Position::default(), create(&new)?)?;
+        let position = self.write(storage, lane, Position::default(), &[], create(&new)?)?;
         if position.length > 0 {
             fs::rename(&new, &path)?;
             return Ok(position);
@@ -161,7 +228,7 @@ impl Folder {
             }
             let text = fs::read(entry.path())?;
             if let Some(lane) = lane_of(&String::from_utf8_lossy(&text))
-                && !has_journal(storage, &lane)?
+                && first_piece(storage, &lane)?.is_none()
             {
                 orphans.push(lane);
             }
@@ -179,13 +246,14 @@ impl Folder {
         storage: &dyn Storage,
         lane: &LaneKey,
         mut position: Position,
+        seen: &[Seen<'_>],
         file: File,
     ) -> Result<Position, TranscriptError> {
         let mut out = BufWriter::new(file);
         let mut lines = Writer::new(lane);
         let mut written = Ok(());
-        let range = (position.seq, u64::MAX);
-        sessions::journal(storage, lane, range, Order::Rising, &mut |piece| {
+        let (next, range) = (joined(seen, position.seq + 1), (position.seq, u64::MAX));
+        let mut write = |piece: Vec<HistoryEvent>| {
             for event in piece {
                 let (seq, ends) = (event.seq, ends_turn(&event));
                 lines.push(event);
@@ -196,11 +264,32 @@ impl Folder {
                 }
             }
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
+        };
+        match next {
+            // Why it broke off is told below.
+            Some(pieces) => _ = pieces.into_iter().try_for_each(write),
+            None => sessions::journal(storage, lane, range, Order::Rising, &mut write)?,
+        }
         written?;
         out.flush()?;
         Ok(position)
     }
+}
+
+/// Pieces of a journal that follow one another from this number on; none if they do not.
+fn joined(seen: &[Seen<'_>], mut next: u64) -> Option<Vec<Vec<HistoryEvent>>> {
+    let mut pieces = Vec::with_capacity(seen.len());
+    for (key, value) in seen {
+        let Piece(events) = decode(key, value).ok()?;
+        let (_, first) = parse::<Piece<'_>>(key)?;
+        let last = events.last()?.seq;
+        if first != next {
+            return None;
+        }
+        next = last + 1;
+        pieces.push(events.into_owned());
+    }
+    (!pieces.is_empty()).then_some(pieces)
 }
 
 /// Removes the file of a session from a folder, if it has one. Blocks.
@@ -215,8 +304,14 @@ pub fn remove(folder: &Path, lane: &LaneKey) -> io::Result<()> {
     Ok(())
 }
 
-fn has_journal(storage: &dyn Storage, lane: &LaneKey) -> Result<bool, StorageError> {
-    Ok(!Range::<Piece<'_>>::under(&(lane,)).keys(storage)?.is_empty())
+/// Where the journal of a session begins; none if it has none.
+fn first_piece(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<u64>, StorageError> {
+    let mut first = None;
+    Range::<Piece<'_>>::under(&(lane,)).visit(storage, Order::Rising, &mut |key, _| {
+        first = parse::<Piece<'_>>(key).map(|(_, first)| first);
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
 }
 
 /// The session that a file is of.
@@ -254,6 +349,45 @@ fn beside(path: &Path) -> PathBuf {
 
 fn ends_turn(event: &HistoryEvent) -> bool {
     matches!(event.fact, Fact::TurnEnd { .. })
+}
+
+/// Where the last turn of a file ends, in the file and in the journal. If it has changed since that was known, it is looked
+/// for.
+fn end_of(
+    storage: &dyn Storage,
+    lane: &LaneKey,
+    file: &mut File,
+    known: Option<Position>,
+) -> Result<Position, TranscriptError> {
+    let length = file.metadata()?.len();
+    if let Some(known) = known.filter(|known| known.length == length) {
+        return Ok(known);
+    }
+    let (length, last) = last_turn(file)?;
+    let seq = last.map_or(Ok(0), |last| place_of(storage, lane, &last))?;
+    Ok(Position { seq, length })
+}
+
+/// Where the lines of a turn begin in a file, if between the turn before it and its end there are these lines alone.
+fn start_of(file: &mut File, turn: &TurnId, text: &str) -> io::Result<Option<u64>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut file = BufReader::new(file);
+    let (mut start, mut lines) = (0, Vec::new());
+    loop {
+        let line = lines.len();
+        if file.read_until(b'\n', &mut lines)? == 0 {
+            return Ok(None);
+        }
+        let line = &lines[line..];
+        let ended = line.starts_with(META).then(|| turn_of(line)).flatten();
+        if let Some(ended) = ended {
+            if ended.id == *turn {
+                return Ok((lines == text.as_bytes()).then_some(start));
+            }
+            start += lines.len() as u64;
+            lines.clear();
+        }
+    }
 }
 
 /// Where the last turn of a file ends, and which that is.

@@ -16,7 +16,7 @@ use hivewright_actors::{
     task::records::LaneKey,
 };
 
-use super::files::{Folder, Position, TranscriptError};
+use super::files::{Folder, Position, Seen, TranscriptError};
 use crate::storage::tiers::{Change, MoveObserver, TieredStorage};
 
 /// What the stored form of an event that ends a turn holds.
@@ -49,7 +49,8 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct News {
     ends: bool,
-    removed: bool,
+    /// The last piece that was removed, by its first event.
+    removed: Option<u64>,
     /// The first event of a piece that a secret was taken out of.
     redacted: Option<u64>,
 }
@@ -79,13 +80,13 @@ impl Follower {
                 return;
             }
         };
-        let gone = News { removed: true, ..News::default() };
+        let gone = News { removed: Some(u64::MAX), ..News::default() };
         let ends = News { ends: true, ..News::default() };
         let gone = orphans.into_iter().map(|lane| (lane, gone));
         for (lane, news) in lanes.into_iter().map(|lane| (lane, ends)).chain(gone) {
             // Taken anew for each: turns that end meanwhile are not kept waiting.
             let mut state = self.state();
-            self.write(storage, &mut state, &lane, news);
+            self.write(storage, &mut state, &lane, news, &[]);
         }
         let mut state = self.state();
         state.caught_up = true;
@@ -97,15 +98,22 @@ impl Follower {
     }
 
     /// Brings a file up to date. Returns whether it is.
-    fn write(&self, storage: &dyn Storage, state: &mut State, lane: &LaneKey, news: News) -> bool {
+    fn write(
+        &self,
+        storage: &dyn Storage,
+        state: &mut State,
+        lane: &LaneKey,
+        news: News,
+        seen: &[Seen<'_>],
+    ) -> bool {
         if state.ends.len() >= REMEMBERED {
             state.ends.clear();
         }
         let end = state.ends.remove(lane);
-        let written = if news.removed {
-            self.folder.rewrite(storage, lane)
-        } else {
-            self.folder.append(storage, lane, end, news.redacted)
+        let written = match (news.removed, news.redacted) {
+            (None, redacted) => self.folder.append(storage, lane, end, seen, redacted),
+            (Some(last), None) => self.folder.shorten(storage, lane, end, last),
+            (Some(_), Some(_)) => self.folder.rewrite(storage, lane),
         };
         match written {
             Ok(end) => {
@@ -152,10 +160,13 @@ impl Follower {
 
 impl MoveObserver for Follower {
     fn see(&self, storage: &TieredStorage, changes: &[Change]) {
-        let mut sessions: BTreeMap<String, (LaneKey, News)> = BTreeMap::new();
-        for (lane, news) in changes.iter().filter_map(news) {
-            let (_, known) = sessions.entry(lane.session_id()).or_insert((lane, News::default()));
+        let mut sessions: BTreeMap<String, (LaneKey, News, Vec<Seen<'_>>)> = BTreeMap::new();
+        for change in changes {
+            let Some((lane, news)) = news(change) else { continue };
+            let session = sessions.entry(lane.session_id());
+            let (_, known, seen) = session.or_insert((lane, News::default(), Vec::new()));
             *known = known.and(news);
+            seen.extend(change.1.as_deref().map(|value| (&*change.0, value)));
         }
         let mut state = self.state();
         let was_behind = !state.behind.is_empty();
@@ -163,14 +174,14 @@ impl MoveObserver for Follower {
         let mut waiting = waiting.into_iter();
         // The first that fails says how the others would do.
         for (lane, news) in waiting.by_ref() {
-            if !self.write(storage, &mut state, &lane, news) {
+            if !self.write(storage, &mut state, &lane, news, &[]) {
                 break;
             }
         }
         state.behind.extend(waiting);
-        for (lane, news) in sessions.into_values() {
+        for (lane, news, seen) in sessions.into_values() {
             if news.is_some() {
-                self.write(storage, &mut state, &lane, news);
+                self.write(storage, &mut state, &lane, news, &seen);
             }
         }
         if was_behind {
@@ -183,7 +194,7 @@ impl News {
     fn and(self, other: Self) -> Self {
         Self {
             ends: self.ends || other.ends,
-            removed: self.removed || other.removed,
+            removed: self.removed.max(other.removed),
             redacted: match (self.redacted, other.redacted) {
                 (Some(one), Some(other)) => Some(one.min(other)),
                 (one, other) => one.or(other),
@@ -192,7 +203,7 @@ impl News {
     }
 
     fn is_some(self) -> bool {
-        self.ends || self.removed || self.redacted.is_some()
+        self.ends || self.removed.is_some() || self.redacted.is_some()
     }
 }
 
@@ -203,11 +214,11 @@ fn news((key, value): &Change) -> Option<(LaneKey, News)> {
     }
     let (lane, first) = parse::<Piece<'_>>(key)?;
     let news = match value {
-        None => News { removed: true, ..News::default() },
+        None => News { removed: Some(first), ..News::default() },
         Some(value) => {
             let text = std::str::from_utf8(value).ok()?;
             let redacted = text.contains(REDACTED).then_some(first);
-            News { ends: text.contains(ENDS), removed: false, redacted }
+            News { ends: text.contains(ENDS), removed: None, redacted }
         }
     };
     Some((lane, news))

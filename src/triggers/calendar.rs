@@ -1,5 +1,7 @@
 //! The calendar of this program: croner reads patterns, jiff knows the zones.
 
+use std::{cell::RefCell, rc::Rc};
+
 use croner::{
     Cron,
     parser::{CronParser, Seconds, Year},
@@ -110,8 +112,23 @@ impl Calendar for Zones {
     }
 }
 
-fn parse(text: &str) -> Option<Cron> {
-    CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build().parse(text).ok()
+thread_local! {
+    /// The pattern that was read last: its times are asked for one after another, and there may be thousands.
+    static LAST: RefCell<Option<(String, Rc<Cron>)>> = const { RefCell::new(None) };
+}
+
+fn parse(text: &str) -> Option<Rc<Cron>> {
+    LAST.with_borrow_mut(|last| {
+        if let Some((known, cron)) = last
+            && known == text
+        {
+            return Some(cron.clone());
+        }
+        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed);
+        let cron = Rc::new(parser.build().parse(text).ok()?);
+        *last = Some((text.to_owned(), cron.clone()));
+        Some(cron)
+    })
 }
 
 fn find(zone: &str) -> Option<TimeZone> {

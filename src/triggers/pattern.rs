@@ -60,8 +60,10 @@ fn check_field(field: &Field, part: &str) -> Result<(), String> {
         for bound in bounds.split('-') {
             let digits: String = bound.chars().filter(char::is_ascii_digit).collect();
             if digits.is_empty() {
-                let word = bound.trim_matches(['L', 'W', '*', '?']);
-                if !word.is_empty() && !names.contains(&word) {
+                // Names hold these letters too: `WED`, and `WEDL` for the last one of a month.
+                let is_marks = bound.chars().all(|letter| "LW*?".contains(letter));
+                let name = bound.strip_suffix('L').filter(|name| names.contains(name));
+                if !is_marks && !names.contains(&name.unwrap_or(bound)) {
                     return Err(match names.first() {
                         Some(first) => {
                             format!("is not {least}-{most} or a name such as {first}")

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use super::{
     audit::{self, Actor, AuditRow},
-    entry::{self, Entry, Limit, Put, Row},
+    entry::{self, Entry, Put, Row},
     error::{Result, VaultError},
-    rows::{CheckRow, EntryKey, KeyRow, SpentRow, ToRedact, UsedRow, told},
+    limit::Limit,
+    rows::{CheckRow, EntryKey, KeyRow, RedactedRow, SpentRow, ToRedact, UsedRow, told},
     scope::Scope,
     seal::{Binding, Key, Plain},
     state::{Content, Effect, Item, State},
@@ -149,6 +150,11 @@ impl Change {
     /// What was written before was looked through for the value of an entry.
     pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
         self.add(|writes| writes.delete::<ToRedact>(&EntryKey::new(scope, key)));
+    }
+
+    /// Something was taken out of what was written before.
+    pub(super) fn redaction(&mut self, at: Timestamp) {
+        self.put(&"last".to_owned(), &RedactedRow { at });
     }
 
     /// A scope is gone: without its data key nothing of it can be read.

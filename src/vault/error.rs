@@ -4,10 +4,15 @@ use std::{io, path::PathBuf};
 
 use hivewright_actors::{storage::StorageError, store::StoreError};
 
-use super::{entry::Limit, master::Locked, scope::Scope};
+use super::{limit::Limit, scope::Scope};
 
 /// The outcome of what the vault is asked for.
 pub type Result<T, E = VaultError> = std::result::Result<T, E>;
+
+/// Why there is no usable key, and where it was looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Locked(pub(crate) String);
 
 /// Why the vault did not do as told. No text holds a value.
 #[derive(Debug, thiserror::Error)]

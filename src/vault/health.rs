@@ -6,8 +6,8 @@ use hivewright_actors::{clock::Clock, storage::Storage};
 
 use super::{
     Vault,
-    error::Result,
-    master::{KeyFiles, Locked},
+    error::{Locked, Result},
+    master::KeyFiles,
     rows,
     scope::Scope,
     state::{Content, Item, State},

@@ -15,7 +15,7 @@ use base64::{
 use zeroize::Zeroizing;
 
 use super::{
-    error::{Result, VaultError},
+    error::{Locked, Result, VaultError},
     seal::Key,
 };
 use crate::{settings::references::Environment, time};
@@ -61,11 +61,6 @@ impl Place {
         matches!(self, Self::Old | Self::Older(_))
     }
 }
-
-/// Why there is no usable key, and where it was looked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Locked(pub(crate) String);
 
 impl KeyFiles {
     /// The key of a folder of secrets, unless systemd gives one.

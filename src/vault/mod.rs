@@ -25,7 +25,7 @@ use hivewright_actors::{
     ids::TeamName,
     spine,
     storage::Storage,
-    store::{StoreHandle, records::Writes},
+    store::{StoreHandle, records::Writes, redact::Texts},
 };
 use tokio::sync::OwnedMutexGuard;
 
@@ -38,6 +38,7 @@ pub mod entry;
 pub mod error;
 pub mod expand;
 pub mod health;
+pub mod limit;
 pub mod master;
 pub mod reading;
 mod redact;
@@ -55,8 +56,8 @@ mod unlock;
 use audit::{Action, Actor, AuditRow};
 use change::Change;
 use entry::{Entry, Put};
-use error::{Result, VaultError};
-use master::{KeyFiles, Locked, MasterKeys};
+use error::{Locked, Result, VaultError};
+use master::{KeyFiles, MasterKeys};
 use redact::Lineages;
 use scope::Scope;
 use state::{Effect, State};
@@ -74,7 +75,10 @@ struct Inner {
     /// Whoever changes something holds it, from the decision until the state is up to date.
     turn: Arc<tokio::sync::Mutex<()>>,
     version: AtomicU64,
+    /// Whoever takes secrets out of what was written holds it.
+    redacting: tokio::sync::Mutex<()>,
     redactions: AtomicU64,
+    after_redaction: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -91,12 +95,12 @@ impl Vault {
     }
 
     /// The same with a store that nobody has used yet: it can be changed, and the store writes none of its
-    /// secrets down. Blocks.
+    /// secrets down, neither in records of the spine nor where those of the edges hold words. Blocks.
     pub fn open_with(
         storage: &dyn Storage,
         keys: MasterKeys,
         clock: Arc<dyn Clock>,
-        store: Option<StoreHandle>,
+        store: Option<(StoreHandle, &[&'static [Texts]])>,
     ) -> Result<Self> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
@@ -120,9 +124,10 @@ impl Vault {
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
+        let (store, edges) = store.unzip();
         let vault = Self::with(files, clock, state, store);
-        if let Some(store) = &vault.0.store {
-            store.redact_with(Arc::new(Lineages::new(&vault)), spine::TEXTS);
+        if let Some((store, edges)) = vault.0.store.as_ref().zip(edges) {
+            store.redact_with(Arc::new(Lineages::new(&vault, edges.to_vec())), spine::TEXTS);
         }
         Ok(vault)
     }
@@ -140,7 +145,9 @@ impl Vault {
             state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
+            redacting: tokio::sync::Mutex::default(),
             redactions: AtomicU64::new(0),
+            after_redaction: Mutex::default(),
             listeners: Mutex::default(),
         }))
     }
@@ -230,7 +237,7 @@ impl Vault {
         change.audit(&row);
         self.commit(turn, change).await?;
         if entry.secret {
-            self.redact().await;
+            self.redact_soon().await;
         }
         Ok(entry)
     }

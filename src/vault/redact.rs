@@ -2,11 +2,13 @@
 //!
 //! The commit that makes a value a secret also marks it. The store then takes it out of all it writes,
 //! and is made to look through all it has written. The mark goes last, so what a crash cuts off is done
-//! after the next start.
+//! after the next start. With years in the archive that takes its time, which whoever made the secret does
+//! not wait for.
 
 use std::{
     borrow::Cow,
     sync::{Arc, PoisonError, RwLock, atomic::Ordering},
+    time::Duration,
 };
 
 use dashmap::DashMap;
@@ -21,12 +23,24 @@ use hivewright_actors::{
 };
 
 use super::{Vault, change::Change, error::Result, rows, scope::Scope, scrubbers::Scrubbers};
-use crate::{
-    memory,
-    scrub::{Mask, Scrubber},
-};
+use crate::scrub::{Mask, Scrubber};
+
+/// Whoever makes a value a secret waits so long for what was written before. Most have it taken out by then.
+const WAITED_FOR: Duration = Duration::from_secs(2);
 
 impl Vault {
+    /// Takes values that have just become secrets out of what was written before. Returns when that is done, or
+    /// goes on without being waited for.
+    pub(super) async fn redact_soon(&self) {
+        let vault = self.clone();
+        let redacted = tokio::spawn(async move { vault.redact().await });
+        if tokio::time::timeout(WAITED_FOR, redacted).await.is_err() {
+            tracing::info!(
+                "values that are secrets now are still being taken out of what was written"
+            );
+        }
+    }
+
     /// Takes values that have become secrets out of what was written before. A failure is told to the
     /// log: it is tried again with the next secret, and after the next start.
     pub async fn redact(&self) {
@@ -37,6 +51,8 @@ impl Vault {
 
     async fn try_redact(&self) -> Result<()> {
         let store = self.store()?;
+        // One after another: the next one may find that nothing is left to be done.
+        let _alone = self.0.redacting.lock().await;
         // Whoever makes a secret now is waited for: a mark counts once its value is known here.
         let turn = self.turn().await;
         let marked = store.read(rows::to_redact).await?;
@@ -45,20 +61,31 @@ impl Vault {
         if marked.is_empty() || self.locked().is_some() {
             return Ok(());
         }
+        let mut done = Change::default();
         let records = store.redact().await?;
         if records > 0 {
+            done.redaction(self.now());
             tracing::info!(
                 records,
                 "values that are secrets now were taken out of what was written"
             );
             self.0.redactions.fetch_add(1, Ordering::AcqRel);
+            let listeners = self.0.after_redaction.lock();
+            for listener in &*listeners.unwrap_or_else(PoisonError::into_inner) {
+                listener();
+            }
         }
-        let mut done = Change::default();
         for (scope, key) in &marked {
             done.redacted(scope, key);
         }
         store.commit(done.writes).await?;
         Ok(())
+    }
+
+    /// Is told whenever something that was written has changed: whoever keeps a copy reads it again.
+    pub fn after_redaction(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let mut listeners = self.0.after_redaction.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
     }
 
     /// Rises whenever something that was written has changed.
@@ -72,6 +99,8 @@ impl Vault {
 pub(super) struct Lineages {
     vault: Vault,
     everyone: Scrubbers,
+    /// Where records of the edges hold words.
+    edges: Vec<&'static [Texts]>,
     tree: RwLock<Arc<Tree>>,
     teams: DashMap<TeamName, Kept>,
 }
@@ -86,10 +115,11 @@ struct Kept {
 }
 
 impl Lineages {
-    pub(super) fn new(vault: &Vault) -> Self {
+    pub(super) fn new(vault: &Vault, edges: Vec<&'static [Texts]>) -> Self {
         Self {
             vault: vault.clone(),
             everyone: Scrubbers::new(vault.clone(), []),
+            edges,
             tree: RwLock::default(),
             teams: DashMap::new(),
         }
@@ -174,7 +204,7 @@ impl Redactor for Lineages {
         owned(self.of(team).names.scrub_known(name))
     }
 
-    fn edges(&self) -> &'static [Texts] {
-        memory::rows::TEXTS
+    fn edges(&self) -> Vec<&'static [Texts]> {
+        self.edges.clone()
     }
 }

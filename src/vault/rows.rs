@@ -22,6 +22,7 @@ hivewright_actors::records! {
     KeyRow: "edge\0vault-key", Scope;
     UsedRow: "edge\0vault-used", EntryKey;
     ToRedact: "edge\0vault-redact", EntryKey;
+    RedactedRow: "edge\0vault-last-redaction", String;
     SpentRow: "edge\0vault-spent", Scope;
 }
 
@@ -94,6 +95,12 @@ pub(super) struct UsedRow {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ToRedact;
 
+/// When something was last taken out of what was written before.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RedactedRow {
+    pub(super) at: Timestamp,
+}
+
 /// The highest version of all entries of a scope that are gone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpentRow {
@@ -150,6 +157,11 @@ pub(super) fn to_redact(storage: &dyn Storage) -> Result<Vec<(Scope, String)>, S
     let keys = Range::<ToRedact>::all().keys(storage)?;
     let marked = keys.iter().filter_map(|key| parse::<ToRedact>(key));
     Ok(marked.map(|EntryKey(scope, key)| (scope, key)).collect())
+}
+
+/// When something was last taken out of what was written before: older backups hold it still. Blocks.
+pub(crate) fn last_redaction(storage: &dyn Storage) -> Result<Option<Timestamp>, StorageError> {
+    Ok(scan::<RedactedRow>(storage, Range::all())?.pop().map(|row| row.at))
 }
 
 /// The keys of a scope's entries. Blocks.

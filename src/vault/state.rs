@@ -6,8 +6,8 @@ use hivewright_actors::clock::Timestamp;
 
 use super::{
     entry::{Entry, Row, near},
-    error::{Result, VaultError},
-    master::{Locked, Place},
+    error::{Locked, Result, VaultError},
+    master::Place,
     rows::{EntryKey, SpentRow, Stored},
     scope::Scope,
     seal::{Binding, Key, Plain},

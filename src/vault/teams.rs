@@ -41,7 +41,7 @@ impl Pending {
     /// It is durable: from now on it counts. Dropped without this call, nothing has changed.
     pub async fn committed(self) {
         self.vault.realise(self.turn, self.change.effects).await;
-        self.vault.redact().await;
+        self.vault.redact_soon().await;
     }
 }
 

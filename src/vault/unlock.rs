@@ -1,8 +1,8 @@
 //! Unlocking: the master key that fits what is stored.
 
 use super::{
-    error::Result,
-    master::{KeyFiles, Locked, MasterKeys, Place},
+    error::{Locked, Result},
+    master::{KeyFiles, MasterKeys, Place},
     rows::Stored,
     seal::{Binding, Key},
 };

@@ -213,3 +213,56 @@ async fn a_missing_secret_closes_its_channel_alone() {
     assert!(checked.stderr.contains("or does without what cannot be used"), "{checked:?}");
     assert!(status.stdout.contains("ws on (0 connected), discord failed ("), "{status:?}");
 }
+
+/// OP-91, OP-128: what an earlier version wrote is shown, then changed while the service runs; the old files are kept, and what
+/// only the operator can decide is left with its place.
+#[actix::test]
+async fn config_migrate_brings_files_up_to_date() {
+    let (config, team) = ("data/config/config.yaml", "run/teams/main/config.yaml");
+    let old = "# ours\nparent: nobody\nmaxTurns: 9 # nine\nlog_level: info\n";
+    let new = "# ours\nmax_steps: 9 # nine\nlog_level: info\n";
+    let service = Service::prepare().with_file(config, "# all\nlog: {level: info}\n");
+    let service = service.with_file(team, old).started().await;
+    let text = |path: &str| std::fs::read_to_string(service.path(path)).unwrap();
+    let migrate =
+        async |flags: &[&str]| service.run(&[&["config", "migrate"][..], flags].concat(), "").await;
+
+    let dry = migrate(&["--dry-run"]).await;
+    let unsure = migrate(&[]).await;
+    let elsewhere = migrate(&["--url", "http://a.example"]).await;
+    let doctor = service.run(&["doctor"], "").await;
+    let untouched = text(team);
+    let done = migrate(&["--yes", "--json"]).await;
+    let again = migrate(&["--yes"]).await;
+
+    assert_eq!(untouched, old);
+    assert_eq!(dry.code, Some(9), "{dry:?}");
+    for line in [
+        "  - parent: nobody\n",
+        "  - maxTurns: 9\n  + max_steps: 9\n    use `max_steps`\n",
+        ":4:1: log_level: ",
+    ] {
+        assert!(dry.stdout.contains(line), "{line} {dry:?}");
+    }
+    assert_eq!((unsure.code, elsewhere.code), (Some(2), Some(2)), "{unsure:?} {elsewhere:?}");
+    assert!(doctor.stdout.contains("→ `hivewright config migrate` shows"), "{doctor:?}");
+    assert_eq!((done.code, text(team).as_str()), (Some(9), new), "{done:?}");
+    let document: Value = serde_json::from_str(&done.stdout).unwrap();
+    let Value::Object(data) = &document["data"] else { panic!("{document}") };
+    assert_eq!((&data["changed"], &data["left"][0]["line"]), (&json!(true), &json!(3)));
+    let kept = std::path::Path::new(data["backup"].as_str().unwrap());
+    assert_eq!(std::fs::read_to_string(kept.join("teams/main/config.yaml")).unwrap(), old);
+    assert!(again.stderr.contains("nothing is in the form of an earlier version"), "{again:?}");
+    assert_eq!((again.code, text(config).as_str()), (Some(9), "# all\nlog: {level: info}\n"));
+}
+
+/// OP-128: without a service too, and then all is well.
+#[actix::test]
+async fn config_migrate_needs_no_service() {
+    let home = Service::prepare().with_file("data/config/config.yaml", "browser: {a: 1}\n");
+
+    let done = home.run(&["config", "migrate", "--yes"], "").await;
+    let checked = home.run(&["config", "check"], "").await;
+
+    assert_eq!((done.code, checked.code), (Some(0), Some(0)), "{done:?} {checked:?}");
+}

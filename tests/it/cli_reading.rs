@@ -26,6 +26,9 @@ async fn history_is_listed_shown_and_exported() {
     let cut = service.run(&["history", "show", id, "--limit", "1"], "").await;
     let document = service.run(&["history", "show", id, "--json"], "").await;
     let export = service.run(&["history", "export"], "").await;
+    let file = service.path("export.jsonl");
+    let path = file.to_str().expect("a path");
+    let written = service.run(&["history", "export", id, "-o", path], "").await;
     let unknown = service.run(&["history", "show", "nobody"], "").await;
     let no_name = service.run(&["history", "export", "../tokens"], "").await;
 
@@ -43,6 +46,8 @@ async fn history_is_listed_shown_and_exported() {
     let roles: Vec<&Value> = messages.iter().map(|line| &line["role"]).collect();
     assert_eq!(roles, ["user", "assistant", "toolResult", "assistant"]);
     assert_eq!((&turn["key"], &turn["value"]["outcome"]), (&json!("turn"), &json!("done")));
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:?}");
+    assert_eq!(std::fs::read_to_string(file).expect("a file"), export.stdout);
     assert_eq!((unknown.code, no_name.code), (Some(5), Some(2)));
 }
 

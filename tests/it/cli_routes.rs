@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 45] = [
+const LEFT: [(&str, Why); 46] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -55,6 +55,7 @@ const LEFT: [(&str, Why); 45] = [
     ("GET /api/v1/tasks/stats", Why::Status),
     ("GET /api/v1/me/channels/{id}/messages", Why::Chat),
     ("GET /api/v1/me/topics/{id}/messages", Why::Chat),
+    ("GET /api/v1/me/teams/{name}/messages", Why::Chat),
     ("GET /api/v1/messages/{id}", Why::Chat),
     ("GET /api/v1/topics/{id}/live", Why::Chat),
     ("POST /api/v1/sessions/{id}/reset", Why::Chat),
@@ -85,7 +86,7 @@ enum Why {
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 18] = [
+const ALONE: [&str; 20] = [
     "serve",
     "init",
     "mcp",
@@ -97,6 +98,8 @@ const ALONE: [&str; 18] = [
     "config check",
     "config edit",
     "config set",
+    "config migrate",
+    "engine login",
     "restart",
     "context add",
     "context use",
@@ -107,10 +110,11 @@ const ALONE: [&str; 18] = [
 ];
 
 /// Commands that also work where no service runs, on the files and the store.
-const AT_REST: [&str; 8] = [
+const AT_REST: [&str; 9] = [
     "doctor",
     "backup",
     "config show",
+    "engine list",
     "token create",
     "token list",
     "token revoke",
@@ -135,6 +139,7 @@ const COMMANDS: &str = "
 status
 status --watch
 models
+engine list
 doctor
 send hello
 send hello --team ops --wait 20

@@ -222,6 +222,12 @@ async fn a_program_that_is_no_agent_is_told_of_and_harms_nobody() {
             "pi ended before its turn was over: it ended with code 1",
         ),
         ("claude", "", "while :; do echo garbage; echo '{}'; done", STALLED),
+        (
+            "pi",
+            "",
+            "fallocate -l 1100M $HOME/a; sleep 60",
+            "the agent was ended: it held more than 1.0 GiB on the disk",
+        ),
     ];
     let cases = cases.into_iter().enumerate();
     join_all(

@@ -18,6 +18,7 @@ mod cli_chat;
 mod cli_completion;
 mod cli_config;
 mod cli_delegated;
+mod cli_doctor;
 mod cli_follow;
 mod cli_init;
 mod cli_local;

@@ -290,7 +290,7 @@ async fn text_commands_are_answered_without_a_turn() {
     assert!(help["content"].as_str().unwrap().contains("/close [topic]"));
     assert!(topics["content"].as_str().unwrap().contains(&topic));
     assert_eq!(stop["content"], "Nothing is running.");
-    assert!(close["content"].as_str().unwrap().starts_with("Closed \""));
+    assert!(close["content"].as_str().unwrap().starts_with("Archived \""));
     assert!(unknown["content"].as_str().unwrap().starts_with("There is no topic \"nonsense\"."));
     let other = other["content"].as_str().unwrap();
     assert!(other.starts_with("There is no command `/other`"), "{other}");

@@ -20,7 +20,8 @@ use hivewright::{
     },
     settings::{
         config::Limits,
-        team::{Access, AllowedDir, Team},
+        folder_access::Access,
+        team::{AllowedDir, Team},
     },
     taint::Taint,
     tools::{self, filter::ToolFilter, toolbox::Grant},

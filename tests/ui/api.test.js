@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./document.js";
 import { call, me } from "../../src/http/ui/core/api.js";
+import { isLoggedIn } from "../../src/http/ui/core/session.js";
 
 /** A service that takes one value of `X-CSRF-Token`, and says who is logged in. */
 function service(t, session) {
@@ -36,4 +37,18 @@ test("what is refused for good is asked for once", async (t) => {
   await assert.rejects(call("POST", "/tasks", { body: {} }), { code: "csrf" });
 
   assert.deepEqual(heard, ["POST /api/v1/tasks", "GET /api/v1/session"]);
+});
+
+// SC-14
+test("what one person began is not done as another who has logged in since", async (t) => {
+  Object.assign(me, { principal: "ada", csrf: "old" });
+  const heard = service(t, { principal: "bob", csrf: "new", scopes: ["read"] });
+  let reloads = 0;
+  globalThis.location.reload = () => (reloads += 1);
+
+  await assert.rejects(call("POST", "/tasks", { body: {} }), { code: "csrf" });
+  const isMine = await isLoggedIn();
+
+  assert.deepEqual(heard, ["POST /api/v1/tasks", "GET /api/v1/session", "GET /api/v1/session"]);
+  assert.deepEqual([me.principal, me.csrf, reloads, isMine], ["ada", "old", 1, false]);
 });

@@ -643,3 +643,129 @@ test("a message to a team moves nothing that stands on the blank page", () => {
     ["", "t-2"],
   ]);
 });
+
+// OP-51, CH-89
+test("what was refused or is not confirmed stays through a reload and another channel, and is not sent by itself", () => {
+  const place = storage();
+  const before = begun(place);
+  const refused = before.compose("refused", "t-1");
+  before.refuse(refused, { code: "rate_limited", message: "Later." });
+  before.frameOf(before.compose("unconfirmed", ""));
+  before.begin({ id: "ws:2", seq: 0, topics: [] });
+  before.freshPage();
+  before.save();
+
+  const after = new Conversation(place, "someone");
+  after.begin({ id: "ws:2", seq: 0, topics: [] });
+
+  const kept = after.untaken().map((turn) => [turn.text, turn.status, turn.error?.code]);
+  assert.deepEqual(kept, [
+    ["refused", "failed", "rate_limited"],
+    ["unconfirmed", "unconfirmed", undefined],
+  ]);
+  assert.deepEqual(after.unacknowledged(), []);
+});
+
+// CH-85
+test("a command to a team is over with its answer, whether its frame comes before, after or not at all", () => {
+  const taken = { message_id: "m-9", reply: { text: "Nothing runs." } };
+  const frame = { channel_id: "ws:1", seq: 1, ts: 5, type: "response", message_id: "m-9", content: "Nothing runs." };
+  for (const order of [["answer"], ["frame", "answer"], ["answer", "frame"]]) {
+    const conversation = begun();
+    const turn = conversation.compose("/stop", "@ops");
+
+    for (const step of order) step === "frame" ? conversation.apply(frame) : conversation.adopt(turn, taken);
+
+    const shown = conversation.turns("@ops").map((one) => [one.status, one.blocks]);
+    assert.deepEqual(shown, [["done", [{ kind: "text", text: "Nothing runs." }]]], order.join());
+    assert.equal(conversation.logs["@ops"].unread, 1);
+    assert.deepEqual(conversation.turns(""), []);
+  }
+});
+
+// CH-91
+test("words to a team stand with it in every tab, and once where they were written", () => {
+  const said = { channel_id: "ws:1", topic_id: null, ts: 4, message_id: "m-9", team: "ops" };
+  const all = [
+    { ...said, seq: 1, type: "progress", kind: "user_message", content: "hello" },
+    { ...said, seq: 2, type: "ack", task_id: "task-9", content: "Working on it.", position: 0 },
+  ];
+  const [other, own] = [begun(), begun()];
+  const turn = own.compose("hello", "@ops");
+  turn.attempted = true;
+
+  for (const frame of all) for (const tab of [other, own]) tab.apply(frame);
+  const before = own.turns("@ops").map((one) => one.text);
+  own.adopt(turn, { message_id: "m-9", task_id: "task-9" });
+
+  assert.deepEqual(before, ["hello"]);
+  for (const tab of [other, own]) {
+    assert.deepEqual(
+      tab.turns("@ops").map((one) => [one.id, one.text, one.status]),
+      [["m-9", "hello", "running"]],
+    );
+    assert.deepEqual(tab.turns(""), []);
+  }
+});
+
+// CH-160
+test("what nobody has begun with is not shown as work, until what was before it ends", () => {
+  const conversation = begun();
+  const waits = (id, at) => stored(id, at, { state: "accepted", blocks: [], end: undefined });
+
+  conversation.fill("@ops", { rows: [waits("b", 2), waits("a", 1)], next: null });
+  const statuses = () => conversation.turns("@ops").map((turn) => [turn.status, turn.position]);
+  const before = statuses();
+  conversation.apply({ channel_id: "ws:1", seq: 9, ts: 5, type: "response", task_id: "task-a", content: "Done." });
+
+  assert.deepEqual(before, [
+    ["queued", 0],
+    ["queued", 1],
+  ]);
+  assert.deepEqual(statuses(), [
+    ["done", 0],
+    ["running", 0],
+  ]);
+});
+
+// CH-160
+test("a long topic that nobody looks at is let go of, and fetched anew", () => {
+  const conversation = begun();
+  const rows = Array.from({ length: 150 }, (_, at) => stored(`m-${at}`, at + 1));
+  conversation.fill("t-1", { rows, next: "older" });
+  conversation.viewed = "t-1";
+  const refused = conversation.compose("not taken", "t-1");
+  conversation.refuse(refused, { code: "busy", message: "Later." });
+
+  conversation.release("t-1");
+  const viewed = conversation.turns("t-1").length;
+  conversation.viewed = "t-2";
+  conversation.release("t-1");
+
+  assert.equal(viewed, 151);
+  assert.deepEqual(conversation.turns("t-1"), [refused]);
+  assert.deepEqual([conversation.logs["t-1"].whole, conversation.listed().length], [false, 1]);
+});
+
+// OP-51
+test("what was not taken and is discarded in one tab is gone in the others", () => {
+  const place = storage();
+  const one = begun(place);
+  one.refuse(one.compose("refused", "t-1"), { code: "busy", message: "Later." });
+  one.save();
+  const other = new Conversation(place, "someone");
+  other.begin({ id: "ws:1", seq: 0, topics: [] });
+  const unsaved = other.compose("of the other", "t-1");
+  other.refuse(unsaved, { code: "busy", message: "Later." });
+
+  one.remove(one.untaken()[0]);
+  one.save();
+  other.heed();
+  other.save();
+
+  assert.deepEqual(other.untaken(), [unsaved]);
+  assert.deepEqual(
+    new Conversation(place, "someone").untaken().map((turn) => turn.text),
+    ["of the other"],
+  );
+});

@@ -109,6 +109,15 @@ class Element extends Node {
     this.attributes = this.attributes.filter((one) => one.name !== name);
   }
 
+  get disabled() {
+    return this.hasAttribute("disabled");
+  }
+
+  set disabled(is) {
+    if (is) this.setAttribute("disabled", "");
+    else this.removeAttribute("disabled");
+  }
+
   get childElementCount() {
     return this.childNodes.filter((child) => child instanceof Element).length;
   }

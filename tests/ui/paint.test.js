@@ -6,6 +6,7 @@ import { detached } from "./document.js";
 import { make } from "../../src/http/ui/core/dom.js";
 import { paint } from "../../src/http/ui/core/paint.js";
 import { View } from "../../src/http/ui/core/view.js";
+import { act } from "../../src/http/ui/parts/toast.js";
 
 const row = (key) => make("li", { key }, make("input", { name: `answer-${key}` }));
 const keys = (place) => place.childNodes.map((child) => child.childNodes[0].getAttribute("name").at(-1)).join("");
@@ -73,4 +74,22 @@ test("a card that takes another place goes on living", async () => {
 
   assert.equal(card.textContent, "behind");
   assert.deepEqual([card.begun, card.signal.aborted], [2, false]);
+});
+
+// OP-66
+test("a button whose act is under way cannot be pressed again, whatever is drawn meanwhile", async () => {
+  const drawn = () => paint(place, make("button", { type: "button" }, "Do it"));
+  drawn();
+  const [button] = place.childNodes;
+  let done = () => {};
+  const acting = act(button, () => new Promise((resolve) => (done = () => resolve(undefined))));
+  const marks = () => ["disabled", "aria-busy"].map((name) => button.hasAttribute(name));
+
+  drawn();
+  const during = marks();
+  done();
+  await acting;
+
+  assert.deepEqual(during, [true, true]);
+  assert.deepEqual(marks(), [false, false]);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./document.js";
-import { withEntry } from "../../src/http/ui/parts/yaml.js";
+import { entryOf, withEntry } from "../../src/http/ui/parts/yaml.js";
 import { withServer } from "../../src/http/ui/views/team/connect.js";
 
 test("an entry comes into its section, which is made if need be", () => {
@@ -25,12 +25,12 @@ test("a server's tools are allowed where it is named", () => {
   const near = { name: "near", form: "program", command: "/bin/x", args: "-a\n-b", read_dirs: "/opt", variable: "" };
 
   assert.equal(
-    withServer('allowed_tools: ["@files"]\n', far, "k"),
+    withServer('allowed_tools: ["@files"]\n', far, "${vault:k}"),
     'allowed_tools: ["@files", "mcp.far.*"]\n\nmcp_servers:\n  far:\n    url: "https://a.example/mcp"\n' +
       '    headers: {"Authorization":"Bearer ${vault:k}"}\n',
   );
   assert.equal(
-    withServer('allowed_tools: ["@mcp"]\nmcp_servers: {}\n', near, "k"),
+    withServer('allowed_tools: ["@mcp"]\nmcp_servers: {}\n', near, "${vault:k}"),
     'allowed_tools: ["@mcp"]\nmcp_servers:\n  near:\n    command: "/bin/x"\n    args: ["-a","-b"]\n' +
       '    read_dirs: ["/opt"]\n    env: {"API_KEY":"${vault:k}"}\n',
   );
@@ -53,4 +53,15 @@ test("an entry is indented as those beside it", () => {
   const text = "a:\n    # one\n    c:\n        d: 2\n";
 
   assert.equal(withEntry(text, "a", "b", "\n    e: 1"), "a:\n    b:\n        e: 1\n    # one\n    c:\n        d: 2\n");
+});
+
+// OP-63
+test("an entry is no field of another that has its name, and ends where the next begins", () => {
+  const text = "a:\n  one:\n    model: x\n\n# of it\n    deep: 1\n\n  # next\n  'two': 2 # b\nz: 1\n";
+
+  assert.equal(withEntry(text, "a", "model", "1"), `a:\n  model: 1\n${text.slice(3)}`);
+  assert.equal(withEntry(text, "a", "one", "1"), "a:\n  one: 1\n\n  # next\n  'two': 2 # b\nz: 1\n");
+  assert.equal(withEntry(text, "a", "two", "3"), `a:\n  two: 3\n${text.slice(3).replace("  'two': 2 # b\n", "")}`);
+  const found = ["one", "two", "model", "z"].map((name) => entryOf(text, "a", name));
+  assert.deepEqual(found, ["", "2", undefined, undefined]);
 });

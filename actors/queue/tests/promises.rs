@@ -130,3 +130,31 @@ async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
     let leases = setting.leases();
     assert!(leases.iter().all(|(task, _)| *task != result.id), "{leases:?}");
 }
+
+/// OR-75, SC-112: of the tasks that a team left, one whose record is damaged is lost, and those that had ended do not run
+/// again for it.
+#[actix::test]
+async fn a_damaged_task_of_a_dead_team_makes_nothing_else_run_twice() {
+    let disk = Disk::default();
+    let setting = set_up_on(disk.mount(None), Limits::default());
+    let (done, _) = setting.end_of_a_delegation().await;
+    let lane = Lane { team: "left".into(), topic: Some("t-2".into()) };
+    let broken = Task { lane, ..task("task-2", "t-2") };
+    setting.queue.do_send(Enqueue { task: broken.clone(), writes: Writes::new() });
+    setting.settle().await;
+    assert!(setting.leases().iter().any(|(task, _)| *task == broken.id));
+
+    disk.damage("task/task-2");
+    setting.queue.do_send(Orphaned {
+        team: "left".into(),
+        pause: Duration::ZERO,
+        uncounted: false,
+    });
+    let counts = setting.settle().await;
+
+    let leases = setting.leases();
+    let again = leases.iter().filter(|(task, _)| *task == done.id || *task == broken.id);
+    assert_eq!(again.count(), 2, "{leases:?}");
+    let waiting: usize = counts.teams.iter().map(|(_, waiting, _)| waiting).sum();
+    assert_eq!(waiting, 0, "{counts:?}");
+}

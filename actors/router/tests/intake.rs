@@ -252,6 +252,7 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
         last_seen: world.clock.now(),
         channel_type: ChannelType::Ws,
         begins_anew: false,
+        begins_anew_in: None,
     };
     let writes = Writes::new().put_at(&channel, &row);
     spine.store.commit(writes).await.unwrap();

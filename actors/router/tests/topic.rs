@@ -242,6 +242,10 @@ async fn a_message_sent_twice_answers_both_who_wait() {
     answered_topic(&spine, "invoice").await;
 
     let first = spine.router.send(say_alone("m1", "hello there"));
+    // Of messages that come at the same time any may be the first.
+    while world.disk.keys("und/").is_empty() {
+        tokio::task::yield_now().await;
+    }
     let again = spine.router.send(say_alone("m1", "hello there"));
     let other = spine.router.send(say_alone("m1", "something else"));
     let (first, again, other) = tokio::join!(first, again, other);
@@ -308,4 +312,24 @@ async fn a_deleted_topic_stays_deleted_for_those_who_read_before() {
     assert_eq!(title, Err(NotChanged::Unknown));
     assert_eq!(world.disk.keys("topic/"), Vec::<String>::new());
     assert_eq!(world.disk.keys("done/").len(), 2);
+}
+
+/// CH-49: a message that waits behind one whose topic is being found out is cancelled too.
+#[actix::test]
+async fn a_cancel_of_what_waits_ends_messages_that_wait_for_their_turn_to_be_placed() {
+    let world = world(3, false);
+    let client = world.connect(&world.start());
+    let (garden, _) = two_topics(&client).await;
+    client.say("m3", "hello there");
+    client.say_in(&garden, "m4", "and the roof");
+
+    client.cancel(&garden, true);
+    let heard = client.hear_end_of("m4").await;
+    client.say_in(&garden, "m4", "and the roof");
+    let again = client.hear().await;
+    let rest = client.hear_end_of("m3").await;
+
+    assert_eq!(heard, ["ack m4: Working on it.", "cancelled m4: "]);
+    assert!(again.starts_with("ack m4 known cancelled"), "{again}");
+    assert_eq!(rest.last().unwrap(), "done m3: Done.");
 }

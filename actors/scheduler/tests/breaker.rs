@@ -50,7 +50,7 @@ fn trigger() -> Trigger {
 
 fn run(trigger: &Trigger, number: u64, outcome: RunOutcome) -> Run {
     let at = Timestamp(number);
-    let missed = Missed { count: 1, since: at, until: at };
+    let missed = Missed { count: 1, since: at, until: at, more: false };
     let id = format!("run-{number}").into();
     Run {
         decision: Decision::Enqueued,

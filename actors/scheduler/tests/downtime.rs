@@ -99,7 +99,7 @@ async fn forty_missed_times_leave_the_newest_of_each_trigger_noted() {
 
     stage.restart_after(12 * HOUR).await;
 
-    let stored = records::recover(&*stage.world.disk.mount(None)).unwrap();
+    let stored = records::recover(&*stage.world.disk.mount(None), &[]).unwrap();
     assert_eq!(stored.triggers.len(), 4);
     for trigger in stored.triggers {
         let runs = stage.runs(&trigger.id);

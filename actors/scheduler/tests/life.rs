@@ -5,20 +5,26 @@ use std::time::Duration;
 use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::Timestamp,
+    doubles::{engine::Play, world::World},
     scheduler::{
-        alarm::TeamsChanged,
+        Refusal,
+        alarm::{SetZone, TeamsChanged},
         firing::{Findings, Standing},
         manage::{Change, Manage},
-        records::Known,
-        run::{Decision, RunOutcome},
+        redacted::Redacted,
+        run::{Decision, Known, RunOutcome},
         trigger::{
-            State, Which,
-            config::{Config, Schedule},
-            definition::MissedPolicy,
+            State, Trigger, Which,
+            config::{Config, Schedule, Window},
+            definition::{Definition, MissedPolicy},
             validation::Problem,
         },
     },
-    store::records::Writes,
+    store::{
+        reads::{Range, scan},
+        records::Writes,
+    },
+    text::Span,
 };
 
 /// TR-73
@@ -278,6 +284,7 @@ async fn a_sweep_goes_on_until_nothing_old_is_left() {
             trigger: trigger.id.clone(),
             key: format!("key-{number}"),
             run: first.id.clone(),
+            task: None,
             at: Timestamp(0),
         };
         writes.put(&known)
@@ -289,4 +296,140 @@ async fn a_sweep_goes_on_until_nothing_old_is_left() {
 
     let known = stage.world.disk.keys("edge/run.key/").len();
     assert!(known <= 1, "{known} reasons");
+}
+
+/// TR-04, TR-11: lists read the rows, so those say when each is due by the zone of the settings.
+#[actix::test]
+async fn another_zone_of_the_settings_is_in_the_rows_at_once() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "0")).await;
+
+    let timezone = "half an hour ahead".to_owned();
+    stage.spine.scheduler.send(SetZone { timezone }).await.unwrap();
+    stage.settle().await;
+
+    let stored = scan::<Trigger>(&*stage.world.disk.mount(None), Range::all()).unwrap();
+    assert_ne!(stored[0].next_due_at, trigger.next_due_at);
+    assert_eq!(stored[0].next_due_at, stage.trigger(&trigger.id).await.next_due_at);
+}
+
+fn single(name: &str, at: Timestamp) -> Definition {
+    let schedule = Schedule { at: Some(at.to_string()), moment: Some(at), ..Schedule::default() };
+    Definition { config: Config::Schedule(schedule), ..cron(name, "*") }
+}
+
+/// TR-09, TR-34: a time that comes but once is not lost because others fired at the same time.
+#[actix::test]
+async fn a_single_time_that_was_limited_is_tried_again() {
+    let stage = Stage::calm();
+    stage.until_minute(55).await;
+    for number in 0..10 {
+        stage.create(cron(&format!("scan-{number}"), "0")).await;
+    }
+    let at = Timestamp((stage.now().0 / 3_600_000 + 1) * 3_600_000 + 1_000);
+    let once = stage.create(single("once", at)).await;
+
+    stage.until_minute(1).await;
+    assert_eq!(stage.story(&once.id), ["schedule rate_limited"]);
+    let waiting = stage.trigger(&once.id).await;
+    assert_eq!(waiting.state, State::Active);
+    assert!(waiting.next_due_at >= Some(at + 5 * MINUTE), "{waiting:?}");
+    stage.until_minute(10).await;
+
+    assert_eq!(stage.story(&once.id), ["schedule rate_limited", "missed enqueued ok"]);
+    assert_eq!(stage.trigger(&once.id).await.state, State::Finished);
+}
+
+/// TR-09, TR-30: the same if the queue has no room, also over a restart.
+#[actix::test]
+async fn a_single_time_without_room_in_the_queue_is_tried_again() {
+    let mut world = World::new(|_| vec![Play::Say("done"), Play::Answer]);
+    world.limits.waiting = 0;
+    let spine = world.start();
+    let mut stage = Stage { world, spine };
+    let once = stage.create(single("once", stage.now() + MINUTE)).await;
+    let lost = stage.create(single("lost", stage.now() + MINUTE)).await;
+
+    stage.pass(8 * MINUTE).await;
+    assert_eq!(stage.story(&once.id), ["schedule queue_full", "missed queue_full"]);
+    assert_eq!(stage.trigger(&once.id).await.state, State::Active);
+    let which = Which::Id(lost.id.clone());
+    let change = Change::Disable { reason: "enough".to_owned(), cancel_running: false };
+    stage.spine.scheduler.send(Manage { which, change }).await.unwrap().unwrap();
+    stage.world.limits.waiting = 100;
+    stage.restart_after(HOUR).await;
+
+    assert_eq!(stage.story(&once.id).last().unwrap(), "missed enqueued ok");
+    assert_eq!(stage.trigger(&once.id).await.state, State::Finished);
+    assert_eq!(stage.trigger(&lost.id).await.state, State::Disabled);
+}
+
+/// TR-34: ticks are bounded by their window, and are in nobody's way.
+#[actix::test]
+async fn ticks_of_a_window_use_up_no_rate() {
+    let mut stage = Stage::calm();
+    let config = Config::Window(Window {
+        watch: Some("0-58".to_owned()),
+        tick_interval: Span(Duration::from_secs(5)),
+        ..Window::default()
+    });
+    stage.create(Definition::new("watch", config, "watch")).await;
+    let trigger = stage.create(cron("scan", "*")).await;
+
+    stage.pass(2 * MINUTE).await;
+    stage.restart_after(Duration::ZERO).await;
+    stage.pass(MINUTE).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued ok"; 3]);
+}
+
+/// TR-05, TR-29: a team that is paused while its trigger is looked into loses nothing.
+#[actix::test]
+async fn a_pause_during_a_look_is_made_up_for() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "0")).await;
+    let look = (Duration::from_secs(5), Findings::default());
+    stage.world.outside.finds.0.lock().unwrap().insert("scan".to_owned(), look);
+    let standings = stage.world.outside.standings.0.clone();
+
+    stage.until_minute(0).await;
+    standings.lock().unwrap().insert(team(), Standing::Paused);
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.story(&trigger.id), ["schedule team_paused"]);
+    standings.lock().unwrap().clear();
+    stage.spine.scheduler.send(TeamsChanged).await.unwrap();
+    stage.pass(MINUTE).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule team_paused", "missed enqueued ok"]);
+}
+
+/// TR-01: whoever runs it by hand is told what is wrong with it.
+#[actix::test]
+async fn a_run_by_hand_of_a_trigger_that_cannot_be_is_refused() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "0")).await;
+    let problem = Problem::new("subagent", "there is no `editor`");
+    let gone = Findings { problem: Some(problem.clone()), ..Findings::default() };
+    let look = (Duration::ZERO, gone);
+    stage.world.outside.finds.0.lock().unwrap().insert("scan".to_owned(), look);
+
+    let refused = stage.run_by_hand(&trigger.id, "by hand").await;
+
+    assert_eq!(refused.unwrap_err(), Refusal::Invalid(problem.into()));
+    assert_eq!(stage.story(&trigger.id), [] as [String; 0]);
+}
+
+/// MV-50, MV-52: what the store no longer holds is not told from memory either.
+#[actix::test]
+async fn a_trigger_whose_record_was_redacted_says_what_that_says() {
+    let stage = Stage::calm();
+    let trigger = stage.create(cron("scan", "0")).await;
+    stage.world.disk.replace("edge/trigger/", "do scan", "do ${vault:K}");
+
+    stage.spine.scheduler.send(Redacted).await.unwrap();
+    stage.settle().await;
+
+    assert_eq!(stage.trigger(&trigger.id).await.definition.task, "do ${vault:K}");
+    stage.until_minute(0).await;
+    assert!(stage.tasks(&trigger.id)[0].body.starts_with("do ${vault:K}"));
 }

@@ -7,5 +7,5 @@ mod listening;
 mod managing;
 mod outcome;
 mod overlapping;
-mod stage;
+pub(crate) mod stage;
 mod windows;

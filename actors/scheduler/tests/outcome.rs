@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::stage::{HOUR, MINUTE, Stage, cron, keyword};
 use crate::{
-    doubles::{client::Client, engine::Play, log::Errors},
+    doubles::{client::Client, engine::Play, log::Errors, world::World},
     engine::Message,
     ids::ChannelId,
     notice::NoticeKind,
@@ -19,7 +19,8 @@ use crate::{
             webhook::{SecretRef, Webhook},
         },
     },
-    task::{Code, Label, Task},
+    store::{keys::key_of, records::Record},
+    task::{Code, Label, Task, records::FinishedTask},
 };
 
 fn telling(channel: &ChannelId) -> Definition {
@@ -455,4 +456,42 @@ async fn a_body_that_is_longer_than_the_prompt_shows_says_so() {
     let mark =
         format!("[7 more bytes: an operator finds them in the run of trigger {}]", trigger.id);
     assert!(asked.contains(&mark), "{}", &asked[asked.len() - 300..]);
+}
+
+/// SC-112, TR-41: whatever can be read of the task, its run ends with it.
+#[actix::test]
+async fn a_run_whose_task_is_damaged_is_accounted_for() {
+    let mut stage = Stage::new(|_| vec![Play::Hang]);
+    let trigger = stage.create(cron("scan", "0")).await;
+    stage.until_minute(0).await;
+    stage.stop().await;
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued"]);
+    stage.world.disk.damage("task/");
+
+    stage.spine = stage.world.start();
+    stage.pass(MINUTE).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued failed"]);
+    assert_eq!(stage.world.disk.keys("edge/run.open/"), [] as [String; 0]);
+    assert_eq!(stage.trigger(&trigger.id).await.active_task_id, None);
+}
+
+/// TR-41: an end that cannot be read is looked at again.
+#[actix::test]
+async fn an_end_that_the_disk_does_not_give_is_read_later() {
+    let world = World::new(|_| vec![Play::Wait(MINUTE), Play::Say("done"), Play::Answer]);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let stage = Stage { world, spine };
+    let trigger = stage.create(cron("scan", "0")).await;
+    stage.until_minute(0).await;
+    let task = stage.runs(&trigger.id)[0].task_id.clone().unwrap();
+    storage.scratch(key_of(FinishedTask::KIND, &task));
+
+    stage.pass(2 * MINUTE).await;
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued"]);
+    storage.mend();
+    stage.pass(MINUTE).await;
+
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued ok"]);
 }

@@ -179,7 +179,8 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
     let Ok(ByHand::Fired(repeat)) = again.unwrap() else { panic!() };
 
     // TR-28: the same key, no second task.
-    assert_eq!(repeat.first, Some(answer.run.id));
+    let first = repeat.first.unwrap();
+    assert_eq!((first.run, first.task), (answer.run.id, answer.run.task_id));
     assert_eq!(repeat.run.task_id, None);
     // TR-13: the schedule's own task is the one that counts.
     let after = stage.trigger(&trigger.id).await;

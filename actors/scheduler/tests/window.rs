@@ -70,6 +70,18 @@ fn the_cap_closes_it_until_the_next_opening() {
     assert_eq!(occurrence.and_then(|over| over.reason), Some(Closed::Ticks));
 }
 
+/// TR-20, TR-21, TR-76: the same where it is open in each minute that fits.
+#[test]
+fn the_cap_closes_a_watch_until_it_fits_again() {
+    let window = Window { watch: Some("10".to_owned()), max_ticks: 1, ..Window::default() };
+    let mut occurrence = None;
+
+    let seen = live(&window, &mut occurrence, 0, 2 * HOUR + 12 * MIN);
+
+    let opened = (0..3).map(|hour| (hour * HOUR + 10 * MIN, Some(1)));
+    assert_eq!(seen, opened.collect::<Vec<_>>());
+}
+
 /// TR-23: the same opening goes on, without the ticks of the downtime.
 #[test]
 fn a_restart_goes_on_in_step() {

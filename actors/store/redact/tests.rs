@@ -12,12 +12,17 @@ use crate::{
     doubles::disk::{Disk, MemoryStorage},
     frame::{Body, Frame, Notification, NotificationKind, Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
-    ids::ChannelId,
+    ids::{ChannelId, TeamKey},
     inbox::InboxEvent,
     interactions::{Interaction, Said},
     journal::records::Piece,
     notice::{Notice, NoticeKind},
     router::{records::Undecided, topics::Topic},
+    scheduler::trigger::{
+        Trigger,
+        config::{Config, Listen},
+        definition::Definition,
+    },
     spine,
     store::{
         Store, StoreError, StoreHandle,
@@ -27,7 +32,7 @@ use crate::{
     },
     task::{
         Ending, Label, Lane, Outcome, Task, WaitReason,
-        records::{FinishedTask, LaneKey},
+        records::{FinishedTask, LaneKey, TeamError},
     },
     tool::Effect,
     usage::Usage,
@@ -57,8 +62,13 @@ impl Redactor for Knows {
         self.clean(team, name)
     }
 
-    fn edges(&self) -> &'static [Texts] {
-        &[Texts { kind: "edge\0note", owner: Owner::At("/team"), fields: &["text"], names: &[] }]
+    fn edges(&self) -> Vec<&'static [Texts]> {
+        vec![&[Texts {
+            kind: "edge\0note",
+            owner: Owner::At("/team"),
+            fields: &["text"],
+            names: &[],
+        }]]
     }
 }
 
@@ -100,6 +110,14 @@ fn ended(id: &str, team: &str, text: &str) -> Task {
         }),
         ..task(id, team, text)
     }
+}
+
+fn trigger(team: &str, words: &str) -> Trigger {
+    let config = Config::Keyword(Listen { pattern: words.to_owned(), ..Listen::default() });
+    let definition = Definition::new("alarm", config, words);
+    let cursors = [("last".to_owned(), words.to_owned())].into();
+    let team = TeamKey::first(team);
+    Trigger { cursors, ..Trigger::new("trg-1".into(), team, definition, "main", Timestamp(0)) }
 }
 
 /// One record of every kind that holds words, of a team; those of channels are the main team's.
@@ -172,6 +190,16 @@ fn everything(team: &str, words: &str) -> Writes {
         .events(&lane(team), 1, &events)
         .put(&task("task-1", team, words))
         .put(&FinishedTask::of(&ended("task-2", team, words)))
+        .put(&trigger(team, words))
+        .put_at(
+            &TeamKey::first(team),
+            &TeamError {
+                task_id: "task-3".into(),
+                code: None,
+                message: said.clone(),
+                at: Timestamp(0),
+            },
+        )
         .put_at(
             &(LaneKey::new(&lane(team), 1), 1),
             &InboxEvent {
@@ -196,6 +224,7 @@ fn everything(team: &str, words: &str) -> Writes {
             label: Label::Trusted,
             cause: None,
             notify: None,
+            team: None,
             steers: false,
             files: Vec::new(),
         })
@@ -300,6 +329,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
             if *args == json!({ "content": clean, clean: 1 })));
     let open = scan::<Task>(&*storage, Range::all()).unwrap();
     assert_eq!(open, [task("task-1", MAIN, clean)]);
+    assert_eq!(scan::<Trigger>(&*storage, Range::all()).unwrap(), [trigger(MAIN, clean)]);
 }
 
 /// MV-52: what a running turn has in memory does not bring it back.

@@ -16,7 +16,7 @@ use crate::{
     engine::{Block, Message, StepRequest},
     history::{SUMMARY, SUMMARY_REQUEST, summary_of_turns},
     spine::Spine,
-    task::Code,
+    task::{Code, Label},
 };
 
 /// Much for a small window.
@@ -336,4 +336,17 @@ async fn a_crash_around_a_summary_of_earlier_turns_loses_nothing() {
             assert!(words > 0, "{crash:?}: {shown:#?}");
         }
     }
+}
+
+/// SE-92: a team whose tools let nothing be believed uses its summaries too, instead of buying them anew for each turn.
+#[actix::test]
+async fn a_team_with_tools_that_are_not_believed_uses_its_summaries() {
+    let mut world = small(summary);
+    world.label = Label::Untrusted;
+    let client = world.connect(&world.start());
+
+    talk(&client, 30).await;
+
+    let made = summaries(&world);
+    assert!((1..=4).contains(&made), "{made}: {:?}", sizes(&world));
 }

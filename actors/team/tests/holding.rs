@@ -9,6 +9,7 @@ use crate::{
         record::{Approval, Choice, Decider, Execution, Word},
         refusal::NotDecided,
     },
+    briefing::QueueMode,
     budget::{
         Caps, Days, SpentRow,
         records::{self as spending, Raised},
@@ -17,7 +18,7 @@ use crate::{
     doubles::{
         client::Client,
         disk::Crash,
-        engine::{Play, last_words},
+        engine::{Play, last_words, seconds},
         world::{OneDay, World},
     },
     engine::{EngineEvent, Paid},
@@ -485,4 +486,76 @@ async fn a_budget_that_is_nearly_spent_is_told_once() {
     assert_eq!(count(&frames, &warning), 1, "{frames:#?}");
     assert_eq!(count(&frames, "told budget"), 1, "{frames:#?}");
     assert_eq!(world.disk.keys("notice").len(), 1);
+}
+
+/// A turn that a message joins, and that then waits for a person. A turn of its own would answer the message otherwise.
+fn joined_world() -> World {
+    let mut world = World::new(|request| match (last_words(request), request.step) {
+        ("water the garden", 1) => vec![seconds(10), Play::Call(vec![("c1", "look")])],
+        ("and the roof", 2) => vec![Play::Call(vec![("c2", "held-pay")])],
+        ("and the roof", 1) => vec![Play::Say("Again."), Play::Answer],
+        _ => vec![Play::Say("Both."), Play::Answer],
+    });
+    world.queue_mode = QueueMode::Steer;
+    world
+}
+
+/// A message has joined the turn of another, which waits. Returns the topic.
+async fn join_and_wait(client: &Client) -> String {
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    client.say_in(&topic, "m2", "and the roof");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    topic
+}
+
+/// EN-26, CH-80: a message that joined a turn waits with it and ends with it: nobody acts on its words twice, also after
+/// a restart.
+#[actix::test]
+async fn a_message_that_joined_a_turn_that_waits_gets_no_turn_of_its_own() {
+    for restarts in [false, true] {
+        let world = joined_world();
+        let storage = world.disk.mount(None);
+        let mut spine = world.start_on(storage.clone());
+        let mut client = world.connect(&spine);
+        join_and_wait(&client).await;
+        let mut frames = heard(&client).await;
+        if restarts {
+            storage.lose_after(0);
+            spine = world.start();
+            let next = world.connect(&spine);
+            next.resume(&client.channel, client.last_seq.get());
+            next.last_seq.set(client.last_seq.get());
+            client = next;
+            settle().await;
+        }
+
+        let held = pending(&spine).await;
+        decide(&spine, &held[0], Choice::Approve, "").await.unwrap();
+        settle().await;
+        frames.extend(heard(&client).await);
+
+        for message in ["m1", "m2"] {
+            assert_eq!(count(&frames, &format!("done {message}: Both.")), 1, "{frames:#?}");
+        }
+        assert_eq!(world.asked.lock().unwrap().len(), 3, "{frames:#?}");
+        assert_eq!(world.runs(), ["c1", "c2"]);
+    }
+}
+
+/// EN-26, CH-49: what joined a turn that waits ends with it if what waits is cancelled too; else it gets a turn of its own.
+#[actix::test]
+async fn a_message_that_joined_a_turn_that_waits_outlives_it_unless_it_is_cancelled_too() {
+    for (queued, end) in [(false, "done m2: Again."), (true, "cancelled m2")] {
+        let world = joined_world();
+        let client = world.connect(&world.start());
+        let topic = join_and_wait(&client).await;
+
+        client.cancel(&topic, queued);
+        settle().await;
+
+        let frames = heard(&client).await;
+        assert_eq!(count(&frames, "cancelled m1"), 1, "{frames:#?}");
+        assert_eq!(count(&frames, end), 1, "{frames:#?}");
+    }
 }

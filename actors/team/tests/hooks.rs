@@ -1,6 +1,6 @@
 //! Plugins that look at calls before they are made, and at words.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use serde_json::json;
 
@@ -87,4 +87,25 @@ async fn words_pass_as_plugins_put_them() {
     let heard = client.hear_end_of("m1").await;
 
     assert!(heard.last().unwrap().contains("I answer gladly."), "{heard:?}");
+}
+
+/// PL-41, EN-64: an answer that plugins will reword is shown to nobody before they have, and moves all the same.
+#[actix::test]
+async fn a_long_answer_that_is_reworded_does_not_stall() {
+    let world = World::new(|_| {
+        let moves = [Play::Say("I answer rudely. "), Play::Wait(Duration::from_secs(200))];
+        let mut plays: Vec<Play> = moves.into_iter().cycle().take(8).collect();
+        plays.push(Play::Answer);
+        plays
+    });
+    world.tools.rewords.store(true, Ordering::Relaxed);
+    let client = world.connect(&world.start());
+    let began = tokio::time::Instant::now();
+
+    client.say("m1", "answer");
+    let heard = client.hear_end_of("m1").await;
+
+    assert_eq!(began.elapsed().as_secs(), 4 * 200);
+    assert!(heard.last().unwrap().starts_with("done m1: I answer gladly."), "{heard:?}");
+    assert!(!heard.iter().any(|frame| frame.contains("rudely")), "{heard:?}");
 }

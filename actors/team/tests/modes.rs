@@ -11,7 +11,7 @@ use crate::{
         engine::{Play, last_words, seconds},
         world::World,
     },
-    engine::Message,
+    engine::{JoinedWords, Message},
     queue::{
         Enqueue,
         parking::SetState,
@@ -47,7 +47,7 @@ fn work(id: &str, kind: Kind, from: &str) -> Task {
 fn last_asked(world: &World) -> Vec<String> {
     let asked = world.asked.lock().unwrap();
     let last = |messages: &Vec<Message>| match messages.last() {
-        Some(Message::User(text)) => text.clone(),
+        Some(Message::User(text) | Message::Joined(JoinedWords { text, .. })) => text.clone(),
         other => format!("{other:?}"),
     };
     asked.iter().map(last).collect()
@@ -83,7 +83,8 @@ async fn a_message_joins_the_running_turn_and_gets_the_same_answer() {
     );
     let asked = world.asked.lock().unwrap();
     let last = asked.last().unwrap().last().unwrap();
-    assert_eq!(*last, Message::User("and the roof".to_owned()));
+    let Message::Joined(words) = last else { panic!("{last:?}") };
+    assert_eq!((&*words.text, &*words.from), ("and the roof", "someone"));
 }
 
 /// CH-84, EN-21: a message that is meant for the running turn joins it, before one that waits, also where messages

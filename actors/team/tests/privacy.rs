@@ -2,15 +2,24 @@
 
 use super::crash::settle;
 use crate::{
+    channel_type::ChannelType,
     doubles::{
         client::Client,
         engine::{Play, last_words},
-        world::World,
+        world::{World, owner},
     },
     ids::TaskId,
+    inbox::InboxEvent,
     queue::Enqueue,
+    router::{
+        gate::Sender,
+        saying::{Say, Wanted},
+    },
     store::records::Writes,
-    task::{Cause, Kind, Lane, Lineage, OnResult, Source, Task, TopicRef, records as tasks},
+    task::{
+        Audience, Cause, Kind, Label, Lane, Lineage, OnResult, Source, Task, TopicRef,
+        records as tasks,
+    },
 };
 
 /// A team that says who asked it.
@@ -207,4 +216,95 @@ fn a_message_from_another_channel_joins_no_turn_of_a_team_without_topics() {
 
     assert!(said("ws:1").may_steer(&behind));
     assert!(!said("ws:2").may_steer(&behind));
+}
+
+/// Words over REST, in the channel of a connection.
+fn posted(client: &Client, person: &str, id: &str, topic: Wanted) -> Say {
+    Say {
+        channel: client.channel.clone(),
+        may_open: false,
+        owner: owner(person),
+        sender: Sender::of(&person.into(), ChannelType::Api),
+        content: format!("{id} of {person}"),
+        team: None,
+        topic: Some(topic),
+        id: id.into(),
+        notify: None,
+        files: Vec::new(),
+    }
+}
+
+/// CH-151, SE-41: a topic is one conversation for a person, whichever way they say something in it.
+#[actix::test]
+async fn words_over_rest_and_over_a_connection_are_one_conversation() {
+    let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
+    let client = world.connect_as("ann", &world.start());
+
+    let first = posted(&client, "ann", "m1", Wanted::Name("Garden".to_owned()));
+    let first = client.spine.router.send(first).await.unwrap().unwrap();
+    client.hear_end_of("m1").await;
+    let topic = first.topic.unwrap();
+    client.say_in(topic.as_str(), "m2", "m2 of ann");
+    client.hear_end_of("m2").await;
+    let over_connection = world.shown_before();
+    let third = posted(&client, "ann", "m3", Wanted::Id(topic.to_string()));
+    client.spine.router.send(third).await.unwrap().unwrap();
+    client.hear_end_of("m3").await;
+
+    assert_eq!(over_connection, ["m1 of ann", "Fine."]);
+    assert_eq!(world.shown_before(), ["m1 of ann", "Fine.", "m2 of ann", "Fine."]);
+}
+
+/// CH-151, OR-67: where several people talk in a topic, each is shown what comes of their own work, and all what
+/// nobody is behind.
+#[test]
+fn an_inbox_event_of_a_topic_is_for_the_person_who_caused_it() {
+    let lane = Lane { team: "main".into(), topic: Some("t-1".into()) };
+    let audience = |cause: Cause| {
+        let source = Source::channel("discord:1".into());
+        Audience::new(cause, Some(&source))
+    };
+    let event = |cause: Cause| InboxEvent {
+        id: "e".to_owned(),
+        text: String::new(),
+        label: Label::Trusted,
+        at: crate::clock::Timestamp(0),
+        audience: Some(audience(cause)),
+    };
+    let (ann, bob) = (Cause::sender("discord", "ann"), Cause::sender("discord", "bob"));
+    let known = Cause::Sender {
+        channel_type: "discord".to_owned(),
+        id: "ann".to_owned(),
+        guest: false,
+        principal: Some("ann@example.org".to_owned()),
+    };
+
+    assert!(event(ann.clone()).is_for(&lane, &audience(known)));
+    assert!(!event(ann).is_for(&lane, &audience(bob.clone())));
+    assert!(event(Cause::System).is_for(&lane, &audience(bob)));
+}
+
+/// SC-04: a turn that acts with the rights of somebody is joined by nobody with others, also under the same name.
+#[test]
+fn a_guest_joins_no_turn_of_somebody_known() {
+    let said = |channel_type: &str, guest| Task {
+        source: Some(Source::channel("ws:1".into())),
+        cause: Some(Cause::Sender {
+            channel_type: channel_type.to_owned(),
+            id: "ann".to_owned(),
+            guest,
+            principal: None,
+        }),
+        ..errand_of("ann")
+    };
+    let behind = said("ws", false).audience();
+
+    assert!(said("api", false).may_steer(&behind));
+    assert!(!said("ws", true).may_steer(&behind));
+    assert!(!said("discord", false).may_steer(&behind));
+}
+
+fn errand_of(person: &str) -> Task {
+    let (words, now) = ("and quickly".to_owned(), crate::clock::Timestamp(1_000_000_000));
+    Task::new("task-1".into(), lane("main"), words, person.to_owned(), now)
 }

@@ -165,3 +165,22 @@ async fn a_team_that_does_not_answer_is_replaced() {
     assert_eq!(stalls(&world), [replaced]);
     assert_eq!(world.runs(), Vec::<String>::new());
 }
+
+/// SE-110, SE-131: a turn that waits for a place at its provider is not stalled, however long that takes.
+#[actix::test]
+async fn a_turn_in_line_is_not_stalled() {
+    let world = World::new(|_| {
+        let waits = [Play::Wait(Duration::from_secs(140)), Play::Report(EngineEvent::InLine)];
+        let mut plays: Vec<Play> = waits.into_iter().cycle().take(8).collect();
+        plays.extend([Play::Say("Fine."), Play::Answer]);
+        plays
+    });
+    let client = world.connect(&world.start());
+
+    client.say("m1", "hello");
+    let frames = client.hear_end_of("m1").await;
+    settle().await;
+
+    assert_eq!(frames, ["ack m1: Working on it.", "delta m1: Fine.", "done m1: Fine."]);
+    assert!(stalls(&world).is_empty(), "{:?}", stalls(&world));
+}

@@ -260,8 +260,8 @@ impl Turn {
             None
         };
         let label = match keep_from_seq {
-            // It was made of what a turn on such a task is shown.
-            Some(_) => self.task.label,
+            // It was made of what such a turn is shown.
+            Some(_) => self.reader,
             None => self.label,
         };
         let compaction = Compaction {

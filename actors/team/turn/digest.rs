@@ -1,7 +1,7 @@
 //! A digest: a conversation as text, for the model that is to summarise it.
 
 use crate::{
-    engine::{Block, Message, SystemPrompt},
+    engine::{Block, JoinedWords, Message, SystemPrompt},
     excerpt, file,
     history::SUMMARY_REQUEST as REQUEST,
 };
@@ -49,7 +49,9 @@ pub(in crate::team) fn request(task: Option<&str>, told: &[Message], most: usize
 
 fn write(text: &mut String, message: &Message, cut: usize) {
     match message {
-        Message::User(words) => part(text, "user", words, cut),
+        Message::User(words) | Message::Joined(JoinedWords { text: words, .. }) => {
+            part(text, "user", words, cut);
+        }
         Message::Files(files) => part(text, "files", &file::lines(files), cut),
         Message::Assistant(blocks) => {
             for block in blocks {

@@ -37,6 +37,7 @@ impl Turn {
             let mut note = Progress::new(ProgressKind::Note, wait.note.clone());
             note.reset = said;
             note.waits = true;
+            note.wait_reason = Some(wait.reason);
             frames.push(note);
         }
         vec![Want::Park(facts, frames, wait)]

@@ -6,7 +6,7 @@ use super::{
     CallState, Decision, Slot, Turn, Want, holding::unknown, stepping::Opening, telling::text_of,
 };
 use crate::{
-    engine::{Block, Message, is_output_limit},
+    engine::{Block, JoinedWords, Message, is_output_limit},
     frame::{Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
@@ -141,8 +141,9 @@ impl Replay<'_> {
                     turn.fold_results();
                 }
             }
-            Fact::User { text, origin, label, files, .. } => {
-                self.heard(text, *origin, *label);
+            Fact::User { text, from, origin, label, task_id, files } => {
+                let (text, from, task) = (text.clone(), from.clone(), task_id.clone());
+                self.heard(JoinedWords { text, from, label: *label, task }, *origin);
                 self.turn.show_files(files.clone());
             }
             Fact::Meta(meta) => self.meta(meta),
@@ -189,15 +190,15 @@ impl Replay<'_> {
     }
 
     /// Words that came into the turn. Those of its task are known.
-    fn heard(&mut self, text: &str, origin: Origin, label: Label) {
+    fn heard(&mut self, words: JoinedWords, origin: Origin) {
+        let label = words.label;
         match origin {
             Origin::Person | Origin::Task => return,
             Origin::Steer => {
                 self.take_blocks();
-                let said = Message::User(text.to_owned());
-                self.turn.conversation.push(said, self.turn.step);
+                self.turn.conversation.push(Message::Joined(words), self.turn.step);
             }
-            Origin::System => self.turn.conversation.show(text),
+            Origin::System => self.turn.conversation.show(&words.text),
         }
         self.turn.label = self.turn.label.max(label);
     }

@@ -415,7 +415,7 @@ proptest! {
                         let answered: Vec<_> = results.iter().map(|result| &result.id).collect();
                         prop_assert_eq!(std::mem::take(&mut called), answered);
                     }
-                    Message::User(_) | Message::Files(_) => {}
+                    Message::User(_) | Message::Joined(_) | Message::Files(_) => {}
                 }
             }
             prop_assert!(called.is_empty());
@@ -627,7 +627,10 @@ fn words_that_join_come_after_the_results_and_before_the_next_call() {
 
     let tail = &shell.shown[&2][2..];
     assert!(matches!(tail[0], Message::ToolResults(_)), "{tail:?}");
-    let words = [1, 2].map(|number| Message::User(format!("words {number}")));
+    let words = [1, 2].map(|number| {
+        let Task { body: text, from, label, id: task, .. } = task(number, 1);
+        Message::Joined(JoinedWords { text, from, label, task })
+    });
     assert_eq!(tail[1..], words);
 }
 

@@ -10,8 +10,12 @@ use std::{
 
 use hivewright_actors::{
     clock::{Clock, Timestamp},
-    ids::ChannelId,
-    store::{reads::get, records::Writes},
+    ids::{ChannelId, MessageId},
+    router::records::MessageRow,
+    store::{
+        reads::{contains, get},
+        records::Writes,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serenity::model::id;
@@ -166,7 +170,7 @@ impl Missed {
         for incoming in messages {
             let id = incoming.message.get();
             if incoming.is_command() {
-                has_commands = true;
+                has_commands |= !self.was_said(id).await;
             } else if !self.say_patiently(incoming).await {
                 return;
             }
@@ -179,6 +183,18 @@ impl Missed {
         if has_commands {
             self.post.tell("commands", COMMANDS).await;
         }
+    }
+
+    /// A command was carried out when it came: those are not noted as heard, since they do not wait for their turn.
+    async fn was_said(&self, message: u64) -> bool {
+        let id = MessageId::from(message.to_string());
+        if self.post.asked.contains(&id) {
+            return true;
+        }
+        let channel = self.channel.clone();
+        let known =
+            self.bot.store.read(move |storage| contains::<MessageRow>(storage, &(channel, id)));
+        known.await.unwrap_or_default()
     }
 
     /// Says a message as soon as its author may send one more. Returns whether it is settled.

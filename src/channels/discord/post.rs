@@ -394,7 +394,10 @@ impl Post {
             Body::Ack(ack) if ack.duplicate.is_none() => {
                 ack.task_id.iter().for_each(|task| typing.begin(task));
             }
-            // A note may say that it waits.
+            Body::Progress(progress) if progress.waits => {
+                progress.task_id.iter().for_each(|task| typing.pause(task));
+            }
+            // Any other note says nothing of whether it works.
             Body::Progress(progress) if progress.kind != ProgressKind::Note => {
                 progress.task_id.iter().for_each(|task| typing.begin(task));
             }

@@ -10,6 +10,7 @@ use hivewright_actors::{
     file::FileRef,
     frame::{Body, ErrorBody, Notification, NotificationKind, Progress, ProgressKind, Response},
     ids::{MessageId, TaskId},
+    task::WaitReason,
 };
 use tokio::time::Instant;
 
@@ -52,6 +53,8 @@ struct Turn {
     /// Blocks that are complete and not posted yet.
     waiting: Vec<String>,
     posted_at: Option<Instant>,
+    /// A card says what it waits for.
+    has_card: bool,
 }
 
 impl Speech {
@@ -67,8 +70,22 @@ impl Speech {
             Body::Progress(progress) => self.progress(progress, mark, now),
             Body::Response(response) => self.response(response, mark),
             Body::Error(error) => self.error(error, mark),
-            Body::Notification(notification) => Some(card(notification)),
+            Body::Notification(notification) => {
+                let saying = card(notification);
+                if let (Saying::Card { .. }, Some(task)) = (&saying, &notification.task_id) {
+                    self.turn(task).has_card = true;
+                }
+                Some(saying)
+            }
         }
+    }
+
+    fn turn(&mut self, task: &TaskId) -> &mut Turn {
+        if !self.turns.contains_key(task) && self.turns.len() >= MOST_TURNS {
+            // Those that ended without a word; what is not posted of others is in their answers.
+            self.turns.clear();
+        }
+        self.turns.entry(task.clone()).or_default()
     }
 
     fn progress(
@@ -88,11 +105,8 @@ impl Speech {
             return Some(Saying::Text { text, answers: None, files: Vec::new() });
         }
         let task = progress.task_id.as_ref()?;
-        if !self.turns.contains_key(task) && self.turns.len() >= MOST_TURNS {
-            // Those that ended without a word; what is not posted of others is in their answers.
-            self.turns.clear();
-        }
-        let turn = self.turns.entry(task.clone()).or_default();
+        let turn = self.turn(task);
+        turn.has_card &= progress.kind == ProgressKind::Note;
         match progress.kind {
             ProgressKind::TextDelta => {
                 turn.add(&progress.content, progress.snapshot);
@@ -106,13 +120,18 @@ impl Speech {
         let is_given = progress.kind == ProgressKind::ToolResult;
         let files = if is_given { progress.files.clone() } else { Vec::new() };
         let answers = progress.message_id.clone();
+        // Nothing else would say that nothing comes for now. An approval always has a card, which may have been posted before
+        // the last start.
+        let has_card = turn.has_card || progress.wait_reason == Some(WaitReason::Approval);
+        let note = (progress.waits && !has_card).then(|| sentence(&progress.content));
         let is_due = turn.posted_at.is_none_or(|at| now.duration_since(at) >= APART);
-        // Files do not wait, and the words before them come first.
-        if files.is_empty() && (turn.waiting.is_empty() || !is_due) {
+        // Files and a wait are told at once, and the words before them come first.
+        let is_urgent = !files.is_empty() || note.is_some();
+        if !is_urgent && (turn.waiting.is_empty() || !is_due) {
             return None;
         }
         if turn.waiting.is_empty() {
-            return Some(Saying::Text { text: String::new(), answers, files });
+            return Some(Saying::Text { text: note.unwrap_or_default(), answers, files });
         }
         turn.posted_at = Some(now);
         let text = std::mem::take(&mut turn.waiting).join(BREAK);
@@ -124,6 +143,7 @@ impl Speech {
             mark.said.clear();
         }
         mark.said.insert(task.clone(), said);
+        let text = [Some(text), note].into_iter().flatten().collect::<Vec<_>>().join(BREAK);
         Some(Saying::Text { text, answers, files })
     }
 
@@ -360,6 +380,35 @@ mod tests {
         };
 
         assert_eq!(channel.take(Body::Error(error)), "Half\n\nThe model does not answer.");
+    }
+
+    /// CH-15, SE-129, SE-143: a turn that waits says so, once what it has said is posted; a card beside it says it better.
+    #[test]
+    fn a_turn_that_waits_says_what_for_unless_a_card_does() {
+        let waits = || Progress {
+            task_id: Some("task-1".into()),
+            waits: true,
+            ..Progress::new(ProgressKind::Note, "the provider wants fewer requests")
+        };
+        let mut channel = Channel::new();
+        channel.say("One.");
+        channel.call();
+        channel.say("Two.");
+        channel.call();
+        let limited = channel.take(Body::Progress(waits()));
+        let answer = channel.respond("One.\n\nTwo.\n\nThree.", "done");
+        let card = Notification {
+            task_id: Some("task-1".into()),
+            status: "pending".to_owned(),
+            ref_id: Some("approval-1".to_owned()),
+            ..Notification::new(NotificationKind::Approval, "main".into(), "May I?".into(), "")
+        };
+        channel.take(Body::Notification(card));
+        let held = channel.take(Body::Progress(waits()));
+
+        assert_eq!(limited, "Two.\n\nThe provider wants fewer requests.");
+        assert_eq!(answer, "Three.");
+        assert_eq!(held, "");
     }
 
     #[test]

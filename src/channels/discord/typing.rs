@@ -60,7 +60,7 @@ impl Typing {
         }
     }
 
-    /// A task waits for a person.
+    /// A task waits for a person or a provider.
     pub(super) fn pause(&self, task: &TaskId) {
         self.shared.work().open.remove(task);
     }

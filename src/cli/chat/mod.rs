@@ -23,11 +23,11 @@ use super::{
     errand::Errand,
     exchange::Heard,
     failure::{Exit, Failure},
-    line::{Incoming, Words},
+    line::{Incoming, Words, message_id},
     link::{Event, Link},
     paper::Paper,
     screen::{Screen, complain},
-    send::{forgotten, message_id},
+    send::forgotten,
     service::{MOST_ROWS, Service},
     transcript::{Print, Sent},
 };
@@ -380,7 +380,7 @@ impl Chat<'_> {
             return Ok(());
         }
         let begins_anew = ["/new", "/reset"].contains(&word);
-        let topic = self.topic.clone().filter(|_| !begins_anew);
+        let topic = self.topic.clone();
         if self.typed && (begins_anew || word == "/close") {
             self.topic = None;
         }
@@ -484,17 +484,22 @@ impl Chat<'_> {
         }
         let of_teams = self.open.iter().filter(|open| open.team.is_some());
         let tasks = of_teams.filter_map(|open| open.exchange.task());
-        for id in tasks.map(ToString::to_string).collect::<Vec<_>>() {
-            let cancel = TaskCancel { reason: None, cascade: false };
-            let stopped = match Service::find(self.context) {
-                Ok(service) => service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await,
-                Err(failure) => Err(failure),
-            };
-            // It may have ended by now, which is no reason to leave.
-            if let Err(failure) = stopped {
-                self.remark(&format!("· not stopped: {}", failure.message));
-            }
+        let tasks: Vec<String> = tasks.map(ToString::to_string).collect();
+        if tasks.is_empty() {
+            return Ok(());
         }
+        let (service, screen) = (Service::find(self.context)?, self.context.screen);
+        // Elsewhere: it takes until their turns have ended, and the next Ctrl-C is heard meanwhile.
+        tokio::spawn(async move {
+            for id in tasks {
+                let cancel = TaskCancel { reason: None, cascade: false };
+                let stopped = service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await;
+                // It may have ended by now, which is no reason to leave.
+                if let Err(failure) = stopped {
+                    screen.remark(&format!("· not stopped: {}", failure.message));
+                }
+            }
+        });
         Ok(())
     }
 

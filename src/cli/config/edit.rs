@@ -38,27 +38,16 @@ fn file_of(setting: &str, home: &Home) -> ServiceFile {
     }
 }
 
-/// The folder whose files are changed. Those of a service elsewhere are not here.
-fn own_home(context: &Context) -> Result<Home, Failure> {
-    match &context.url {
-        None => Ok(context.home.clone()),
-        Some(url) => Err(Failure::usage(format!(
-            "the files of {url} are changed on its own machine, or in its page: this is about the files of this one, \
-             so run it without `--url` or `--context`, or after `hivewright context use local`"
-        ))),
-    }
-}
-
 /// Changes a file in the person's editor.
 pub(super) async fn run(file: ServiceFile, context: &Context) -> Result<(), Failure> {
-    let home = own_home(context)?;
+    let home = context.own_home()?;
     let changed = blocking(move || edit(file, &home)).await?;
     tell(file, changed.as_deref(), context.screen)
 }
 
 /// Changes one setting.
 pub(super) async fn set(path: String, value: String, context: &Context) -> Result<(), Failure> {
-    let home = own_home(context)?;
+    let home = context.own_home()?;
     let file = file_of(&path, &home);
     let changed = blocking(move || {
         let before = present(file, &home)?;
@@ -127,7 +116,7 @@ fn tell(file: ServiceFile, changed: Option<&[Changed]>, screen: Screen) -> Resul
     Ok(())
 }
 
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "(not set)".to_owned(),
         Value::String(text) => text.clone(),

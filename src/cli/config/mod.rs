@@ -26,11 +26,12 @@ use crate::{
 };
 
 mod edit;
+mod migrate;
 
 /// Check, show and change the settings
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(
-    after_help = "Examples:\n  hivewright config check\n  hivewright config show server\n  hivewright config set server.port 9000\n  hivewright config edit"
+    after_help = "Examples:\n  hivewright config check\n  hivewright config show server\n  hivewright config set server.port 9000\n  hivewright config edit\n  hivewright config migrate --dry-run"
 )]
 pub(super) enum Action {
     /// Read all settings files and say what is wrong in them, with file, line and field
@@ -71,6 +72,17 @@ pub(super) enum Action {
         #[arg(default_value = "config", value_parser = words::<ServiceFile>())]
         file: ServiceFile,
     },
+    /// Bring settings that an earlier version wrote to their present form; comments stay, and the old files are kept
+    ///
+    /// Shows what changes, and asks. What only you can decide is listed with its place (exit code 9).
+    #[command(after_help = "Examples:\n  \
+        hivewright config migrate --dry-run\n  \
+        hivewright config migrate --yes --json")]
+    Migrate {
+        /// Only show what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
@@ -78,6 +90,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Check => check(context).await,
         Action::Set { key, value } => edit::set(key, value, context).await,
         Action::Edit { file } => edit::run(file, context).await,
+        Action::Migrate { dry_run } => migrate::run(dry_run, context).await,
         Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
     }
 }

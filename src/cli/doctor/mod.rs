@@ -8,10 +8,9 @@ use super::{
     failure::{Exit, Failure},
     progress::Gauge,
     screen::{Screen, Tone},
-    service::Service,
 };
 use crate::{
-    api::doctor::{EXAMINE, Examination, Finding, FindingState},
+    api::doctor::{Examination, Finding, FindingState},
     doctor::{browser, engines, machine, models, settings},
     engines::installed::Installations,
     settings::references::Environment,
@@ -71,13 +70,9 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let engines = engines::look(&found, &context.home, &agents, settings.providers.as_ref());
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
-    let by_service = match running {
-        Running::Ready { .. } if arguments.deep => gauge.over(asked_by_service(context)).await.ok(),
-        _ => None,
-    };
-    add(match by_service {
-        Some(findings) => findings,
-        None => gauge.over(models::check(settings.providers, arguments.deep, &asked)).await,
+    add(match running {
+        Running::Ready { .. } if arguments.deep => gauge.over(asked_by_service(context)).await,
+        _ => gauge.over(models::check(settings.providers, arguments.deep, &asked)).await,
     });
     drop(gauge);
     add(engines::findings(&engines, &agents));
@@ -89,11 +84,13 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 /// The running service asks the models: it has the keys that are in the vault.
-async fn asked_by_service(context: &Context) -> Result<Vec<Finding>, Failure> {
+async fn asked_by_service(context: &Context) -> Vec<Finding> {
     let deep = Examination { deep: true, store: false };
-    let mut found = Service::find(context)?.give(&EXAMINE, &deep).await?.data()?.checks;
-    found.retain(|finding| finding.id == models::ID);
-    Ok(found)
+    service::examined(models::ID, deep, context).await.unwrap_or_else(|failure| {
+        // They are not asked once more from here: it costs money, and may lack their keys.
+        let message = format!("the running service did not say whether they answer: {failure}");
+        vec![Finding::warn(models::ID, message, "see its log, or send the main team a message")]
+    })
 }
 
 /// The environment with the secrets that settings may refer to, of a service that runs or is stopped.

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use crate::{
-    api::doctor::Finding,
+    api::doctor::{EXAMINE, Examination, Finding},
     cli::{
         Context,
         failure::{Exit, Failure},
@@ -100,6 +100,17 @@ fn port(address: SocketAddr) -> Finding {
             "free the port, or choose another with `server.port` or `serve --port`",
         ),
     }
+}
+
+/// What the running service finds at one place when it looks closely.
+pub(super) async fn examined(
+    id: &str,
+    wanted: Examination,
+    context: &Context,
+) -> Result<Vec<Finding>, Failure> {
+    let mut found = Service::find(context)?.give_long(&EXAMINE, &wanted).await?.data()?.checks;
+    found.retain(|finding| finding.id == id);
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -2,16 +2,15 @@
 
 use hivewright_actors::quarantine::{Quarantined, quarantined};
 
-use super::service::Running;
+use super::service::{Running, examined};
 use crate::{
-    api::doctor::{EXAMINE, Examination, Finding},
+    api::doctor::{Examination, Finding},
     boot::error::ServiceError,
     cli::{
         Context,
         blocking::blocking,
         failure::Failure,
         progress::Gauge,
-        service::Service,
         stopped::{self, Stopped},
     },
     doctor::store,
@@ -47,12 +46,8 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
 
 /// Has the running service read its own store.
 async fn ask(context: &Context) -> Vec<Finding> {
-    let asked = async {
-        let wanted = Examination { store: true, ..Examination::default() };
-        let found = Service::find(context)?.give(&EXAMINE, &wanted).await?.data()?;
-        Ok::<Vec<_>, Failure>(found.checks.into_iter().filter(|check| check.id == ID).collect())
-    };
-    asked.await.unwrap_or_else(|failure| {
+    let wanted = Examination { store: true, ..Examination::default() };
+    examined(ID, wanted, context).await.unwrap_or_else(|failure| {
         let message = format!("the running service did not read it: {failure}");
         vec![Finding::warn(ID, message, "see its log, or stop it and look again")]
     })

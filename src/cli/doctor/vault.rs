@@ -145,7 +145,7 @@ impl SystemVault for ListedVault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::{master::Locked, scope::Scope};
+    use crate::vault::{error::Locked, scope::Scope};
 
     /// OP-76, MV-57, MV-60
     #[test]

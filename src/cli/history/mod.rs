@@ -1,5 +1,12 @@
 //! `hivewright history`: what was said and done, word for word.
 
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
 use clap::{Args, Subcommand};
 use hivewright_actors::{clock::Timestamp, ids::MAIN};
 
@@ -48,11 +55,14 @@ pub(super) enum Action {
     },
     /// Print a whole session, one JSON object a line
     #[command(after_help = "Examples:\n  \
-        hivewright history export research > research.jsonl\n  \
+        hivewright history export research -o research.jsonl\n  \
         hivewright history export main --topic t-61c8864680b583eb | jq .role")]
     Export {
         #[command(flatten)]
         which: Which,
+        /// Write it to this file, in place of what is there
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     Import(import::Arguments),
     /// Have a session summarised, so that the model is shown less of it
@@ -146,10 +156,13 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             }
             Ok(())
         }
-        Action::Export { which } => {
+        Action::Export { which, output } => {
             let service = Service::find(context)?;
             let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
-            service.pass_on(&path, Vec::new(), screen).await
+            match output {
+                Some(file) => export_to(&file, &service, &path).await,
+                None => service.pass_on(&path, Vec::new(), |chunk| Ok(screen.put(chunk))).await,
+            }
         }
         Action::Import(arguments) => import::run(arguments, context).await,
         Action::Compact { which } => {
@@ -166,6 +179,17 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             until_stopped(tail::run(which, full, limit, context)).await
         }
     }
+}
+
+/// Writes an export into a file, for its owner alone if it is new.
+async fn export_to(file: &Path, service: &Service, path: &str) -> Result<(), Failure> {
+    let unwritable =
+        |error| Failure::system(format!("`{}` cannot be written", file.display()), error);
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut opened = options.open(file).map_err(unwritable)?;
+    let write = |chunk: &[u8]| opened.write_all(chunk).map(|()| true).map_err(unwritable);
+    service.pass_on(path, Vec::new(), write).await
 }
 
 columns!(SessionRow {

@@ -18,7 +18,7 @@ use crate::{
         providers::Provider,
         scaffold::{KeySource, ModelSettings},
     },
-    vault::entry::SHORTEST_SECRET,
+    vault::limit::SHORTEST_SECRET,
 };
 
 /// So many models are named.
@@ -84,12 +84,8 @@ async fn ask_key(
         let question = format!("Key, which is not shown [the one in {variable}, if it is set]: ");
         let typed = blocking(move || prompt::ask_hidden(&question)).await?;
         let typed = Zeroizing::new(String::from_utf8_lossy(&typed).trim().to_owned());
-        if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
-            complain("a key has only printable characters, and no spaces");
-        } else if (1..SHORTEST_SECRET).contains(&typed.len()) {
-            complain(&format!(
-                "a key has at least {SHORTEST_SECRET} characters; press Enter if the server needs none"
-            ));
+        if let (false, Err(fault)) = (typed.is_empty(), check_key(&typed)) {
+            complain(&format!("{fault}; press Enter if the server needs none"));
         } else {
             if !typed.is_empty() {
                 trial.api_key = Some(typed.to_string());
@@ -98,6 +94,17 @@ async fn ask_key(
             return Ok(());
         }
     }
+}
+
+/// Says what is wrong with a key that could not be sent, or not be kept in the vault.
+pub(in crate::cli) fn check_key(key: &str) -> Result<(), String> {
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("a key has only printable characters, and no spaces".to_owned());
+    }
+    if key.len() < SHORTEST_SECRET {
+        return Err(format!("a key has at least {SHORTEST_SECRET} characters"));
+    }
+    Ok(())
 }
 
 /// Has models answer until the person is content with one. None is the usual one.

@@ -33,7 +33,7 @@ const SHOWN: usize = 50;
     hivewright tasks create research \"Find out who was here first.\" --watch\n  \
     hivewright tasks cancel task-61c8864680b583eb --cascade")]
 pub(super) enum Action {
-    /// List tasks, those that are open first, each newest first
+    /// List tasks, open and ended, newest first
     #[command(after_help = "Example:\n  hivewright tasks list --state dead --since 24h")]
     List(Watched<Listing<TaskFilter>>),
     /// Show all of one task

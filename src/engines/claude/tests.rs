@@ -55,7 +55,7 @@ fn shown(acts: impl IntoIterator<Item = Act>) -> Vec<String> {
     let mut last = "";
     for act in acts {
         let (kind, words) = match act {
-            Act::Write(line) => ("write", line),
+            Act::Write(line) | Act::WriteLater(_, line) => ("write", line),
             Act::CloseInput => ("close", String::new()),
             Act::Ready => ("ready", String::new()),
             Act::Text(text) => ("…", text),

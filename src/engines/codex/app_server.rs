@@ -1,6 +1,6 @@
 //! Codex as an app server: JSON-RPC, one message a line.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use hivewright_actors::{engine::EngineFailure, task::Code};
 use serde_json::{Value, json};
@@ -17,13 +17,36 @@ use crate::engines::{
 
 const NO_SUCH_METHOD: i64 = -32601;
 const OVERLOADED: i64 = -32001;
+/// A request that it has no time for is made again after this, then after twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// So often, at most.
+const MOST_REPEATS: u32 = 6;
 
-/// A request of ours that has no answer yet.
+/// What a request of ours is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
     Thread,
     Turn,
+}
+
+impl Asked {
+    fn method(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Thread => "thread/start",
+            // Begins a turn, or joins the one that runs.
+            Self::Turn => "turn/start",
+        }
+    }
+}
+
+/// A request of ours that has no answer yet.
+struct Request {
+    asked: Asked,
+    params: Value,
+    repeats: u32,
 }
 
 pub(super) struct AppServer {
@@ -34,7 +57,7 @@ pub(super) struct AppServer {
     thread: String,
     /// The last turn that has a name.
     turn: Option<String>,
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, Request>,
     last_id: u64,
 }
 
@@ -59,24 +82,30 @@ impl AppServer {
         }
     }
 
-    fn ask(&mut self, asked: Asked, method: &str, params: Value) -> Act {
+    fn ask(&mut self, asked: Asked, params: Value) -> Act {
+        Act::Write(self.line_of(Request { asked, params, repeats: 0 }))
+    }
+
+    fn line_of(&mut self, request: Request) -> String {
         self.last_id += 1;
-        self.asked.insert(self.last_id, asked);
-        write(json!({"id": self.last_id, "method": method, "params": params}))
+        let method = request.asked.method();
+        let line = json!({"id": self.last_id, "method": method, "params": request.params});
+        self.asked.insert(self.last_id, request);
+        line.to_string()
     }
 
     fn answered(&mut self, id: &Value, line: &Value) -> Vec<Act> {
-        let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else {
+        let Some(request) = id.as_u64().and_then(|id| self.asked.remove(&id)) else {
             return Vec::new();
         };
         if let Some(error) = line.get("error") {
-            return refused(asked, error);
+            return self.refused(request, error);
         }
         let result = &line["result"];
-        match asked {
+        match request.asked {
             Asked::Initialize => {
                 let settings = self.settings.take();
-                let thread = self.ask(Asked::Thread, "thread/start", settings);
+                let thread = self.ask(Asked::Thread, settings);
                 vec![write(json!({"method": "initialized"})), thread]
             }
             Asked::Thread => {
@@ -88,6 +117,24 @@ impl AppServer {
                 Vec::new()
             }
         }
+    }
+
+    fn refused(&mut self, request: Request, error: &Value) -> Vec<Act> {
+        let Request { asked, params, repeats } = request;
+        let code = error["code"].as_i64();
+        if code == Some(OVERLOADED) && repeats < MOST_REPEATS {
+            let pause = (FIRST_PAUSE * 2_u32.pow(repeats)).min(LONGEST_PAUSE);
+            let line = self.line_of(Request { asked, params, repeats: repeats + 1 });
+            return vec![Act::WriteLater(pause, line)];
+        }
+        let code = match (asked, code) {
+            (_, Some(OVERLOADED)) => Code::Overloaded,
+            // Above all: our tools cannot be reached.
+            (Asked::Thread, _) => Code::Crash,
+            (Asked::Initialize | Asked::Turn, _) => Code::ProviderError,
+        };
+        let message = format!("Codex refuses to work: {}", text(error, "message"));
+        vec![Act::Done(Err(EngineFailure::new(code, message)))]
     }
 
     fn notified(&mut self, method: &str, params: &Value) -> Vec<Act> {
@@ -131,7 +178,7 @@ impl AppServer {
         }
         let mut acts = self.items.message_end();
         // Something that it was told too late for this turn begins the next one.
-        let is_told_more = self.asked.values().any(|asked| *asked == Asked::Turn);
+        let is_told_more = self.asked.values().any(|request| request.asked == Asked::Turn);
         let is_last = self.turn.as_deref() == Some(text(turn, "id"));
         if is_last && !is_told_more {
             acts.push(Act::Done(Ok(())));
@@ -147,7 +194,7 @@ impl Dialogue for AppServer {
             "title": "Hivewright",
             "version": env!("CARGO_PKG_VERSION"),
         });
-        vec![self.ask(Asked::Initialize, "initialize", json!({"clientInfo": client}))]
+        vec![self.ask(Asked::Initialize, json!({"clientInfo": client}))]
     }
 
     fn hear(&mut self, line: Value) -> Vec<Act> {
@@ -169,7 +216,7 @@ impl Dialogue for AppServer {
         if let Some(effort) = self.effort {
             params["effort"] = json!(effort);
         }
-        vec![self.ask(Asked::Turn, "turn/start", params)]
+        vec![self.ask(Asked::Turn, params)]
     }
 
     fn ended(&mut self) -> EngineFailure {
@@ -179,18 +226,6 @@ impl Dialogue for AppServer {
 
 fn write(message: Value) -> Act {
     Act::Write(message.to_string())
-}
-
-fn refused(asked: Asked, error: &Value) -> Vec<Act> {
-    let message = text(error, "message");
-    let code = match (asked, error["code"].as_i64()) {
-        (_, Some(OVERLOADED)) => Code::Overloaded,
-        // Above all: our tools cannot be reached.
-        (Asked::Thread, _) => Code::Crash,
-        (Asked::Initialize | Asked::Turn, _) => Code::ProviderError,
-    };
-    let message = format!("Codex refuses to work: {message}");
-    vec![Act::Done(Err(EngineFailure::new(code, message)))]
 }
 
 /// An answer to what it asks of us. Nothing that it may ask is granted: what it can do are our tools.

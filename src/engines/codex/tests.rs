@@ -234,6 +234,30 @@ fn without_our_tools_it_does_not_begin() {
     assert!(failed.contains("required MCP servers failed to initialize: hivewright"), "{failed}");
 }
 
+/// EN-84: a request that it has no time for is made again, later and later, and not for ever.
+#[test]
+fn a_server_that_is_overloaded_is_asked_again() {
+    let mut dialogue = APP_SERVER.dialogue(&order());
+    dialogue.open();
+    let overloaded = |id: u64| json!({"id": id, "error": {"code": -32001, "message": "busy"}});
+
+    let mut pauses = Vec::new();
+    let mut last = Vec::new();
+    for id in 1..=7 {
+        last = dialogue.hear(overloaded(id));
+        if let [Act::WriteLater(pause, line)] = last.as_slice() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!((&line["id"], &line["method"]), (&json!(id + 1), &json!("initialize")));
+            assert_eq!(line["params"]["clientInfo"]["name"], "hivewright");
+            pauses.push(pause.as_millis());
+        }
+    }
+
+    assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 5_000]);
+    let last: Vec<_> = last.iter().map(readable).collect();
+    assert_eq!(last, ["failed, overloaded: Codex refuses to work: busy"]);
+}
+
 /// EN-06, EN-84
 #[test]
 fn what_it_is_told_meanwhile_joins_the_turn() {

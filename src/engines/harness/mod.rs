@@ -246,12 +246,16 @@ impl AgentEngine {
 }
 
 impl Harness {
-    /// Keeps an agent until the next step, at most until its turn is over.
+    /// Keeps an agent until the next step, at most until its turn is over or it holds too much on the disk.
     fn rest(self: &Arc<Self>, turn: TurnId, running: Running, over: CancellationToken) {
+        let is_full = running.is_full.clone();
         lock(&self.resting).insert(turn.clone(), running);
         let harness = self.clone();
         tokio::spawn(async move {
-            over.cancelled().await;
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = is_full.cancelled() => {}
+            }
             // It may be at its next step, which ends it by itself.
             let rested = lock(&harness.resting).remove(&turn);
             if let Some(running) = rested {
@@ -277,6 +281,10 @@ fn unstarted(error: SandboxError) -> Stopped {
     let failure = |code| EngineFailure::new(code, format!("the agent cannot be started: {error}"));
     match &error {
         SandboxError::Unavailable { .. } => Stopped::Failed(failure(Code::ConfigError)),
-        _ => Stopped::Broke(failure(Code::Crash)),
+        SandboxError::Start(cause) => {
+            let mut failure = failure(Code::Crash);
+            failure.message = format!("{}: {cause}", failure.message);
+            Stopped::Broke(failure)
+        }
     }
 }

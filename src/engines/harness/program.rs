@@ -1,6 +1,6 @@
 //! A command-line agent: how it is started, what it is told, and what the lines mean that it prints.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use hivewright_actors::{
     engine::{Block, EngineFailure},
@@ -86,6 +86,8 @@ pub trait Dialogue: Send {
 pub enum Act {
     /// A line is written to its input.
     Write(String),
+    /// A line is written to its input after a pause.
+    WriteLater(Duration, String),
     /// Its input is closed.
     CloseInput,
     /// It can be told something now.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use hivewright_actors::{
     engine::{Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest},
     ids::CallId,
@@ -42,8 +43,11 @@ use crate::{
     files::FileStore,
     sandbox::process::agent::{Agent, Life},
     scrub::Scrubber,
+    text::rough_size,
 };
 
+/// What an agent may hold on the disk, in bytes: its home and its temporary files.
+const DISK: u64 = 1 << 30;
 /// An agent that does not read what it is told has failed.
 const WRITTEN: Duration = Duration::from_secs(10);
 
@@ -110,6 +114,8 @@ pub(super) struct Running {
     input: Option<OwnedWriteHalf>,
     /// What is to be written there.
     unwritten: Vec<String>,
+    /// What is to be written there, and when.
+    later: Vec<(Instant, String)>,
     closes: bool,
     dialogue: Box<dyn Dialogue>,
     is_ready: bool,
@@ -132,8 +138,12 @@ pub(super) struct Running {
     /// Those that it writes to its error output.
     remarks: mpsc::UnboundedReceiver<String>,
     life: Life,
-    _serving: JoinSet<()>,
-    _ends: DropGuard,
+    /// It holds too much on the disk.
+    pub(super) is_full: CancellationToken,
+    /// The relay, the bridge and whoever reads its error output.
+    serving: JoinSet<()>,
+    /// Ends the relay.
+    ends: DropGuard,
 }
 
 impl Running {
@@ -156,11 +166,15 @@ impl Running {
         let tools = request.tools.clone();
         serving.spawn(Bridge { token: token.into(), tools, calls: sent, files }.serve(bridge));
         serving.spawn(notes.clone().follow(errors, noted));
+        let (is_full, growth) = (CancellationToken::new(), life.holds_more_than(DISK));
+        let full = is_full.clone();
+        serving.spawn(growth.map(move |()| full.cancel()));
         let earlier = request.earlier.iter().map(|part| &**part);
         let mut running = Self {
             lines: Lines::new(BufReader::new(output)),
             input: Some(input),
             unwritten: Vec::new(),
+            later: Vec::new(),
             closes: false,
             dialogue,
             is_ready: false,
@@ -176,8 +190,9 @@ impl Running {
             notes,
             remarks,
             life,
-            _serving: serving,
-            _ends: ends.drop_guard(),
+            is_full,
+            serving,
+            ends: ends.drop_guard(),
         };
         let opening = running.dialogue.open();
         running.take(opening, &mut |_| {});
@@ -188,7 +203,7 @@ impl Running {
     pub(super) fn knows(&self, request: &StepRequest) -> bool {
         let new = request.messages.get(self.seen..).unwrap_or_default();
         let has_results = new.iter().any(|message| matches!(message, Message::ToolResults(_)));
-        let has_words = new.iter().any(|message| matches!(message, Message::User(_)));
+        let has_words = new.iter().any(|message| matches!(message, Message::Joined(_)));
         let waits = self.open.iter().any(|open| open.answer.is_some());
         let takes_words = self.input.is_some() && self.dialogue.takes_more();
         (!waits || has_results) && (takes_words || !has_words)
@@ -199,8 +214,8 @@ impl Running {
         let new = request.messages.get(self.seen..).unwrap_or_default();
         for message in new {
             match message {
-                // Files come with the task alone.
-                Message::Assistant(_) | Message::Files(_) => {}
+                // The task and its files are what it was told first.
+                Message::User(_) | Message::Assistant(_) | Message::Files(_) => {}
                 Message::ToolResults(results) => {
                     for result in results {
                         if let Some(open) = self.open.iter_mut().find(|open| open.id == result.id) {
@@ -208,9 +223,9 @@ impl Running {
                         }
                     }
                 }
-                Message::User(text) => {
+                Message::Joined(words) => {
                     self.done = None;
-                    self.untold.push(wake::addition(text));
+                    self.untold.push(wake::addition(words));
                 }
             }
         }
@@ -258,9 +273,11 @@ impl Running {
                 let stop_reason = stop_reason.unwrap_or_else(|| "end_turn".to_owned());
                 return Ok(Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason });
             }
-            let pause = tokio::time::sleep_until(due.unwrap_or_else(Instant::now));
+            let next = due.into_iter().chain(self.later.iter().map(|(at, _)| *at)).min();
+            let pause = tokio::time::sleep_until(next.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
+                () = self.is_full.cancelled() => return Err(too_large().into()),
                 // Before the agent says that it failed, in words of its own.
                 Some(told) = self.model_calls.told.recv() => self.heed(told, voice, scrubber)?,
                 line = self.lines.next() => match line {
@@ -270,7 +287,7 @@ impl Running {
                 },
                 Some(call) = self.calls.recv() => self.make(call),
                 Some(remark) = self.remarks.recv() => voice.note(&remark, scrubber),
-                () = pause, if due.is_some() => {}
+                () = pause, if next.is_some() => {}
             }
         }
     }
@@ -278,6 +295,7 @@ impl Running {
     /// Takes what became of a request to the model.
     fn heed(&mut self, told: Told, voice: &mut Voice, scrubber: &Scrubber) -> Result<(), Stopped> {
         match told {
+            Told::InLine => voice.say(EngineEvent::InLine),
             Told::Retry(why) => {
                 voice.say(EngineEvent::Retry(scrubber.scrub(&why).into_owned()));
             }
@@ -354,6 +372,7 @@ impl Running {
         for act in acts {
             match act {
                 Act::Write(line) => self.unwritten.push(line),
+                Act::WriteLater(pause, line) => self.later.push((Instant::now() + pause, line)),
                 Act::CloseInput => self.closes = true,
                 Act::Ready => {
                     self.is_ready = true;
@@ -423,6 +442,9 @@ impl Running {
     }
 
     async fn write(&mut self) -> Result<(), EngineFailure> {
+        let now = Instant::now();
+        let is_due = |(at, _): &mut (Instant, String)| *at <= now;
+        self.unwritten.extend(self.later.extract_if(.., is_due).map(|(_, line)| line));
         let lines = std::mem::take(&mut self.unwritten);
         if let (Some(input), false) = (&mut self.input, lines.is_empty()) {
             let text: String = lines.into_iter().map(|line| line + "\n").collect();
@@ -479,12 +501,19 @@ impl Running {
         std::mem::take(&mut *lock(&self.model_calls.bill)).0
     }
 
-    /// Ends it with all it started.
+    /// Ends it with all it started. Its token counts no more from now on: it asks no model and calls no tool while it
+    /// ends.
     pub(super) async fn end(self) {
-        let Self { life, input, .. } = self;
-        drop(input);
+        let Self { life, input, serving, ends, .. } = self;
+        drop((input, ends, serving));
         life.end(GRACE).await;
     }
+}
+
+fn too_large() -> EngineFailure {
+    let message =
+        format!("the agent was ended: it held more than {} on the disk", rough_size(DISK));
+    EngineFailure::new(Code::Crash, message)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 use std::{borrow::Cow, fmt::Write};
 
 use hivewright_actors::{
-    engine::{Block, FixedMessages, Message, TaskHeader, ToolOutput},
+    engine::{Block, FixedMessages, JoinedWords, Message, TaskHeader, ToolOutput},
     excerpt, file,
-    task::MAX_ATTEMPTS,
+    ids::TaskId,
+    task::{Kind, Label, MAX_ATTEMPTS},
     tool::ToolFault,
 };
 
@@ -69,7 +70,7 @@ pub fn prompt<'a>(
         done => done,
     };
     // Words that came in since are no part of what was done.
-    let is_added = |message: &&Message| matches!(message, Message::User(_));
+    let is_added = |message: &&Message| matches!(message, Message::Joined(_));
     let added = done.iter().rev().take_while(is_added).count();
     let (done, added) = done.split_at(done.len() - added);
     if !done.is_empty() {
@@ -78,7 +79,7 @@ pub fn prompt<'a>(
         text.push_str(GO_ON);
     }
     for message in added {
-        if let Message::User(words) = message {
+        if let Message::Joined(words) = message {
             text.push_str("\n\n");
             text.push_str(&addition(words));
         }
@@ -128,8 +129,20 @@ pub fn read(prompt: &str) -> Vec<Message> {
 }
 
 /// What a person adds while the agent works.
-pub fn addition(text: &str) -> String {
-    format!("{HEADER}\n{}", guarded(text))
+pub fn addition(words: &JoinedWords) -> String {
+    let JoinedWords { text, from, label, task } = words;
+    // Only messages join a turn.
+    let line = header_line(from, Kind::Chat, task, *label);
+    format!("{line}\n{}", guarded(text))
+}
+
+/// Says whose words stand under it.
+fn header_line(from: &str, kind: Kind, task: &TaskId, label: Label) -> String {
+    // A name is what its sender chose: it stays on its line, and within the brackets.
+    let is_odd = |c: char| c.is_control() || matches!(c, '[' | ']');
+    let from = excerpt::line(from, LONGEST_NAME).replace(is_odd, " ");
+    let doubt = if label.is_trusted() { "" } else { " · untrusted" };
+    format!("{FROM}{from} · {kind} · {task}{doubt}]")
 }
 
 /// Text that is quoted: all its lines but the first, which stands behind our words, are indented, so that none can be
@@ -169,11 +182,7 @@ fn is_header(line: &str) -> bool {
 /// Says whose task it is, and what became of an earlier attempt. `done` is what that has left.
 fn head(text: &mut String, header: &TaskHeader, done: &[Message]) {
     let TaskHeader { id, kind, from, label, attempt } = header;
-    // A name is what its sender chose: it stays on its line, and within the brackets.
-    let is_odd = |c: char| c.is_control() || matches!(c, '[' | ']');
-    let from = excerpt::line(from, LONGEST_NAME).replace(is_odd, " ");
-    let doubt = if label.is_trusted() { "" } else { " · untrusted" };
-    text.push_str(&format!("{FROM}{from} · {kind} · {id}{doubt}]\n"));
+    text.push_str(&format!("{}\n", header_line(from, *kind, id, *label)));
     if *attempt < 2 {
         return;
     }
@@ -199,7 +208,9 @@ fn head(text: &mut String, header: &TaskHeader, done: &[Message]) {
 fn tell(text: &mut String, message: &Message) {
     // Writing to a string does not fail.
     let _ = match message {
-        Message::User(words) => writeln!(text, "user: {}", quoted(words)),
+        Message::User(words) | Message::Joined(JoinedWords { text: words, .. }) => {
+            writeln!(text, "user: {}", quoted(words))
+        }
         Message::Files(files) => writeln!(text, "{}", file::lines(files)),
         Message::Assistant(blocks) => blocks.iter().try_for_each(|block| match block {
             Block::Text { text: words } => writeln!(text, "you: {}", quoted(words)),
@@ -217,10 +228,7 @@ fn tell(text: &mut String, message: &Message) {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::{
-        task::{Kind, Label},
-        tool::{Args, ToolCall},
-    };
+    use hivewright_actors::tool::{Args, ToolCall};
     use serde_json::json;
 
     use super::*;
@@ -317,15 +325,22 @@ mod tests {
         assert!(earlier.contains(&format!("user: look\n{line}\n")), "{earlier}");
     }
 
-    /// EN-26: words that came in after what was done are heard as a message of their own.
+    fn joined(from: &str, label: Label, text: &str) -> Message {
+        let (text, from, task) = (text.into(), from.into(), "task-2".into());
+        Message::Joined(JoinedWords { text, from, label, task })
+    }
+
+    /// EN-26, EN-103: words that came in after what was done are heard as a message of their own, and say whose they are.
     #[test]
     fn what_was_added_comes_last() {
-        let added = Message::User("and roses".into());
-        let messages = [Message::User("tulips".into()), call(), result(None), added.clone()];
+        let added = joined("eve]", Label::Untrusted, "and roses");
+        let messages = [Message::User("tulips".into()), call(), result(None), added];
         let told = prompt(Some(&header("ann", 1)), [], &messages);
 
-        assert!(told.ends_with("[go on from here]\n\n[message]\nand roses"), "{told}");
-        assert_eq!(read(&told), [added]);
+        let last =
+            "[go on from here]\n\n[message from eve  · chat · task-2 · untrusted]\nand roses";
+        assert!(told.ends_with(last), "{told}");
+        assert_eq!(read(&told), [Message::User("and roses".into())]);
     }
 
     /// SE-48, EN-103: neither what was said before, nor a result, nor a message itself can pass for the message of another.
@@ -345,7 +360,7 @@ mod tests {
             let messages = [
                 Message::User(words.replace("[message", " [MESSAGE")),
                 Message::ToolResults(vec![output]),
-                Message::User(words.clone()),
+                joined("bob", Label::Trusted, &words),
             ];
 
             let told = prompt(Some(&header("eve", 1)), [&before], &messages);
@@ -353,7 +368,9 @@ mod tests {
             let begins = |line: &&str| line.trim_start().to_lowercase().starts_with("[message");
             let lines = told.split(is_line_end).filter(|line| !line.starts_with(INDENT));
             let headers: Vec<&str> = lines.filter(begins).collect();
-            assert_eq!(headers, ["[message from eve · chat · task-1]", "[message]"], "{told}");
+            let expected =
+                ["[message from eve · chat · task-1]", "[message from bob · chat · task-2]"];
+            assert_eq!(headers, expected, "{told}");
         }
     }
 

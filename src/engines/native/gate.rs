@@ -2,13 +2,21 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use hivewright_actors::ids::TeamName;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::line::{Line, Ticket, Turn};
+
+/// A turn in line gives a sign of life this often: waiting is no stall.
+const SIGN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Lets requests pass by the rules of a [`Line`].
 #[derive(Debug)]
@@ -58,6 +66,21 @@ impl Gate {
         }
     }
 
+    /// The same, and says from time to time that the team is still in line.
+    pub(in crate::engines) async fn enter_telling(
+        self: &Arc<Self>,
+        team: &TeamName,
+        mut in_line: impl FnMut(),
+    ) -> Permit {
+        let mut entering = pin!(self.enter(team));
+        loop {
+            match timeout(SIGN_INTERVAL, &mut entering).await {
+                Ok(permit) => return permit,
+                Err(_still_waiting) => in_line(),
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,10 +114,7 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-
-    use std::time::Duration;
-
-    use tokio::{sync::mpsc, time::timeout};
+    use tokio::sync::mpsc;
 
     use super::*;
 
@@ -141,6 +161,19 @@ mod tests {
         assert!(gone.is_err());
         assert!(timeout(SOON, gate.enter(&"c".into())).await.is_ok());
         assert!(gate.lock().bells.is_empty());
+    }
+
+    /// SE-110, SE-131
+    #[actix::test]
+    async fn who_waits_long_gives_signs_of_life() {
+        tokio::time::pause();
+        let gate = gate(9, Some(1));
+        let mut signs = 0;
+        gate.enter(&"a".into()).await;
+
+        gate.enter_telling(&"a".into(), || signs += 1).await;
+
+        assert!(signs >= 5, "{signs}");
     }
 
     /// SE-110

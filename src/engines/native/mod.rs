@@ -230,7 +230,9 @@ impl Step<'_> {
 
     /// Asks once, and goes on where the model only paused.
     async fn ask(&mut self, link: &Link) -> Result<Answer, Fault> {
-        let _permit = link.state.gate.enter(&self.request.team).await;
+        let voice = &mut self.voice;
+        let in_line = || voice.say(EngineEvent::InLine);
+        let _permit = link.state.gate.enter_telling(&self.request.team, in_line).await;
         let pictures = match &self.engine.files {
             Some(files) if link.profile.pictures => pictures::load(files, self.request).await,
             _ => Pictures::default(),

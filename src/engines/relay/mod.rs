@@ -42,7 +42,10 @@ mod tests;
 
 use self::admission::Once;
 use super::native::{Link, gate::Permit, price, retry::RetryPolicy};
-use crate::settings::providers::{Profile, Provider};
+use crate::{
+    logging::seldom::Seldom,
+    settings::providers::{Profile, Provider},
+};
 
 const LARGEST_REQUEST: usize = 32 * 1024 * 1024;
 /// Each may hold a whole request. One agent has a few.
@@ -68,6 +71,8 @@ pub struct Pass {
 /// What became of a request of the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
+    /// It still waits for a place at the provider.
+    InLine,
     /// It is made again, for this reason.
     Retry(String),
     /// Another profile is asked, for this reason.
@@ -99,7 +104,10 @@ pub async fn serve(
             taken = listener.accept(), if connections.len() < MOST_CONNECTIONS => match taken {
                 Ok((stream, _)) => drop(connections.spawn(attend(Arc::clone(&relay), stream))),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the model relay cannot be taken");
+                    static TOLD: Seldom = Seldom::new();
+                    if let Some(times) = TOLD.due() {
+                        tracing::warn!(%error, times, "a connection to the model relay cannot be taken");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -223,7 +231,10 @@ impl Relay {
     /// Waits for the turn of this team, as each of its own model calls does. Counting tokens is no model call.
     async fn enter(&self, link: &Link, route: Route) -> Option<Permit> {
         match route {
-            Route::Ask(_) => Some(link.state.gate.enter(&self.pass.team).await),
+            Route::Ask(_) => {
+                let in_line = || self.tell(Told::InLine);
+                Some(link.state.gate.enter_telling(&self.pass.team, in_line).await)
+            }
             Route::Models | Route::CountTokens => None,
         }
     }

@@ -41,6 +41,10 @@ pub struct Link {
     /// The token; none is the operator's.
     pub grant: Option<CredentialId>,
     pub by: PrincipalId,
+    /// The token that it was made with, without which it is good for nothing; none is the operator's. Links of former versions
+    /// do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_grant: Option<CredentialId>,
     pub at: Timestamp,
 }
 
@@ -91,7 +95,7 @@ impl Identities {
         let links = self.links().clone().into_iter();
         let mut links: Vec<_> = links
             .map(|link| {
-                let live = grant_of(&link, &grants).is_some_and(|grant| grant.is_live(now));
+                let live = live_grant(&link, &grants, now).is_some();
                 (link, live)
             })
             .collect();
@@ -113,28 +117,36 @@ impl Identities {
             token: grant.name.clone(),
             grant: (grant.kind == TokenKind::Api).then(|| grant.id.clone()),
             by: by.id.clone(),
+            by_grant: (!by.is_operator()).then(|| by.grant.clone()),
             at: self.0.clock.now(),
         };
         let stored = {
             let mut links = self.links();
+            let mut writes = Writes::new().put(&link);
             let same = |known: &&Link| {
                 known.channel_type == link.channel_type && known.sender == link.sender
             };
             if let Some(known) = links.iter().find(same) {
-                if known.grant == link.grant {
+                if known.grant != link.grant {
+                    return Err(LinkError::Taken {
+                        channel_type: link.channel_type,
+                        sender: link.sender,
+                        token: known.token.clone(),
+                    });
+                }
+                if has_live_maker(known, &grants, link.at) {
                     return Ok(known.clone());
                 }
-                return Err(LinkError::Taken {
-                    channel_type: link.channel_type,
-                    sender: link.sender,
-                    token: known.token.clone(),
-                });
+                // It has ended with the token that made it: this one takes its place.
+                writes = writes.delete::<Link>(&known.id);
+                let ended = known.id.clone();
+                links.retain(|known| known.id != ended);
             }
             if links.len() >= MOST {
                 return Err(LinkError::TooMany(links.len()));
             }
             links.push(link.clone());
-            self.0.store.commit(Writes::new().put(&link))
+            self.0.store.commit(writes)
         };
         stored.await?;
         let Link { channel_type, sender, token, .. } = &link;
@@ -172,8 +184,8 @@ impl identities::Identities for Identities {
             .clone();
         drop(links);
         let grants = self.0.auth.grants();
-        let grant = grant_of(&link, &grants)?;
-        grant.is_live(self.0.clock.now()).then(|| Linked {
+        let grant = live_grant(&link, &grants, self.0.clock.now())?;
+        Some(Linked {
             principal: PrincipalId::from(grant.name.as_str()),
             chat: grant.scopes.has(Scope::Chat),
             // Whoever decides in a chat may be asked about any team.
@@ -182,11 +194,19 @@ impl identities::Identities for Identities {
     }
 }
 
-fn grant_of<'a>(link: &Link, grants: &'a [Grant]) -> Option<&'a Grant> {
-    grants.iter().find(|grant| match &link.grant {
+/// What a link gives, while both the token that it names and the one that made it are good.
+fn live_grant<'a>(link: &Link, grants: &'a [Grant], now: Timestamp) -> Option<&'a Grant> {
+    let named = grants.iter().find(|grant| match &link.grant {
         Some(id) => grant.id == *id,
         None => grant.kind == TokenKind::Operator,
-    })
+    });
+    named.filter(|grant| grant.is_live(now) && has_live_maker(link, grants, now))
+}
+
+fn has_live_maker(link: &Link, grants: &[Grant], now: Timestamp) -> bool {
+    let is_maker =
+        |maker: &CredentialId| grants.iter().any(|grant| grant.id == *maker && grant.is_live(now));
+    link.by_grant.as_ref().is_none_or(is_maker)
 }
 
 hivewright_actors::records! {

@@ -4,7 +4,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Meta, Origin},
     live::event::{Event, Moment},
     store::records::Writes,
-    task::{Ending, Label, Lane, Task},
+    task::{Ending, Kind, Label, Lane, Task},
     tool::Effect,
     usage::Usage,
 };
@@ -87,7 +87,7 @@ fn facts(number: u64) -> Vec<Fact> {
 
 impl Bench {
     /// A journal of so many turns, each stored in three pieces.
-    async fn turns(&self, topic: &str, count: u64) {
+    pub(super) async fn turns(&self, topic: &str, count: u64) {
         let mut seq = 0;
         for number in 1..=count {
             let mut facts = facts(number).into_iter();
@@ -328,6 +328,27 @@ async fn what_is_not_there_or_not_known_is_refused() {
     let keyed = get("/api/v1/teams/main/history?session_key=topic:t-1").await.json();
     assert_eq!(newest["session"]["id"], "main:t-1");
     assert_eq!(keyed["data"], newest["data"]);
+}
+
+/// OP-24: a task says where its turn begins in its session, so that the steps can be read from there.
+#[actix::test]
+async fn a_task_names_the_first_event_of_its_turn() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 3).await;
+    for (number, topic) in [(2, "t-1"), (9, "t-1"), (1, "t-2")] {
+        let task = bench.task(&format!("task-{number}"), "main", Kind::Chat, "question");
+        bench.ended(Task { lane: lane(topic), ..task }, Ending::Done, "answer").await;
+    }
+    let first = async |id: &str| {
+        let path = format!("/api/v1/tasks/{id}");
+        let task = bench.get(&path, &bench.operator()).await.json()["data"].clone();
+        (task["session_id"].clone(), task["first_event"].clone())
+    };
+
+    // Each turn has eight events.
+    assert_eq!(first("task-2").await, (json!("main:t-1"), json!(9)));
+    assert_eq!(first("task-9").await, (json!("main:t-1"), Value::Null));
+    assert_eq!(first("task-1").await, (json!("main:t-2"), Value::Null));
 }
 
 /// OP-40, EN-48, EN-50

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 
 use hivewright_actors::{
+    admission::{Admission, Reason},
     channel::records::{ChannelRow, OutboxWrites},
+    channel_type::ChannelType,
     conversation_log::ConversationEntry,
     doubles::disk::Disk,
     frame::{Body, Frame, Notification, NotificationKind},
@@ -220,6 +222,52 @@ async fn nobody_sees_the_conversation_of_another() {
         }
     }
     assert_eq!(bench.get("/api/v1/me/channels", &bob).await.json()["data"], json!([]));
+}
+
+/// CH-160: messages to a team are whole, in the order of the others, and nobody else's.
+#[actix::test]
+async fn what_was_said_to_a_team_is_listed_whole() {
+    let bench = Bench::new().await;
+    let ann = bench.token("ann", only(Scope::Chat)).await;
+    let bob = bench.token("bob", Scopes::all()).await;
+    bench.conversation(&ann, "ws:1", "t-1", 1).await;
+    bench.conversation(&bob, "ws:2", "t-2", 1).await;
+    let long = "word ".repeat(500);
+    for (channel, number) in [("ws:1", 2), ("ws:1", 3), ("ws:2", 4), ("ws:9", 5)] {
+        let said = answered(channel, "t-1", number);
+        let source = said.source.map(|source| Source { topic: None, ..source });
+        let lane = Lane { team: "ops".into(), topic: None };
+        let admission = Some(Admission {
+            channel_type: ChannelType::Api,
+            reason: Reason::NoTrustConfig,
+            asserted_by: None,
+            listener: None,
+        });
+        let task = Task { source, lane, body: long.clone(), admission, ..said };
+        bench.write(Writes::new().put(&FinishedTask::of(&task))).await;
+    }
+    let path = "/api/v1/me/teams/ops/messages";
+
+    let first = bench.get(&format!("{path}?limit=3"), &ann).await;
+    let none = bench.get("/api/v1/me/teams/other/messages", &ann).await;
+    let others = bench.get(path, &bob).await;
+
+    let ids = |answer: &Answer| -> Vec<String> {
+        let rows = answer.json()["data"].as_array().unwrap().clone();
+        rows.iter().map(|row| row["message_id"].as_str().unwrap().to_owned()).collect()
+    };
+    // The third is of a channel that ann does not have.
+    assert_eq!(ids(&first), ["m-3"]);
+    let cursor = first.json()["next_cursor"].as_str().unwrap().to_owned();
+    let second = bench.get(&format!("{path}?limit=3&cursor={cursor}"), &ann).await;
+    assert_eq!((ids(&second), texts(&second)), (vec!["m-2".to_owned()], vec![long.clone()]));
+    assert_eq!(first.json()["data"][0]["blocks"], json!([{"type": "text", "text": "answer 3"}]));
+    // One that is gone is known to whom it answered.
+    for answer in [none, others] {
+        assert_eq!(answer.refusal(), (404, "not_found".to_owned()));
+    }
+    let main = bench.get("/api/v1/me/teams/main/messages", &bob).await;
+    assert_eq!(ids(&main), Vec::<String>::new());
 }
 
 /// Commits something whenever the log of a conversation is read: as the spine does meanwhile.

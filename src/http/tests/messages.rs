@@ -40,6 +40,7 @@ impl Bench {
             last_seen: now,
             channel_type: Default::default(),
             begins_anew: false,
+            begins_anew_in: None,
         };
         let topic = Topic::new(topic.into(), "billing".to_owned(), now);
         let writes = Writes::new().put_at(&id.into(), &row).put_at(&topic.key(&id.into()), &topic);
@@ -220,6 +221,7 @@ async fn a_topic_is_shown_under_the_stored_type_of_its_channel() {
         last_seen: bench.auth().now(),
         channel_type: ChannelType::Cli,
         begins_anew: false,
+        begins_anew_in: None,
     };
     let writes = Writes::new().put_at(&"ws:1".into(), &row);
     bench.state.spine.store.commit(writes).await.unwrap();

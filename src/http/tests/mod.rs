@@ -165,6 +165,7 @@ impl Backups for Shelf {
             file: format!("/backups/{number}.tar.zst").into(),
             bytes: number * 100,
             made: Timestamp(1_700_000_000_000 + number),
+            holds_redacted: number == 1,
         });
         Ok(kept.into())
     }
@@ -309,10 +310,20 @@ async fn late(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
     Err(ApiError::internal("too late"))
 }
 
+/// Does something, and takes a moment to answer.
+async fn slow(state: web::Data<State>) -> HttpResponse {
+    let row = Writes::new().put_json(key_of("edge\0slow", &"once".to_owned()), &1);
+    state.spine.store.commit(row).await.unwrap();
+    tokio::task::yield_now().await;
+    HttpResponse::Created().json("done")
+}
+
 fn others(app: &mut web::ServiceConfig) {
     let endless = web::get().to(endless);
     let late = web::post().to(late);
     app.route("/late", late.wrap(actix_web::middleware::from_fn(super::idempotency::pass)));
+    let slow = web::post().to(slow);
+    app.route("/slow", slow.wrap(actix_web::middleware::from_fn(super::idempotency::pass)));
     app.route("/ws", web::get().to(socket))
         .route("/endless", endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)));
 }
@@ -342,8 +353,8 @@ impl Bench {
             Box::new(move |error| assert!(broken.is_broken(), "{error}")),
             Box::new(move |_, took| committed.committed(took)),
         );
-        let vault =
-            Vault::open_with(&*storage, files.read(), clock.clone(), Some(store.clone())).unwrap();
+        let written = Some((store.clone(), &[] as &[_]));
+        let vault = Vault::open_with(&*storage, files.read(), clock.clone(), written).unwrap();
         let random = || Ids::new(Arc::new(Randomness));
         let rules = Policies::open(None, &*storage, store.clone(), random()).unwrap();
         let auth = Authenticator::open(store.clone(), clock.clone(), folder.path()).await.unwrap();

@@ -20,7 +20,7 @@ use hivewright_actors::{
 use serde_json::json;
 
 use super::*;
-use crate::logging::{keeper, tap::Tap};
+use crate::logging::{keeper::LogKeeper, tap::Tap};
 
 impl Bench {
     async fn amend(&self, path: &str, body: Value) -> Answer {
@@ -51,6 +51,7 @@ impl Bench {
             last_seen: Timestamp(NOW),
             channel_type: Default::default(),
             begins_anew: false,
+            begins_anew_in: None,
         };
         let channel = channel.into();
         self.store(Writes::new().put_at(&channel, &row).put_at(&topic.key(&channel), &topic)).await;
@@ -153,7 +154,7 @@ async fn a_topic_that_was_left_alone_is_opened_again() {
 async fn usage_is_grouped_and_has_a_range() {
     let bench = Bench::new().await;
     let call = |team: &str, model: &str| Caller {
-        team: team.into(),
+        team: TeamKey::first(team),
         profile: "default".to_owned(),
         model: model.to_owned(),
     };
@@ -262,12 +263,13 @@ async fn the_log_is_read_from_the_store() {
     let mut watch =
         bench.state.spine.live.watch(None, hivewright_actors::live::watch::Filter::default());
 
-    tracing::subscriber::with_default(layer, || {
+    let layer = tracing::Dispatch::new(layer);
+    tracing::dispatcher::with_default(&layer, || {
         tracing::info!(team = "ops", "all is well");
         tracing::error!(request_id = "req-1", "it broke");
     });
     assert_eq!(watch.take().unwrap().events.len(), 2);
-    let keeping = actix::spawn(keeper::keep(lines, bench.state.spine.store.clone()));
+    let keeper = LogKeeper::start(lines, bench.state.spine.store.clone());
     let kept = async {
         while bench.look("/api/v1/logs").await.json()["total"] != 2 {
             tokio::task::yield_now().await;
@@ -284,7 +286,11 @@ async fn the_log_is_read_from_the_store() {
     assert_eq!(messages("team=ops").await, ["all is well"]);
     assert_eq!(messages("q=REQ-1").await, ["it broke"]);
     assert_eq!(bench.look("/api/v1/logs?level=loud").await.status, 400);
-    keeping.abort();
+
+    // OP-50: what is said last is kept, too, though the next lot would be written only later.
+    tracing::dispatcher::with_default(&layer, || tracing::warn!("goodbye"));
+    keeper.stop().await;
+    assert_eq!(messages("level=warn").await, ["goodbye", "it broke"]);
 }
 
 /// OP-103

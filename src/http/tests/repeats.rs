@@ -123,6 +123,35 @@ async fn what_failed_after_the_act_is_not_done_twice() {
     assert_eq!(bench.stored().matches("edge\0late\0").count(), 1);
 }
 
+/// OP-04: whoever lost the connection learns by asking again what came of it.
+#[actix::test]
+async fn a_request_goes_on_when_its_connection_breaks() {
+    let bench = Bench::new().await;
+    let (app, operator) = (bench.app().await, bench.operator());
+    let sent = request(Method::POST, "/slow")
+        .insert_header(bearer(&operator))
+        .insert_header(("Idempotency-Key", "k"))
+        .set_json(json!({}))
+        .peer_addr("127.0.0.1:9".parse().unwrap());
+    let mut broken = Box::pin(dev::Service::call(&app, sent.to_request()));
+
+    while !bench.stored().contains("edge\0slow\0") {
+        assert!(futures_util::poll!(&mut broken).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(broken);
+    let again = loop {
+        let again = keyed(&bench, "/slow", &operator, "k", json!({})).await;
+        if !again.body.contains("is under way") {
+            break again;
+        }
+        tokio::task::yield_now().await;
+    };
+
+    assert_eq!((again.status, again.body.as_str()), (201, "\"done\""));
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+}
+
 /// OP-04
 #[actix::test]
 async fn a_service_that_stops_has_done_nothing() {

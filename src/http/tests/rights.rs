@@ -53,6 +53,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/me/channels", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/me/channels/{id}/messages", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/me/topics/{id}/messages", Needs::Scope(Scope::Chat)),
+    ("GET", "/api/v1/me/teams/{name}/messages", Needs::Scope(Scope::Chat)),
     ("POST", "/api/v1/files", Needs::Scope(Scope::Chat)),
     ("GET", "/api/v1/files/{id}", Needs::Login),
     ("POST", "/api/v1/messages", Needs::Scope(Scope::Chat)),
@@ -413,6 +414,34 @@ async fn a_request_ends_with_its_credential() {
 
     revoked.unwrap();
     assert_eq!(cut.refusal(), (401, "unauthenticated".to_owned()));
+}
+
+/// OP-12, SC-128: also a body that is on its way breaks off, and does not seem whole.
+#[actix::test]
+async fn a_download_ends_with_its_credential() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 1).await;
+    let scopes = [Scope::Read, Scope::Chat].into_iter().collect();
+    let token = bench.token("ci", scopes).await;
+    let upload = request(Method::POST, "/api/v1/files?name=a.txt").insert_header(bearer(&token));
+    let file = bench.call(upload.set_payload("words")).await.json()["data"]["id"].clone();
+    let file = format!("/api/v1/files/{}", file.as_str().unwrap());
+    let app = bench.app().await;
+    let mut begun = Vec::new();
+    for path in ["/api/v1/sessions/main:t-1/export", "/api/v1/usage/export", file.as_str()] {
+        let asked = request(Method::GET, path).insert_header(bearer(&token));
+        let asked = asked.peer_addr("127.0.0.1:9".parse().unwrap());
+        let response = test::call_service(&app, asked.to_request()).await;
+        assert_eq!(response.status(), 200, "{path}");
+        begun.push((path, response.into_body()));
+    }
+
+    let operator = bench.auth().token(&bench.operator()).unwrap();
+    bench.auth().revoke("ci", false, &operator).await.unwrap();
+
+    for (path, body) in begun {
+        assert!(actix_web::body::to_bytes(body).await.is_err(), "{path}");
+    }
 }
 
 /// OP-12: whoever ends their own credential is told that it is done.

@@ -257,6 +257,7 @@ async fn a_channel_that_went_away_hinders_no_other_change() {
         last_seen: bench.auth().now(),
         channel_type: Default::default(),
         begins_anew: false,
+        begins_anew_in: None,
     };
     let writes = Writes::new().put_at(&channel, &row);
     store.commit(writes).await.unwrap();

@@ -206,6 +206,32 @@ async fn a_linked_sender_is_the_principal_until_link_or_token_end() {
     assert!(lives.contains(&(json!("3"), json!(true))), "{lives:?}");
 }
 
+/// OP-123, SC-29: whoever loses a token keeps nothing that was made with it.
+#[actix::test]
+async fn a_link_ends_with_the_token_that_made_it() {
+    let bench = Bench::new().await;
+    bench.token("boss", only(Scope::Approve)).await;
+    let leaver = bench.token("leaver", Scopes::all()).await;
+    let wish = json!({"channel_type": "discord", "sender_id": "1", "token": "boss"});
+    let link = async |by: &str| bench.post("/api/v1/identities", by, wish.clone()).await.json();
+    let linked = || bench.state.identities.linked(&ChannelType::Discord, "1").is_some();
+    let operator = bench.operator();
+
+    let first = link(&leaver).await["data"]["id"].clone();
+    let before = linked();
+    let principal = bench.auth().token(&operator).unwrap();
+    bench.auth().revoke("leaver", false, &principal).await.unwrap();
+    let after = linked();
+    let rows = bench.get("/api/v1/identities", &operator).await.json();
+    let anew = link(&operator).await["data"]["id"].clone();
+
+    assert_eq!((before, after, linked()), (true, false, true));
+    assert_eq!((&rows["data"][0]["id"], &rows["data"][0]["live"]), (&first, &json!(false)));
+    assert_ne!(anew, first);
+    let rows = bench.get("/api/v1/identities", &operator).await.json();
+    assert_eq!(rows["data"].as_array().map(Vec::len), Some(1));
+}
+
 /// OP-123
 #[actix::test]
 async fn a_sender_is_one_principal_at_most() {

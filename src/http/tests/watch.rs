@@ -355,6 +355,7 @@ async fn backups_that_are_kept_are_listed() {
         "file": "/backups/2.tar.zst",
         "bytes": 200,
         "created_at": "2023-11-14T22:13:20.002Z",
+        "holds_redacted": false,
     });
     assert_eq!(listed.json()["data"], json!([newest]));
     assert_eq!(listed.json()["total"], 2);

@@ -124,6 +124,7 @@ impl Site<'_> {
                     last_seen: self.now,
                     channel_type: channel.channel_type().parse().unwrap_or_default(),
                     begins_anew: false,
+                    begins_anew_in: None,
                 };
                 let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
                 let turns = events.chunk_by(|one, next| one.turn == next.turn);

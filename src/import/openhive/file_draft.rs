@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     settings::{problem::Problems, references::escaped, secret::Secret},
-    vault::entry::SHORTEST_SECRET,
+    vault::limit::SHORTEST_SECRET,
 };
 
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{settings::secret::Secret, vault::entry::SHORTEST_SECRET};
+use crate::{settings::secret::Secret, vault::limit::SHORTEST_SECRET};
 
 /// The secrets of the source that are in a vault here, or will be.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,8 @@ use super::{
 use crate::{
     settings::secret::Secret,
     vault::{
-        entry::{LARGEST_VALUE, SHORTEST_SECRET, most_entries},
+        entry::most_entries,
+        limit::{LARGEST_VALUE, SHORTEST_SECRET},
         scope::Scope,
     },
 };

@@ -1,7 +1,7 @@
 //! The code of an installed plugin in its host: one engine that lives across calls, and a new one when it was stopped.
 //!
-//! Code that is interrupted or has no memory left may have broken off anywhere. What else waits in its engine ends
-//! there; what comes later finds a new one.
+//! Code that is interrupted or has no memory left may have broken off anywhere. What waits in its engine ends there; what
+//! nobody has looked at yet, and what comes later, finds a new one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,7 +9,7 @@ use std::{
     io,
     rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel},
     },
@@ -42,42 +42,87 @@ pub(super) fn serve(
     lines: impl Iterator<Item = io::Result<String>>,
     output: &Output,
 ) {
-    let opening = Arc::new(opening);
-    let mut engines: HashMap<u32, Handle> = HashMap::new();
-    let (mut current, mut started) = (0, None);
+    let host = Arc::new(Host { opening, output: output.clone(), engines: Mutex::default() });
     for line in lines {
-        let Ok(line) = line else { return };
+        let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let Some(method) = message["method"].as_str() else {
+        let mut engines = host.engines();
+        if message["method"].is_string() {
+            host.deliver(&mut engines, message, false);
+        } else if let Some((generation, answer)) = answer(&message)
+            && let Some(engine) = engines.all.get(&generation)
+        {
             // An answer goes to the engine that asked.
-            if let Some((generation, answer)) = answer(&message)
-                && let Some(engine) = engines.get(&generation)
-            {
-                let _ = engine.inbox.send(Mail::Answer(answer));
-            }
-            continue;
-        };
-        engines.retain(|_, engine| !engine.has_ended());
-        if engines.get(&current).is_none_or(|engine| engine.spent.load(Ordering::Relaxed)) {
-            current += 1;
-            match Handle::start(current, &opening, output) {
-                Ok(engine) => drop(engines.insert(current, engine)),
+            let _ = engine.inbox.send(Mail::Answer(answer));
+        }
+    }
+    // They end when nobody can write to them.
+    host.engines().all.clear();
+}
+
+/// A plugin and its engines.
+struct Host {
+    opening: PluginOpening,
+    output: Output,
+    engines: Mutex<Engines>,
+}
+
+/// One takes what comes; those before it finish what waits in them.
+#[derive(Default)]
+struct Engines {
+    all: HashMap<u32, Handle>,
+    current: u32,
+    /// What told the plugin its settings.
+    started: Option<Value>,
+}
+
+impl Host {
+    fn engines(&self) -> MutexGuard<'_, Engines> {
+        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes a message on to the engine that takes what comes.
+    fn deliver(self: &Arc<Self>, engines: &mut Engines, message: Value, is_handed_on: bool) {
+        engines.all.retain(|_, engine| !engine.thread.is_finished());
+        let current = engines.all.get(&engines.current);
+        if current.is_none_or(|engine| engine.spent.load(Ordering::Relaxed)) {
+            engines.current += 1;
+            let engine = match Handle::start(self, engines.current) {
+                Ok(engine) => engine,
                 Err(error) => {
-                    refuse(output, &message["id"], &format!("no thread for the plugin: {error}"));
-                    continue;
+                    let why = format!("no thread for the plugin: {error}");
+                    return refuse(&self.output, &message["id"], &why);
                 }
+            };
+            if let Some(started) = &engines.started {
+                let message = started_again(started);
+                let _ = engine.inbox.send(Mail::Message { message, is_handed_on: true });
             }
-            if let (Some(started), Some(engine)) = (&started, engines.get(&current)) {
-                let _ = engine.inbox.send(Mail::Message(started_again(started)));
-            }
+            engines.all.insert(engines.current, engine);
         }
-        if method == "plugin/start" {
-            started = Some(message.clone());
+        if message["method"] == "plugin/start" {
+            engines.started = Some(message.clone());
         }
-        let Some(engine) = engines.get(&current) else { continue };
-        if let Err(SendError(Mail::Message(message))) = engine.inbox.send(Mail::Message(message)) {
+        let Some(engine) = engines.all.get(&engines.current) else { return };
+        let mail = Mail::Message { message, is_handed_on };
+        if let Err(SendError(Mail::Message { message, .. })) = engine.inbox.send(mail) {
             engine.spent.store(true, Ordering::Relaxed);
-            refuse(output, &message["id"], "the plugin's code has ended");
+            refuse(&self.output, &message["id"], "the plugin's code has ended");
+        }
+    }
+
+    /// An engine has ended. What it did not look at goes to the next, once: one that cannot even begin is not tried for
+    /// ever.
+    fn ended(self: &Arc<Self>, generation: u32, mail: &Receiver<Mail>, fault: Option<&Fault>) {
+        let mut engines = self.engines();
+        engines.all.remove(&generation);
+        while let Ok(mail) = mail.try_recv() {
+            let Mail::Message { message, is_handed_on } = mail else { continue };
+            match fault {
+                None if !is_handed_on => self.deliver(&mut engines, message, true),
+                None => refuse(&self.output, &message["id"], "the plugin's code was stopped"),
+                Some(fault) => refuse(&self.output, &message["id"], &fault.to_string()),
+            }
         }
     }
 }
@@ -105,7 +150,11 @@ fn refuse(output: &Output, id: &Value, message: &str) {
 }
 
 enum Mail {
-    Message(Value),
+    Message {
+        message: Value,
+        /// Another engine had it, and did not look at it.
+        is_handed_on: bool,
+    },
     Answer(Answer),
 }
 
@@ -117,31 +166,29 @@ struct Handle {
 }
 
 impl Handle {
-    fn start(generation: u32, opening: &Arc<PluginOpening>, output: &Output) -> io::Result<Self> {
+    fn start(host: &Arc<Host>, generation: u32) -> io::Result<Self> {
         let (inbox, mail) = channel();
         let spent = Arc::new(AtomicBool::new(false));
-        let (opening, output, is_spent) = (Arc::clone(opening), output.clone(), Arc::clone(&spent));
+        let (host, is_spent) = (Arc::clone(host), Arc::clone(&spent));
         let thread = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
             let port = Rc::new(PluginPort {
                 generation,
-                output,
+                output: host.output.clone(),
                 spent: Arc::clone(&is_spent),
                 waiting: RefCell::default(),
                 open: Cell::new(0),
                 logged: Cell::new((Instant::now(), 0)),
             });
-            if let Err(fault) = live(&opening, &mail, &port) {
+            let fault = live(&host.opening, &mail, &port).err();
+            if let Some(fault) = &fault {
                 // The next message finds another engine, which may do better.
                 is_spent.store(true, Ordering::Relaxed);
-                port.log("error", &format!("{}: {fault}", opening.entry));
-                port.give_up(&mail, &fault.to_string());
+                port.log("error", &format!("{}: {fault}", host.opening.entry));
+                port.expire(true, &fault.to_string());
             }
+            host.ended(generation, &mail, fault.as_ref());
         })?;
         Ok(Self { inbox, spent, thread })
-    }
-
-    fn has_ended(&self) -> bool {
-        self.thread.is_finished()
     }
 }
 
@@ -192,9 +239,11 @@ impl Port for PluginPort {
         {
             return;
         }
-        let words = message["error"]["message"]
-            .as_str()
-            .or(message["result"]["content"][0]["text"].as_str());
+        let (error, result) = (&message["error"], &message["result"]);
+        let words = match result["isError"].as_bool() {
+            Some(true) => result["content"][0]["text"].as_str(),
+            _ => error["message"].as_str(),
+        };
         if words.is_some_and(|words| words.contains("out of memory")) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -216,13 +265,10 @@ impl PluginPort {
         });
     }
 
-    /// Answers all that waits and all that still comes: there is no engine.
-    fn give_up(&self, mail: &Receiver<Mail>, why: &str) {
-        self.expire(true, why);
-        while let Ok(mail) = mail.recv_timeout(Duration::ZERO) {
-            if let Mail::Message(message) = mail {
-                refuse(&self.output, &message["id"], why);
-            }
+    /// A message came: if somebody waits for its answer, they do so until then.
+    fn expect(&self, message: &Value, deadline: Instant) {
+        if let Some(id) = message.get("id") {
+            self.waiting.borrow_mut().insert(id.to_string(), (id.clone(), deadline));
         }
     }
 
@@ -274,12 +320,9 @@ fn live(
                     engine.watch.set_deadline(Instant::now() + usual);
                     engine.answer(answer)?;
                 }
-                Ok(Mail::Message(message)) => {
+                Ok(Mail::Message { message, .. }) => {
                     let limit = deadline(&message["params"]).unwrap_or(usual);
-                    if let Some(id) = message.get("id") {
-                        let entry = (id.clone(), Instant::now() + limit);
-                        port.waiting.borrow_mut().insert(id.to_string(), entry);
-                    }
+                    port.expect(&message, Instant::now() + limit);
                     engine
                         .watch
                         .set_deadline(port.next().unwrap_or_else(|| Instant::now() + limit));
@@ -323,13 +366,16 @@ fn load<'js>(
     let module = engine.compile(MODULE.0, MODULE.1)?;
     module.meta().and_then(|meta| meta.set("host", host)).map_err(failed)?;
     let entry = compile(engine, opening)?;
+    let usual = Duration::from_millis(opening.call_timeout_ms);
     let early = RefCell::new(Vec::new());
     let take = |engine: &Engine<'js>, mail: Mail| match mail {
         Mail::Answer(answer) => {
             port.open.set(port.open.get().saturating_sub(1));
             engine.answer(answer)
         }
-        Mail::Message(message) => {
+        Mail::Message { message, .. } => {
+            // It is answered also if the code never gets to it.
+            port.expect(&message, Instant::now() + usual);
             early.borrow_mut().push(message);
             Ok(())
         }
@@ -337,10 +383,7 @@ fn load<'js>(
     engine.load(entry, mail, &take)?;
     let take: Function<'js> = protocol.get("take").map_err(failed)?;
     for message in early.take() {
-        if let Some(id) = message.get("id") {
-            let until = Instant::now() + Duration::from_millis(opening.call_timeout_ms);
-            port.waiting.borrow_mut().insert(id.to_string(), (id.clone(), until));
-        }
+        port.expect(&message, Instant::now() + usual);
         take.call::<_, ()>((message.to_string(),)).map_err(failed)?;
     }
     Ok(protocol)

@@ -23,6 +23,7 @@ use tokio::{
     process::ChildStderr,
     runtime::Handle,
     sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot},
+    task::JoinSet,
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -257,6 +258,8 @@ struct Running {
     broker: Arc<dyn Broker>,
     /// Requests that it may still make. The host counts too, but it is not trusted.
     fetches: u32,
+    /// Requests under way. They end with the call: nobody hears their answers.
+    requests: JoinSet<()>,
 }
 
 /// A host that runs.
@@ -275,10 +278,8 @@ struct Host {
 }
 
 impl Host {
-    /// Talks to a host that was started, until its end.
-    fn drive(started: ScriptHost, idle: Duration, team: &TeamName) -> Arc<Self> {
-        let (requests, queue) = mpsc::unbounded_channel();
-        let host = Arc::new(Self {
+    fn new(requests: mpsc::UnboundedSender<ToHost>) -> Arc<Self> {
+        Arc::new(Self {
             requests,
             calls: Mutex::default(),
             next: AtomicU64::new(1),
@@ -287,7 +288,13 @@ impl Host {
             end: CancellationToken::new(),
             over: CancellationToken::new(),
             reason: OnceLock::new(),
-        });
+        })
+    }
+
+    /// Talks to a host that was started, until its end.
+    fn drive(started: ScriptHost, idle: Duration, team: &TeamName) -> Arc<Self> {
+        let (requests, queue) = mpsc::unbounded_channel();
+        let host = Self::new(requests);
         let ScriptHost { streams, errors, life } = started;
         let (output, input) = streams.into_split();
         tokio::spawn(write(input, queue, host.over.clone()));
@@ -330,7 +337,8 @@ impl Host {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (done, ended) = oneshot::channel();
         let Call { source, input, limits } = call;
-        self.calls().insert(id, Running { done, broker, fetches: limits.fetches });
+        let (fetches, requests) = (limits.fetches, JoinSet::new());
+        self.calls().insert(id, Running { done, broker, fetches, requests });
         let source = source.to_string();
         self.tell(match input {
             Some(input) => ToHost::Run { id, source, input, limits },
@@ -399,29 +407,34 @@ impl Host {
                 }
             }
             FromHost::Ask { id, ask, method, params } => {
-                let broker = self.broker(id, &method);
-                let host = Arc::clone(self);
-                tokio::spawn(async move {
-                    let result = match broker {
-                        Ok(broker) => broker.fetch(params).await,
-                        Err(why) => Err(why),
-                    };
-                    host.tell(ToHost::Answer { id, ask, result });
-                });
+                if let Err(why) = self.request(id, ask, &method, params) {
+                    self.tell(ToHost::Answer { id, ask, result: Err(why) });
+                }
             }
         }
         Ok(())
     }
 
-    /// Who does what a call asks for.
-    fn broker(&self, id: u64, method: &str) -> Result<Arc<dyn Broker>, String> {
+    /// Begins what a call asks for.
+    fn request(
+        self: &Arc<Self>,
+        id: u64,
+        ask: u32,
+        method: &str,
+        params: Value,
+    ) -> Result<(), String> {
         let mut calls = self.calls();
         let call = calls.get_mut(&id).ok_or("the call has ended")?;
         if method != "host/fetch" {
             return Err(format!("`{method}` cannot be asked for"));
         }
         call.fetches = call.fetches.checked_sub(1).ok_or("the call has made all its requests")?;
-        Ok(Arc::clone(&call.broker))
+        let (fetching, host) = (call.broker.fetch(params), Arc::clone(self));
+        call.requests.spawn(async move {
+            let result = fetching.await;
+            host.tell(ToHost::Answer { id, ask, result });
+        });
+        Ok(())
     }
 
     /// Ends the process. What it said last tells more than that it ended.
@@ -494,5 +507,60 @@ async fn read_line(
         if end.is_some() {
             return Ok(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Requests that are never answered; each tells when it is given up.
+    struct Silent(mpsc::UnboundedSender<()>);
+
+    impl Broker for Silent {
+        fn fetch(&self, _: Value) -> BoxFuture<'static, Result<Value, String>> {
+            let held = self.0.clone();
+            Box::pin(async move {
+                std::future::pending::<()>().await;
+                drop(held);
+                Ok(Value::Null)
+            })
+        }
+    }
+
+    /// TO-123, TO-124: a request lasts no longer than the call that makes it, however that ends.
+    #[tokio::test]
+    async fn requests_end_with_their_call() {
+        let (requests, mut told) = mpsc::unbounded_channel();
+        let host = Host::new(requests);
+        let limits = CallLimits { time_ms: 1_000, cpu_ms: 1_000, fetches: 1 };
+        let ask = |id: u64, ask: u32| {
+            let said =
+                json!({"told": "ask", "id": id, "ask": ask, "method": "host/fetch", "params": {}});
+            host.hear(said.to_string().as_bytes()).unwrap();
+        };
+
+        for is_done in [true, false] {
+            let (held, mut given_up) = mpsc::unbounded_channel();
+            let call = Call { source: "".into(), input: None, limits };
+            let (id, _done) = host.begin(call, Arc::new(Silent(held)));
+            ask(id, 1);
+            ask(id, 2);
+            tokio::task::yield_now().await;
+            if is_done {
+                let said = json!({"told": "done", "id": id, "outcome": {"returned": ""}});
+                host.hear(said.to_string().as_bytes()).unwrap();
+            } else {
+                host.forget(id);
+            }
+
+            assert_eq!(given_up.recv().await, None);
+            assert!(matches!(told.recv().await, Some(ToHost::Inspect { .. })));
+            let refused = told.recv().await;
+            assert!(matches!(refused, Some(ToHost::Answer { ask: 2, result: Err(_), .. })));
+        }
+        assert!(told.try_recv().is_err());
     }
 }

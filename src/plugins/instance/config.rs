@@ -1,13 +1,13 @@
 //! Settings of a plugin: the secrets in them are references to the team's vault, from what an operator sends to what a
 //! child is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::ids::TeamKey;
 use serde_json::Value;
 
 use crate::{
-    mcp::opening::permits,
+    mcp::{arguments::escaped, opening::permits},
     plugins::schema::{Mismatch, Schema},
     scrub::Scrubber,
     vault::{
@@ -18,6 +18,9 @@ use crate::{
         scope::Scope,
     },
 };
+
+/// What stands for a secret that is not shown.
+const MASK: &str = "***";
 
 /// The parts of settings, in which references are expanded.
 const PARTS: [&str; 3] = ["tools", "channel", "hooks"];
@@ -89,13 +92,11 @@ pub(super) async fn expanded(
     config: &Value,
 ) -> Result<Value, Vec<Mismatch>> {
     let mut config = normalised(config)?;
-    let plain = plain_secrets(schema, &mut config);
+    let plain = plain_secrets(schema, &mut config, |_| true);
     if !plain.is_empty() {
         let message =
             "is a secret, and stands here in the clear: set it with `hivewright plugin config`";
-        let wrong =
-            plain.into_iter().map(|pointer| Mismatch { pointer, message: message.to_owned() });
-        return Err(wrong.collect());
+        return Err(mismatches(plain, message));
     }
     expand(vault, team, key, &mut config).await?;
     let wrong = schema.check(&config);
@@ -153,16 +154,12 @@ pub(super) async fn received(
 ) -> Result<Value, Vec<Mismatch>> {
     let mut config = normalised(config)?;
     let mut trial = config.clone();
-    let secrets: BTreeMap<String, String> = {
-        let mut found = BTreeMap::new();
-        each_secret(schema, &mut config, &mut |pointer, text| {
-            if keys_in(text).is_empty() && !text.is_empty() {
-                found.insert(pointer.to_owned(), text.replace("$${", "${"));
-                *text = format!("{BEGIN}{}}}", vault_key(key, pointer));
-            }
-        });
-        found
-    };
+    let masked = plain_secrets(schema, &mut config, |text| text == MASK);
+    if !masked.is_empty() {
+        let message = format!("`{MASK}` stands for a secret that is not shown: enter it again");
+        return Err(mismatches(masked, &message));
+    }
+    let secrets = moved_secrets(key, schema, &mut config);
     // The values that are not in the vault yet are tried as they are.
     expand(vault, team, key, &mut trial).await?;
     let wrong = schema.check(&trial);
@@ -170,20 +167,77 @@ pub(super) async fn received(
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    for (pointer, value) in secrets {
+    for MovedSecret { pointer, vault_key, value } in secrets {
         let put = Put { tools: Some(vec![canonical(key)]), ..Put::secret(value) };
-        let set = vault.set(&Scope::Team(team.clone()), &vault_key(key, &pointer), put, by).await;
+        let set = vault.set(&Scope::Team(team.clone()), &vault_key, put, by).await;
         set.map_err(|error| vec![Mismatch { pointer, message: error.to_string() }])?;
     }
     Ok(config)
+}
+
+/// A secret on its way from settings to the vault.
+#[derive(Debug, PartialEq)]
+struct MovedSecret {
+    pointer: String,
+    vault_key: String,
+    value: String,
+}
+
+/// Puts references in the place of plain secrets. A key that another field refers to is left to it: items of a list move
+/// up when one before them is removed, and keep the keys that they have.
+fn moved_secrets(key: &str, schema: &Schema, config: &mut Value) -> Vec<MovedSecret> {
+    let mut taken = BTreeSet::new();
+    each_text(config, "", &mut |_, text| taken.extend(keys_in(text)));
+    let mut moved = Vec::new();
+    each_secret(schema, config, &mut |pointer, text| {
+        if !is_plain(text) {
+            return;
+        }
+        let first = vault_key(key, pointer);
+        let others = (2_u32..).map(|number| format!("{first}-{number}"));
+        let free = std::iter::once(first.clone()).chain(others).find(|key| !taken.contains(key));
+        let vault_key = free.unwrap_or(first);
+        taken.insert(vault_key.clone());
+        let value = std::mem::replace(text, format!("{BEGIN}{vault_key}}}")).replace("$${", "${");
+        moved.push(MovedSecret { pointer: pointer.to_owned(), vault_key, value });
+    });
+    moved
+}
+
+/// Settings that an operator sends back as they were shown, with the secrets that were not shown as the file has them. In a
+/// list this holds only for an item that is as it was: another in its place must not get its secret.
+pub fn unmasked(schema: &Schema, sent: &Value, file: &Value) -> Value {
+    let (before, now) = (shown(schema, file), sent.clone());
+    let mut unmasked = sent.clone();
+    each_secret(schema, &mut unmasked, &mut |pointer, text| {
+        if text == MASK
+            && is_same_item(pointer, &before, &now)
+            && let Some(Value::String(secret)) = file.pointer(pointer)
+        {
+            text.clone_from(secret);
+        }
+    });
+    unmasked
+}
+
+/// Every list item on the way to a field is the same in both. Of a list of secrets that is the whole list: its items are
+/// shown alike.
+fn is_same_item(pointer: &str, before: &Value, now: &Value) -> bool {
+    let ends = pointer.match_indices('/').skip(1).map(|(end, _)| end).chain([pointer.len()]);
+    ends.map(|end| &pointer[..end]).all(|place| {
+        let Some((around, _)) = place.rsplit_once('/') else { return true };
+        let compared = if place == pointer { around } else { place };
+        let is_item = now.pointer(around).is_some_and(Value::is_array);
+        !is_item || before.pointer(compared) == now.pointer(compared)
+    })
 }
 
 /// Settings as they may be shown: a secret that somebody wrote into the team file in the clear is not.
 pub fn shown(schema: &Schema, config: &Value) -> Value {
     let mut config = config.clone();
     each_secret(schema, &mut config, &mut |_, text| {
-        if keys_in(text).is_empty() {
-            *text = "***".to_owned();
+        if is_plain(text) {
+            *text = MASK.to_owned();
         }
     });
     config
@@ -206,21 +260,31 @@ pub(super) fn in_the_clear(schema: &Schema, config: &Value, known: &Scrubber) ->
 /// referred to goes wherever the settings say.
 pub fn uses_secrets(schema: &Schema, config: &Value) -> bool {
     normalised(config).is_ok_and(|mut config| {
-        let mut refers = !plain_secrets(schema, &mut config).is_empty();
+        let mut refers = !plain_secrets(schema, &mut config, |_| true).is_empty();
         each_text(&mut config, "", &mut |_, text| refers |= !keys_in(text).is_empty());
         refers
     })
 }
 
-/// Secret fields whose values stand there in the clear.
-fn plain_secrets(schema: &Schema, config: &mut Value) -> Vec<String> {
+/// Secret fields whose values stand there in the clear, and fit.
+fn plain_secrets(schema: &Schema, config: &mut Value, fits: fn(&str) -> bool) -> Vec<String> {
     let mut plain = Vec::new();
     each_secret(schema, config, &mut |pointer, text| {
-        if keys_in(text).is_empty() && !text.is_empty() {
+        if is_plain(text) && fits(text) {
             plain.push(pointer.to_owned());
         }
     });
     plain
+}
+
+/// The text of a secret field is the secret itself.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && keys_in(text).is_empty()
+}
+
+fn mismatches(pointers: Vec<String>, message: &str) -> Vec<Mismatch> {
+    let wrong = |pointer| Mismatch { pointer, message: message.to_owned() };
+    pointers.into_iter().map(wrong).collect()
 }
 
 /// The key of the vault for a field.
@@ -243,7 +307,7 @@ fn each_text(value: &mut Value, pointer: &str, visit: &mut Visit<'_>) {
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                each_text(field, &format!("{pointer}/{name}"), visit);
+                each_text(field, &format!("{pointer}/{}", escaped(name)), visit);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -313,5 +377,85 @@ mod tests {
             json!({"tools": {"open": "it is seen-and-known", "keys": [{"value": "hunter22"}]}});
         assert_eq!(in_the_clear(&schema, &open, &known), ["/tools/open"]);
         assert_eq!(vault_key("http", "/tools/keys/0/value"), "plugin.http.tools.keys.0.value");
+    }
+
+    fn with_keys() -> Schema {
+        let secret = json!({"type": "string", "x-secret": true});
+        let item =
+            json!({"type": "object", "properties": {"host": {"type": "string"}, "value": secret}});
+        let fields = json!({"keys": {"type": "array", "items": item}, "a/b": secret, "token": secret,
+            "tokens": {"type": "array", "items": secret}});
+        let tools = json!({"type": "object", "properties": fields});
+        Schema::new(json!({"type": "object", "properties": {"tools": tools}})).unwrap()
+    }
+
+    /// PL-27: items of a list that move up keep their secrets.
+    #[test]
+    fn a_secret_does_not_take_the_vault_key_of_another_field() {
+        // The first of two items was removed, and one is added.
+        let mut config = json!({"tools": {"a/b": "slash", "keys": [
+            {"host": "b", "value": "${vault:plugin.http.tools.keys.1.value}"},
+            {"host": "c", "value": "of-$${c}"},
+        ]}});
+
+        let moved = moved_secrets("http", &with_keys(), &mut config);
+        config["tools"]["keys"][1]["value"] = "other".into();
+        let again = moved_secrets("http", &with_keys(), &mut config);
+
+        let secret = |pointer: &str, vault_key: &str, value: &str| MovedSecret {
+            pointer: pointer.to_owned(),
+            vault_key: vault_key.to_owned(),
+            value: value.to_owned(),
+        };
+        let (place, key) = ("/tools/keys/1/value", "plugin.http.tools.keys.1.value-2");
+        assert_eq!(
+            moved,
+            [
+                secret("/tools/a~1b", "plugin.http.tools.a-1b", "slash"),
+                secret(place, key, "of-${c}")
+            ]
+        );
+        assert_eq!(again, [secret(place, key, "other")]);
+        assert_eq!(
+            config,
+            json!({"tools": {"a/b": "${vault:plugin.http.tools.a-1b}", "keys": [
+                {"host": "b", "value": "${vault:plugin.http.tools.keys.1.value}"},
+                {"host": "c", "value": "${vault:plugin.http.tools.keys.1.value-2}"},
+            ]}})
+        );
+    }
+
+    /// PL-27: what was not shown comes back as it stands in the file, and goes to nobody else.
+    #[test]
+    fn a_secret_that_was_not_shown_is_kept() {
+        let schema = with_keys();
+        let file = json!({"tools": {"token": "hunter22", "tokens": ["one", "two"], "keys": [
+            {"host": "a", "value": "of-a"}, {"host": "b", "value": "of-b"}]}});
+
+        let mut sent = shown(&schema, &file);
+        let unchanged = unmasked(&schema, &sent, &file);
+        for list in ["keys", "tokens"] {
+            sent["tools"][list].as_array_mut().unwrap().remove(0);
+        }
+        let shortened = unmasked(&schema, &sent, &file);
+
+        assert_eq!(unchanged, file);
+        assert_eq!(
+            shortened,
+            json!({"tools": {"token": "hunter22", "tokens": ["***"], "keys": [{"host": "b", "value": "***"}]}})
+        );
+    }
+
+    /// PL-27: the mark is no secret.
+    #[tokio::test]
+    async fn the_mark_of_a_secret_is_not_stored() {
+        let config = json!({"tools": {"token": "***"}});
+        let (vault, team) = (Vault::absent(), TeamKey::first("ops"));
+
+        let received = received(&vault, &team, "http", &with_keys(), &config, &Actor::System).await;
+
+        let wrong = received.unwrap_err();
+        assert_eq!(wrong[0].pointer, "/tools/token");
+        assert!(wrong[0].message.contains("enter it again"), "{wrong:?}");
     }
 }

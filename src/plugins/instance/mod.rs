@@ -60,6 +60,8 @@ use crate::{
 
 /// How long whoever needs a child waits for one that is being started or replaced.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait for the list of tools of a plugin that starts: a turn is not prepared for much longer than that.
+const LIST_PATIENCE: Duration = Duration::from_secs(45);
 /// How long all children have to end with the service.
 const END: Duration = Duration::from_secs(12);
 
@@ -135,6 +137,8 @@ struct State {
     row: Row,
     kept: Map<String, Value>,
     offers: Option<Arc<Definitions>>,
+    /// It was changed since it told what it offers.
+    is_outdated: bool,
     /// Another list of tools has another number.
     version: u64,
     /// Its row is about to be written.
@@ -186,10 +190,23 @@ impl TeamPlugin {
 
     /// The child that takes calls.
     pub async fn lease(&self) -> Result<Lease<Recipe>, Unavailable> {
+        self.lease_within(PATIENCE).await
+    }
+
+    /// The same for somebody who can wait until it has started, however long it may take for that.
+    pub async fn lease_once_started(&self) -> Result<Lease<Recipe>, Unavailable> {
+        self.lease_within(self.start_timeout().max(PATIENCE)).await
+    }
+
+    async fn lease_within(&self, patience: Duration) -> Result<Lease<Recipe>, Unavailable> {
         if !self.is_enabled() {
             return Err(Unavailable { reason: "it is switched off".to_owned() });
         }
-        lease(self.actor(), PATIENCE).await
+        lease(self.actor(), patience).await
+    }
+
+    fn start_timeout(&self) -> Duration {
+        self.package().map_or(PATIENCE, |package| package.manifest.limits.start_timeout.0)
     }
 
     /// Tells a child that runs of an event; one that does not run misses it.
@@ -220,6 +237,7 @@ impl TeamPlugin {
 
     pub(super) fn learn(&self, tools: Definitions) {
         let mut state = self.state();
+        state.is_outdated = false;
         if state.offers.as_deref() != Some(&tools) {
             state.version += 1;
             state.offers = Some(Arc::new(tools));
@@ -332,6 +350,7 @@ impl Instances {
                 row,
                 kept: kept.map(|kept| kept.state).unwrap_or_default(),
                 offers: None,
+                is_outdated: false,
                 version: 0,
                 is_dirty: false,
                 channel: None,
@@ -456,6 +475,8 @@ impl TeamPlugin {
             state.is_lifted = false;
             state.make = Some(make);
             state.package = Some(Arc::clone(package));
+            // A child that runs is replaced, and the next one tells what it offers. One that rests is asked by who needs its tools.
+            state.is_outdated = state.row.status != Status::Running;
             // Before a child can bring anything.
             match (&package.manifest.channel, &state.channel) {
                 (Some(_), None) => state.channel = Some(OpenChannel::start(self)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::{Instances, Settled, TeamPlugin};
+use super::{Instances, LIST_PATIENCE, PATIENCE, Settled, TeamPlugin};
 use crate::{mcp::definition::Definition, plugins::package::Package};
 
 /// A tool of a plugin, for a turn.
@@ -62,14 +62,19 @@ impl Instances {
         offers
     }
 
-    /// What plugins bring. Those whose tools nobody knows yet are started for it, all at once; one that fails is
-    /// missing.
+    /// What plugins bring. Those whose tools nobody knows yet, or that were changed since, are started for it, all at once; one
+    /// that fails is missing, or has the tools that it had.
     pub async fn list(settled: &Settled) -> Offers {
         let unlisted = settled.plugins.iter().filter(|(plugin, package)| {
-            package.manifest.tools.is_some() && plugin.state().offers.is_none()
+            let state = plugin.state();
+            package.manifest.tools.is_some() && (state.offers.is_none() || state.is_outdated)
         });
         // What is wrong with one is kept with it.
-        join_all(unlisted.map(|(plugin, _)| async move { plugin.lease().await.map(drop) })).await;
+        let starts = unlisted.map(|(plugin, _)| async move {
+            let patience = plugin.start_timeout().clamp(PATIENCE, LIST_PATIENCE);
+            plugin.lease_within(patience).await.map(drop)
+        });
+        join_all(starts).await;
         Self::offers(settled)
     }
 }

@@ -16,6 +16,7 @@ use hivewright_actors::{
 };
 
 use super::{END, Instances, TeamPlugin, channel, data_of};
+use crate::removal::remove_tree;
 
 /// What plugins of teams leave behind.
 struct Estate {
@@ -88,7 +89,7 @@ impl Instances {
 }
 
 fn remove(folder: PathBuf) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
+    match remove_tree(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -77,12 +77,18 @@ impl TeamPlugin {
         if is_same {
             return;
         }
+        let (reports_error, status) = (message.is_some(), row.status);
         if let Some(message) = &message {
             tracing::warn!(team = %self.team.name, plugin = self.key, error = message, "a plugin reports an error");
         }
-        row.last_error_at = message.is_some().then_some(now);
+        row.last_error_at = reports_error.then_some(now);
         row.last_error = message;
         drop(state);
+        if reports_error {
+            let about = json!({"team": self.team.name, "plugin": self.key, "status": status, "reports_error": true});
+            let event = Event::new(Kind::PluginChanged, about).of_team(&self.team.name);
+            self.grounds.live.publish(event);
+        }
         self.changed();
     }
 

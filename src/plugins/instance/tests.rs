@@ -174,6 +174,28 @@ async fn a_plugin_that_is_missed_lets_no_call_pass() {
     assert_eq!(refusal(&hooks).await, None);
 }
 
+/// PL-10, PL-28: what a plugin that rests offered before it was changed is not what it offers now.
+#[actix::test]
+async fn a_plugin_that_is_changed_while_it_rests_is_asked_again_for_its_tools() {
+    let folder = TempDir::new().unwrap();
+    let (instances, ..) = scratch(folder.path());
+    instances.catalogue().set(Loaded::read(&Sources::default(), &Lock::default()));
+    let (team, mut wanted) = (TeamKey::first("main"), switched("http", true));
+    let offers = |wanted: &Plugins| Instances::offers(&instances.settle(&team, wanted));
+    offers(&wanted);
+    instances.get(&team, "http").learn(Definitions::default());
+
+    let known = offers(&wanted);
+    wanted.0.get_mut("http").unwrap().config = json!({"tools": {"allow": ["example.org"]}});
+    let changed = offers(&wanted);
+
+    // It has its former tools until it says otherwise: a call tells what is wrong with it.
+    assert_eq!([known.missing, changed.missing], [const { Vec::<String>::new() }; 2]);
+    assert!(instances.get(&team, "http").state().is_outdated);
+    instances.get(&team, "http").learn(Definitions::default());
+    assert!(!instances.get(&team, "http").state().is_outdated);
+}
+
 /// PL-53: a signed call that is being answered is nobody else's, until it has an answer or none.
 #[actix::test]
 async fn a_call_of_a_webhook_is_claimed_once() {

@@ -1,7 +1,7 @@
 //! The request: the conversation in Anthropic's words, with its cache markers.
 
 use hivewright_actors::{
-    engine::{Block, Message, ToolOutput, plain_id},
+    engine::{Block, JoinedWords, Message, ToolOutput, plain_id},
     file::FileRef,
     thinking::Thinking,
     tool::ToolSpec,
@@ -138,7 +138,9 @@ fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for message in messages {
         let (role, content): (_, Vec<Value>) = match message {
-            Message::User(words) => ("user", words_block(words).into_iter().collect()),
+            Message::User(words) | Message::Joined(JoinedWords { text: words, .. }) => {
+                ("user", words_block(words).into_iter().collect())
+            }
             Message::Files(files) => {
                 ("user", files.iter().flat_map(|file| file_blocks(file, pictures)).collect())
             }

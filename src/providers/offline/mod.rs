@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent, Message, ToolOutput},
+    engine::{Block, EngineEvent, JoinedWords, Message, ToolOutput},
     history::SUMMARY,
     inbox::AROUND,
     tool::{Args, ToolCall, ToolSpec},
@@ -101,7 +101,7 @@ impl<'a> Scene<'a> {
             match message {
                 // What stands for steps that were played: the script goes on behind them.
                 Message::User(text) if text.starts_with(SUMMARY) => scene.summarised = true,
-                Message::User(text) => {
+                Message::User(text) | Message::Joined(JoinedWords { text, .. }) => {
                     scene.message = text;
                     scene.results.clear();
                     scene.played = 0;

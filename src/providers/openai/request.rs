@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hivewright_actors::{
-    engine::{Block, Message, SystemPrompt, ToolOutput},
+    engine::{Block, JoinedWords, Message, SystemPrompt, ToolOutput},
     file::{FileRef, lines},
     thinking::Thinking,
     tool::ToolSpec,
@@ -122,7 +122,9 @@ fn conversation(messages: &[Message], pictures: &Pictures) -> Vec<Value> {
     let mut sent = Vec::new();
     for message in messages {
         match message {
-            Message::User(words) => sent.push(json!({ "role": "user", "content": words })),
+            Message::User(words) | Message::Joined(JoinedWords { text: words, .. }) => {
+                sent.push(json!({ "role": "user", "content": words }));
+            }
             Message::Files(files) => {
                 let words = sent.pop_if(|last| last["role"] == "user");
                 sent.push(attached(words, files, pictures));

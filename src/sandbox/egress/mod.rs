@@ -24,6 +24,7 @@ use crate::settings::{
 
 mod address;
 pub mod body;
+pub mod gate;
 mod passage;
 pub mod proxy;
 pub mod request;

@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{EgressError, proxy::Gate};
+use super::{EgressError, gate::Gate};
 
 /// Bytes that the pages of one call may move, both ways.
 pub(super) const MOST_BYTES: u64 = 100 << 20;

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hivewright_actors::ids::TeamName;
 use http_body_util::{BodyDataStream, BodyExt, Empty, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -20,10 +19,11 @@ use tokio::{
 
 use super::{
     CONNECT_TIMEOUT, EgressError, Guard,
+    gate::Gate,
     passage::{Metered, Passage},
     request::cause,
 };
-use crate::settings::egress::Egress;
+use crate::logging::seldom::Seldom;
 
 /// Connections at once.
 const MOST_CONNECTIONS: usize = 64;
@@ -47,23 +47,6 @@ const OF_CONNECTION_TOO: [&str; 2] = ["keep-alive", "proxy-connection"];
 
 type Body = UnsyncBoxBody<Bytes, reqwest::Error>;
 
-/// What a proxy lets through. It is asked for each request and each tunnel.
-pub trait Gate: Send + Sync + 'static {
-    /// Whose browser it is.
-    fn team(&self) -> TeamName;
-
-    fn egress(&self) -> Arc<Egress>;
-
-    /// Whether a host may be reached that the settings allow; the error says why not.
-    fn admit(&self, host: &str) -> Result<(), String>;
-
-    /// Counts bytes that go through. Gives all since the call began.
-    fn spend(&self, bytes: u64) -> u64;
-
-    /// Hears of what was not let through, or did not get there.
-    fn failed(&self, url: &Url, error: EgressError);
-}
-
 /// Serves all who connect. Dropping the future closes all connections.
 pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
     let mut connections = JoinSet::new();
@@ -82,7 +65,10 @@ pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the proxy cannot be taken");
+                    static TOLD: Seldom = Seldom::new();
+                    if let Some(times) = TOLD.due() {
+                        tracing::warn!(%error, times, "a connection to the proxy cannot be taken");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -203,12 +189,16 @@ mod tests {
         atomic::{AtomicU64, Ordering},
     };
 
+    use hivewright_actors::ids::TeamName;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::sandbox::egress::{
-        passage::MOST_BYTES,
-        tests::doubles::{Answers, Host},
+    use crate::{
+        sandbox::egress::{
+            passage::MOST_BYTES,
+            tests::doubles::{Answers, Host},
+        },
+        settings::egress::Egress,
     };
 
     /// Lets one host and port of a private network through, and remembers what it did not.

@@ -141,9 +141,14 @@ impl Life {
     }
 
     /// Ends when its private files take more than so many bytes of the disk.
-    pub async fn holds_more_than(&self, bytes: u64) {
-        let Some((scratch, _)) = &self.left else { return std::future::pending().await };
-        quota::grows_beyond(&scratch.path, bytes).await;
+    pub fn holds_more_than(&self, bytes: u64) -> impl Future<Output = ()> + Send + use<> {
+        let folder = self.left.as_ref().map(|(scratch, _)| scratch.path.clone());
+        async move {
+            match folder {
+                Some(folder) => quota::grows_beyond(&folder, bytes).await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Ends it with all it started: asked first, then killed after a moment.

@@ -38,7 +38,10 @@ use super::{
         governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
     },
 };
-use crate::settings::{config::Limits, team::Access};
+use crate::{
+    removal::remove_tree,
+    settings::{config::Limits, folder_access::Access},
+};
 
 pub mod agent;
 pub mod capture;
@@ -374,12 +377,12 @@ where
     done.map_err(io::Error::other)?.map_err(Into::into)
 }
 
-/// Makes the scratch folder, without what a killed process left in it.
+/// Makes the scratch folder, without what a killed process left in it. One folder that stays keeps no other.
 fn clear(scratch: &Path) -> io::Result<()> {
     folder(scratch)?;
     for entry in fs::read_dir(scratch)?.flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(CALL.as_bytes()) {
-            fs::remove_dir_all(entry.path())?;
+            remove(&entry.path());
         }
     }
     Ok(())
@@ -466,11 +469,16 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        clean_up(move || {
-            if let Err(error) = fs::remove_dir_all(&path) {
-                tracing::debug!(path = %path.display(), %error, "scratch folder stays until the next start");
-            }
-        });
+        clean_up(move || remove(&path));
+    }
+}
+
+fn remove(scratch: &Path) {
+    match remove_tree(scratch) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %scratch.display(), %error, "scratch folder stays until the next start");
+        }
+        _ => {}
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     sandbox::{quota::Excess, workspace::Workspace},
-    settings::team::Access,
+    settings::folder_access::Access,
 };
 
 /// What is to be started.

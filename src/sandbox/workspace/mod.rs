@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use self::{governance::Class, walk::Folder};
-use crate::settings::team::{Access, AllowedDir};
+use crate::settings::{folder_access::Access, team::AllowedDir};
 
 pub mod governance;
 #[cfg(test)]

@@ -318,7 +318,7 @@ fn listening_beyond_this_machine_needs_encryption() {
 fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
     let place = place();
     let text = "store: {backend: jetstream, jetstream: {url: x}}\nbrowser: {idle: 6h}\n\
-        sandbox: {network_form: port}\nbackup: {every: 24h}\n";
+        skill_repository: https://example.org\nsandbox: {network_form: port}\nbackup: {every: 24h}\n";
     place.write(&place.home.config_file(), text);
 
     let problems = load::read_config(&place.home, &place.environment).unwrap_err();
@@ -328,6 +328,7 @@ fn documented_keys_that_do_nothing_here_are_refused_with_the_reason() {
         "store.backend: this version keeps its data in sled: expected `sled`",
         "store.jetstream: unknown key: this version keeps its data in sled",
         "browser: unknown key: this version does not have what it sets",
+        "skill_repository: unknown key: it is the address in `config/providers.yaml` now",
         "sandbox.network_form: unknown key: this version does not have",
     ] {
         assert!(problems.contains(expected), "{expected}\n{problems}");

@@ -1,6 +1,7 @@
 mod files;
 mod first_start;
 mod live;
+mod migrate;
 mod profiles;
 mod references;
 mod shipped;

@@ -8,11 +8,12 @@ use super::*;
 use crate::settings::{
     config::Sdk,
     egress::{Buckets, Egress},
+    folder_access::Access,
     load::{self, File, read_team},
     mcp_servers::{McpServer, McpServers},
     plugins::{PluginSwitch, Plugins},
     setting::Interval,
-    team::{Access, AllowedDir, Team},
+    team::{AllowedDir, Team},
 };
 
 fn read(text: &str) -> Result<Team, Vec<String>> {

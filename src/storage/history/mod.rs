@@ -5,6 +5,7 @@
 //! keys.rs      keys that are shorter in the file
 //! tables.rs    which table and which rows a range of keys means
 //! turns.rs     a task and its journal in one value
+//! together.rs  what records say that are taken in at once
 //! tasks.rs     columns of ended tasks, and the lists of them
 //! usage.rs     what ended tasks have come to
 //! merging.rs   one list of several ranges of an index
@@ -24,6 +25,7 @@ mod tables;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod together;
 mod turns;
 mod usage;
 mod version;
@@ -39,6 +41,7 @@ use std::{
 };
 
 use hivewright_actors::{
+    archive::Shelf,
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
@@ -46,7 +49,8 @@ use hivewright_actors::{
     search::{Entry, Place, Search},
     spine,
     storage::{Order, StorageError},
-    task::query::{TaskPage, TaskQuery, TaskWindow},
+    store::records::Record as _,
+    task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -54,13 +58,18 @@ use keys::Keys;
 use packing::Unpacker;
 use readers::{LIST_TIMEOUT, Purpose, Readers};
 use tables::{Held, Table};
+use together::Together;
 use turns::Role;
 use writer::Writer;
+
+use crate::logging::tap::Line;
 
 /// The file, in the folder of the store.
 pub(super) const FILE: &str = "history.db";
 /// Pages that a connection keeps in memory, in KiB.
 const CACHE_KIB: i64 = 1024;
+/// A check names no more faults than this.
+const MOST_FAULTS: usize = 100;
 /// How long a connection waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -129,8 +138,8 @@ impl History {
         let path = folder.join(FILE);
         let connection = connect(&path, true).map_err(io::Error::other)?;
         version::begin(&connection, store).map_err(io::Error::other)?;
-        let tables = tables::all(spine::SHELVES, Keys::Short);
-        let writer = Writer::new(connection)?;
+        let tables = tables::all(&shelves(), Keys::Short);
+        let writer = Writer::new(connection);
         writer.prepare(&tables).map_err(io::Error::other)?;
         Ok(Self {
             path: Some(path),
@@ -148,12 +157,31 @@ impl History {
         }
         let failed = |error: rusqlite::Error| format!("`{FILE}` cannot be read: {error}");
         let connection = connect(&path, false).map_err(failed)?;
-        let tables = tables::all(spine::SHELVES, version::upgrade(&connection)?);
-        let writer = Writer::new(connection).map_err(|error| error.to_string())?;
+        let tables = tables::all(&shelves(), version::upgrade(&connection)?);
+        let writer = Writer::new(connection);
         let standing = standing(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
         let writer = Mutex::new(Some(writer));
         Ok((Self { path: Some(path), tables, writer, readers: Readers::default() }, standing))
+    }
+
+    /// Opens the archive in a folder to look at it: nothing of it changes, also not its version.
+    pub(super) fn look(folder: &Path) -> Result<Self, String> {
+        let path = folder.join(FILE);
+        let failed = |error: rusqlite::Error| format!("`{FILE}` cannot be read: {error}");
+        let reader = Reader::open(&path).map_err(failed)?;
+        version::check(&reader.connection)?;
+        let mut tables = tables::all(&shelves(), reader.keys);
+        // One that was never opened by this program may lack some.
+        let mut missing = Vec::new();
+        for table in &tables {
+            if !table.is_there(&reader.connection).map_err(failed)? {
+                missing.push(table.kind());
+            }
+        }
+        tables.retain(|table| !missing.contains(&table.kind()));
+        let (writer, readers) = Default::default();
+        Ok(Self { path: Some(path), tables, writer, readers })
     }
 
     /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive. An error while
@@ -180,20 +208,23 @@ impl History {
         records: impl Iterator<Item = (Key, Taken<'a>)>,
     ) -> Result<u64, StorageError> {
         let records: Vec<(Key, Taken<'a>)> = records.collect();
-        let turns = turns::pair(records.iter().map(|(key, taken)| (key.as_ref(), taken)));
+        let all = records.iter().map(|(key, taken)| (key.as_ref(), taken));
+        let (turns, together) = (turns::pair(all.clone()), Together::of(all));
         self.change(|writer| {
             for (key, taken) in &records {
                 let key = key.as_ref();
                 let Some((table, _)) = self.place(key) else { continue };
                 match (taken, turns.get(key)) {
                     (Taken::Value(value), Some(Role::Host(task))) => {
-                        writer.put_turn(table, (key, value), self.table(task.0)?, *task)?;
+                        let tasks = self.table(task.0)?;
+                        writer.put_turn(table, (key, value), tasks, *task, &together)?;
                     }
                     (Taken::Value(value), Some(Role::LateHost(task))) => {
-                        writer.put_late(table, (key, value), self.table(task)?, task)?;
+                        let tasks = self.table(task)?;
+                        writer.put_late(table, (key, value), tasks, task, &together)?;
                     }
                     (Taken::Value(_), Some(Role::Guest)) => {}
-                    (Taken::Value(value), None) => writer.put(table, key, value)?,
+                    (Taken::Value(value), None) => writer.put(table, (key, value), &together)?,
                     (Taken::Damaged(content), _) => writer.put_damaged(table, key, content)?,
                     (Taken::Removed, _) => writer.remove(table, key)?,
                 }
@@ -216,17 +247,39 @@ impl History {
             writer.connection.execute("UPDATE standing SET number = number + 1", [])?;
             let number = standing(&writer.connection)?.number;
             writer.connection.execute_batch("COMMIT")?;
-            writer.empty_log()?;
+            writer.clean_log()?;
             Ok(number)
         })();
         changed.map_err(|error: rusqlite::Error| {
             // Without a transaction there is nothing to take back.
             let _ = writer.connection.execute_batch("ROLLBACK");
-            match error.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::DiskFull) => StorageError::Full,
-                _ => StorageError::Write(format!("{FILE}: {error}")),
-            }
+            unwritten(error)
         })
+    }
+
+    /// Empties the log of SQLite, unless somebody reads: the next start has nothing to read there.
+    pub(super) fn empty_log(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.as_mut().map_or(Ok(()), Writer::empty_log).map_err(unwritten)
+    }
+
+    /// Gives back the memory that only work needs.
+    pub(super) fn shrink(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.as_mut().map_or(Ok(()), Writer::shrink).map_err(unwritten)?;
+        drop(writer);
+        self.readers.shrink().map_err(unread)
+    }
+
+    /// What SQLite finds wrong with the file and its indexes, that of words among them. Reads all of it.
+    pub(super) fn faults(&self) -> Result<Vec<String>, StorageError> {
+        let Some(path) = &self.path else { return Ok(Vec::new()) };
+        let reader = Reader::open(path).map_err(unread)?;
+        let check = format!("PRAGMA integrity_check({MOST_FAULTS})");
+        let mut check = reader.connection.prepare(&check).map_err(unread)?;
+        let found = check.query_map([], |row| row.get::<_, String>(0)).map_err(unread)?;
+        let found = found.map(|row| row.unwrap_or_else(|error| error.to_string()));
+        Ok(found.filter(|row| row != "ok").map(|row| format!("`{FILE}`: {row}")).collect())
     }
 
     /// Whether records under this key are archived.
@@ -302,6 +355,11 @@ impl History {
         known: &HashSet<TaskId>,
     ) -> Result<TaskPage, StorageError> {
         self.read_at_once(|connection, keys| tasks::page(connection, keys, wanted, window, known))
+    }
+
+    /// How many tasks it holds, but for those that are known.
+    pub(super) fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError> {
+        self.read_at_once(|connection, keys| tasks::count_all(connection, keys, known))
     }
 
     /// The wanted part of what its tasks have come to, but for those that are known.
@@ -436,6 +494,11 @@ impl Reader {
     }
 }
 
+/// What is archived: of the spine, and log lines.
+fn shelves() -> Vec<Shelf> {
+    [spine::SHELVES, &[Shelf::of(Line::KIND)]].concat()
+}
+
 fn connect(path: &Path, is_new: bool) -> rusqlite::Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, is_new);
@@ -463,6 +526,19 @@ fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
         Ok(Standing { store: store.cast_unsigned(), number: number.cast_unsigned() })
     });
     standing.optional()?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Gives back what a connection keeps for later.
+fn shrink(connection: &Connection) -> rusqlite::Result<()> {
+    connection.flush_prepared_statement_cache();
+    connection.execute_batch("PRAGMA shrink_memory")
+}
+
+fn unwritten(error: rusqlite::Error) -> StorageError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => StorageError::Full,
+        _ => StorageError::Write(format!("{FILE}: {error}")),
+    }
 }
 
 fn unread(error: rusqlite::Error) -> StorageError {

@@ -6,7 +6,6 @@ use std::{io, sync::LazyLock};
 use hivewright_actors::storage::StorageError;
 use zstd::{
     bulk::Compressor,
-    dict::EncoderDictionary,
     zstd_safe::{self, DCtx, DDict},
 };
 
@@ -67,20 +66,11 @@ impl Joined {
     }
 }
 
-pub(super) struct Packer(Compressor<'static>);
+/// What it needs takes memory: it is made with the first value, and anew after a rest.
+#[derive(Default)]
+pub(super) struct Packer(Option<Compressor<'static>>);
 
 impl Packer {
-    pub(super) fn new() -> io::Result<Self> {
-        static ENCODER: LazyLock<EncoderDictionary<'static>> = LazyLock::new(|| {
-            let [.., newest] = DICTIONARIES;
-            EncoderDictionary::copy(newest, LEVEL)
-        });
-        let mut compressor = Compressor::with_prepared_dictionary(&ENCODER)?;
-        compressor.include_checksum(false)?;
-        compressor.include_dictid(false)?;
-        Ok(Self(compressor))
-    }
-
     pub(super) fn pack(&mut self, key: &[u8], value: &[u8]) -> Vec<u8> {
         let common = COMMON_VALUES.iter().zip(0..).find(|(common, _)| **common == value);
         if let Some((_, number)) = common {
@@ -102,9 +92,20 @@ impl Packer {
     }
 
     fn compress(&mut self, value: &[u8]) -> Option<Vec<u8>> {
-        let frame = self.0.compress(value).ok()?;
+        if self.0.is_none() {
+            self.0 = compressor().ok();
+        }
+        let frame = self.0.as_mut()?.compress(value).ok()?;
         frame.strip_prefix(&MAGIC).map(<[u8]>::to_vec)
     }
+}
+
+fn compressor() -> io::Result<Compressor<'static>> {
+    let [.., newest] = DICTIONARIES;
+    let mut compressor = Compressor::with_dictionary(LEVEL, newest)?;
+    compressor.include_checksum(false)?;
+    compressor.include_dictid(false)?;
+    Ok(compressor)
 }
 
 /// Of many that are made, few unpack: what they need for it is made with the first value.
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     fn packed(key: &[u8], value: &[u8]) -> Vec<u8> {
-        Packer::new().unwrap().pack(key, value)
+        Packer::default().pack(key, value)
     }
 
     fn unpacked(key: &[u8], packed: &[u8]) -> Result<Vec<u8>, StorageError> {
@@ -260,7 +261,7 @@ mod tests {
         let (task, piece) = ("the same words, said twice ".repeat(3), "the same words, said twice");
         let (key, row): (&[u8], &[u8]) = (b"done\0t-1", b"hist\0main\0\0");
         let joined =
-            Packer::new().unwrap().join((row, piece.as_bytes()), (key, task.as_bytes())).unwrap();
+            Packer::default().join((row, piece.as_bytes()), (key, task.as_bytes())).unwrap();
         let mut unpacker = Unpacker::default();
         let mut from = |row: &[u8], key: &[u8]| unpacker.unpack_from(row, key, &joined);
 
@@ -271,7 +272,7 @@ mod tests {
         let alone = packed(row, piece.as_bytes());
         assert!(unpacker.unpack_from(row, key, &alone).is_err());
         let long = "x".repeat(LARGEST_JOINED);
-        assert_eq!(Packer::new().unwrap().join((row, long.as_bytes()), (key, b"")), None);
+        assert_eq!(Packer::default().join((row, long.as_bytes()), (key, b"")), None);
     }
 
     /// SC-111

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Reader;
+use super::{Reader, packing::Unpacker, shrink};
 
 /// So many read at once; others wait for them.
 const MOST: usize = 8;
@@ -76,6 +76,17 @@ impl Readers {
         }
         lent.reader = Some(reader);
         Ok(result)
+    }
+
+    /// Closes those that are idle but one, and has that one give back what it can.
+    pub(super) fn shrink(&self) -> rusqlite::Result<()> {
+        let mut idle = std::mem::take(&mut self.state().idle);
+        let Some(mut kept) = idle.pop() else { return Ok(()) };
+        drop(idle);
+        kept.unpacker = Unpacker::default();
+        shrink(&kept.connection)?;
+        self.state().idle.push(kept);
+        Ok(())
     }
 
     fn lend(&self, purpose: Purpose) -> Lent<'_> {
@@ -161,8 +172,17 @@ mod tests {
         });
 
         assert_eq!(most.into_inner(), MOST);
-        let left = readers.state();
-        assert_eq!((left.idle.len(), left.in_use), (MOST, 0));
+        let left = || {
+            let state = readers.state();
+            (state.idle.len(), state.in_use)
+        };
+        assert_eq!(left(), (MOST, 0));
+        readers.shrink().unwrap();
+        assert_eq!(left(), (1, 0));
+        readers
+            .read(path, Purpose::Work, |reader| reader.connection.execute_batch("SELECT 1"))
+            .unwrap();
+        assert_eq!(left(), (1, 0));
     }
 
     /// SC-115: whoever asks for many long lists holds up no turn, and is told that they take too long.

@@ -12,10 +12,11 @@ use hivewright_actors::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter, types::Value};
 
-use super::{keys::Keys, tasks};
+use super::{keys::Keys, tasks, together::Beside};
 
 /// What the columns of a record hold, from its stored key and its value.
-type ReadColumns = fn(&Connection, Keys, &[u8], &[u8]) -> rusqlite::Result<Vec<Value>>;
+type ReadColumns =
+    fn(&Connection, Keys, &[u8], &[u8], &mut Beside<'_>) -> rusqlite::Result<Vec<Value>>;
 
 /// What a table has beside key and value, for lists.
 #[derive(Debug)]
@@ -206,8 +207,24 @@ impl Table {
         Some((from, to))
     }
 
+    pub(super) fn is_there(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        connection.table_exists(None, &*self.kind().replace('\0', "."))
+    }
+
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection.execute_batch(&self.create)
+    }
+
+    /// What a record has beside key and value.
+    pub(super) fn columns(
+        &self,
+        connection: &Connection,
+        key: &[u8],
+        value: &[u8],
+        beside: &mut Beside<'_>,
+    ) -> rusqlite::Result<Vec<Value>> {
+        let read = |columns: &Columns| (columns.read)(connection, self.keys, key, value, beside);
+        Ok(self.columns.map(read).transpose()?.unwrap_or_default())
     }
 
     /// Puts a record, of which the table holds the packed value. A guest is in a row of the journal instead.
@@ -215,13 +232,11 @@ impl Table {
         &self,
         connection: &Connection,
         key: &[u8],
-        value: &[u8],
+        columns: &[Value],
         packed: &[u8],
         host: Option<i64>,
     ) -> rusqlite::Result<()> {
         let rest = self.stored(self.rest(key));
-        let columns = self.columns.map(|columns| (columns.read)(connection, self.keys, key, value));
-        let columns = columns.transpose()?.unwrap_or_default();
         let fixed: [&dyn ToSql; 2] = [&rest, &packed];
         let host = (self.kind() == GUEST).then_some(&host as &dyn ToSql);
         let columns = columns.iter().map(|column| column as &dyn ToSql);

@@ -4,7 +4,7 @@
 //! A list is the merge of one range of an index for each facet that is wanted, so that whatever it filters by, no
 //! task is looked at that is not on the page.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -16,7 +16,7 @@ use hivewright_actors::{
     },
     task::{
         Kind, Priority, Task, TaskState,
-        query::{TaskPage, TaskQuery, TaskWindow},
+        query::{TaskCounts, TaskFacet, TaskPage, TaskQuery, TaskWindow},
         records::FinishedTask,
     },
 };
@@ -27,6 +27,7 @@ use super::{
     merging::{Bound, Rank, Row, Stream, count, directions, in_hex, json, merge, number, part},
     packing::Unpacker,
     tables::{Columns, Held},
+    together::Beside,
     usage,
 };
 
@@ -60,6 +61,7 @@ fn read(
     keys: Keys,
     key: &[u8],
     value: &[u8],
+    beside: &mut Beside<'_>,
 ) -> rusqlite::Result<Vec<Value>> {
     let Ok(task) = decode::<Task>(key, value) else {
         return Ok(vec![Value::Null; COLUMNS.names.len()]);
@@ -67,7 +69,7 @@ fn read(
     let topic = task.topic().map(|topic| number_of(connection, "topic", topic.as_str()));
     let sender = task.sender().map(|sender| number_of(connection, "sender", sender));
     let root = Some(task.root()).filter(|root| **root != task.id);
-    let usage = usage::columns(connection, keys, &task)?;
+    let usage = usage::columns(connection, keys, &task, beside)?;
     let root = root.map(|root| root.to_string());
     let listed: [Value; 5] = [
         millis(task.created_at).into(),
@@ -160,6 +162,44 @@ pub(super) fn page(
         let rows = merge(connection, keys, list.streams(), window, Some(after.clone()), is_known)?;
         Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
     })
+}
+
+/// How many tasks there are of each facet. A facet whose words only another version knows is left out.
+pub(super) fn count_all(
+    connection: &Connection,
+    keys: Keys,
+    known: &HashSet<TaskId>,
+) -> rusqlite::Result<TaskCounts> {
+    let mut found: HashMap<i64, u32> = HashMap::new();
+    if !known.is_empty() {
+        let mut statement = connection.prepare_cached(
+            "SELECT facet, count(*) FROM (SELECT unhex(value) AS id FROM json_each(?1)) AS known
+            CROSS JOIN done ON key = known.id WHERE facet IS NOT NULL GROUP BY facet",
+        )?;
+        let counted = statement
+            .query_map(params![in_hex(keys, known)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        found = counted.collect::<rusqlite::Result<_>>()?;
+    }
+    let mut statement = connection.prepare_cached(
+        r#"SELECT id, team, kind, state, priority,
+            (SELECT count(*) FROM done INDEXED BY "done.by_facet" WHERE facet = own.id)
+        FROM "done.facet" AS own"#,
+    )?;
+    let mut rows = statement.query([])?;
+    let mut counts = TaskCounts::new();
+    while let Some(row) = rows.next()? {
+        let text = |column| -> rusqlite::Result<&str> { Ok(row.get_ref(column)?.as_str()?) };
+        let (team, words) = (text(1)?, (text(2)?.parse(), text(3)?.parse(), text(4)?.parse()));
+        let count = row.get::<_, u32>(5)?;
+        let known = found.get(&row.get(0)?).copied().unwrap_or_default();
+        if let (Ok(kind), Ok(state), Ok(priority)) = words
+            && count > known
+        {
+            let facet = TaskFacet { team: team.into(), kind, state, priority };
+            *counts.entry(facet).or_default() += (count - known) as usize;
+        }
+    }
+    Ok(counts)
 }
 
 /// A list of archived tasks.

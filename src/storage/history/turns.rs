@@ -73,8 +73,10 @@ fn task_of(piece: &[u8]) -> Option<Vec<u8>> {
         #[serde(default)]
         task_ids: Vec<TaskId>,
     }
-    let events: Vec<Event> = serde_json::from_slice(piece).ok()?;
-    match &*events.first()?.task_ids {
+    // The rest of a list may be long.
+    let events = serde_json::Deserializer::from_slice(piece.strip_prefix(b"[")?);
+    let first: Event = events.into_iter().next()?.ok()?;
+    match &*first.task_ids {
         [task] => Some(key_of(FinishedTask::KIND, task)),
         _ => None,
     }

@@ -22,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension, params, types::Value};
 use super::{
     keys::Keys,
     merging::{Bound, Rank, Stream, count, directions, in_hex, merge, number, part},
-    packing::Unpacker,
+    together::{Beside, Together},
 };
 
 /// In milliseconds.
@@ -33,17 +33,30 @@ pub(super) fn columns(
     connection: &Connection,
     keys: Keys,
     task: &Task,
+    beside: &mut Beside<'_>,
 ) -> rusqlite::Result<[Value; 4]> {
     let Some(outcome) = &task.outcome else { return Ok([const { Value::Null }; 4]) };
     let ended = outcome.finished_at.0.cast_signed();
     let key = EndedTask::stored_key(task);
+    let [usd, requests] = match beside.together.end(&key) {
+        Some(end) => tally(Some(end)),
+        None => tally(end(connection, keys, &key, beside)?.as_deref()),
+    };
+    Ok([(ended / DAY).into(), ended.into(), usd, requests])
+}
+
+/// The end of a task that is there already.
+fn end(
+    connection: &Connection,
+    keys: Keys,
+    key: &[u8],
+    beside: &mut Beside<'_>,
+) -> rusqlite::Result<Option<Vec<u8>>> {
     let rest = key.get(EndedTask::KIND.len() + 1..).unwrap_or_default();
     let rest = keys.stored(EndedTask::KIND, rest);
     let mut select = connection.prepare_cached(r#"SELECT value FROM "end" WHERE key = ?1"#)?;
     let packed: Option<Vec<u8>> = select.query_row(params![rest], |row| row.get(0)).optional()?;
-    let value = packed.and_then(|packed| Unpacker::default().unpack(&key, &packed).ok());
-    let [usd, requests] = tally(value.as_deref());
-    Ok([(ended / DAY).into(), ended.into(), usd, requests])
+    Ok(packed.and_then(|packed| beside.unpacker.unpack(key, &packed).ok()))
 }
 
 fn tally(end: Option<&[u8]>) -> [Value; 2] {
@@ -52,14 +65,18 @@ fn tally(end: Option<&[u8]>) -> [Value; 2] {
     })
 }
 
-/// Notes what the end of a task says now.
+/// Notes what the end of a task says now. A task that is taken in at once has it from there.
 pub(super) fn note(
     connection: &Connection,
     keys: Keys,
     key: &[u8],
     value: Option<&[u8]>,
+    together: &Together<'_>,
 ) -> rusqlite::Result<()> {
     let Some((at, _, id)) = parse::<EndedTask>(key) else { return Ok(()) };
+    if together.has_task(&id) {
+        return Ok(());
+    }
     let [usd, requests] = tally(value);
     let mut update = connection
         .prepare_cached("UPDATE done SET usd = ?3, requests = ?4 WHERE key = ?1 AND ended = ?2")?;

@@ -56,6 +56,15 @@ pub(super) fn upgrade(connection: &Connection) -> Result<Keys, String> {
     keys(connection).map_err(failed)
 }
 
+/// Whether an archive can be read as it is, without being brought to a later version.
+pub(super) fn check(connection: &Connection) -> Result<(), String> {
+    match number(connection) {
+        Ok(SHARED | SHORT) => Ok(()),
+        Ok(other) => Err(format!("`{FILE}` has version {other}")),
+        Err(error) => Err(format!("`{FILE}` cannot be read: {error}")),
+    }
+}
+
 /// How the keys of an archive are written.
 pub(super) fn keys(connection: &Connection) -> rusqlite::Result<Keys> {
     Ok(if number(connection)? < SHORT { Keys::Plain } else { Keys::Short })

@@ -47,23 +47,39 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
+/// What the index knew of a record.
+pub(super) enum Before {
+    /// Nothing: the record is new.
+    Nothing,
+    /// What it said; none if that cannot be read, or it said nothing.
+    Said(Option<Entry>),
+}
+
 /// Notes what a record says now, in place of what it said before.
 pub(super) fn note(
     connection: &Connection,
     kind: &str,
     key: &[u8],
-    before: Option<&Entry>,
+    before: &Before,
     now: Option<&Entry>,
 ) -> rusqlite::Result<()> {
-    if before == now {
-        return Ok(());
-    }
-    let id = forget(connection, kind, key, before)?;
+    let id = match before {
+        Before::Nothing => None,
+        Before::Said(before) if before.as_ref() == now => return Ok(()),
+        Before::Said(before) => forget(connection, kind, key, before.as_ref())?,
+    };
     let Some(Entry { team, at, .. }) = now else { return Ok(()) };
     let at = at.0.cast_signed();
-    let mut insert = connection
-        .prepare_cached("INSERT INTO said (id, kind, key, at, team) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let id = insert.insert(params![id, kind, key, at, team.as_str()])?;
+    let mut insert = connection.prepare_cached(
+        "INSERT OR IGNORE INTO said (id, kind, key, at, team) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let row = params![id, kind, key, at, team.as_str()];
+    if insert.execute(row)? == 0 {
+        // The record was lost, and what it was found by was not.
+        forget(connection, kind, key, None)?;
+        insert.execute(row)?;
+    }
+    let id = connection.last_insert_rowid();
     let mut span = connection.prepare_cached(
         r#"INSERT INTO "said.span" VALUES (?1, ?2, ?2) ON CONFLICT (number)
             DO UPDATE SET earliest = min(earliest, ?2), latest = max(latest, ?2)

@@ -1,6 +1,6 @@
 //! Writer of the archive: the one connection that changes records, and their words with them.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use hivewright_actors::{store::records::Record, task::records::EndedTask};
 use rusqlite::Connection;
@@ -8,9 +8,12 @@ use rusqlite::Connection;
 use super::{
     BUSY_TIMEOUT,
     packing::{self, Packer, Unpacker},
-    tables::{Held, Table},
+    shrink,
+    tables::Table,
+    together::{Beside, Together},
     turns::{self, Stored},
-    usage, words,
+    usage,
+    words::{self, Before},
 };
 
 pub(super) struct Writer {
@@ -28,21 +31,24 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection) -> io::Result<Self> {
-        let (packer, unpacker) = (Packer::new()?, Unpacker::default());
-        Ok(Self { connection, packer, unpacker, has_forgotten: false })
+    pub(super) fn new(connection: Connection) -> Self {
+        let (packer, unpacker) = Default::default();
+        Self { connection, packer, unpacker, has_forgotten: false }
     }
 
     /// Takes what was forgotten out of the log of SQLite as well: it may have become a secret. While somebody reads, that
     /// waits for the next transaction.
+    pub(super) fn clean_log(&mut self) -> rusqlite::Result<()> {
+        if self.has_forgotten { self.empty_log() } else { Ok(()) }
+    }
+
+    /// Writes the log of SQLite to the file and empties it, unless somebody reads.
     pub(super) fn empty_log(&mut self) -> rusqlite::Result<()> {
-        if self.has_forgotten {
-            self.has_forgotten = !self.checkpoint()?;
-        }
+        self.has_forgotten &= !self.checkpoint()?;
         Ok(())
     }
 
-    /// Writes the log of SQLite to the file and empties it. Returns whether it is empty: not while somebody reads.
+    /// The same. Returns whether it is empty.
     pub(super) fn checkpoint(&self) -> rusqlite::Result<bool> {
         self.connection.busy_timeout(Duration::ZERO)?;
         let is_busy = self
@@ -52,16 +58,27 @@ impl Writer {
         Ok(!is_busy?)
     }
 
+    /// Gives back the memory that only work needs.
+    pub(super) fn shrink(&mut self) -> rusqlite::Result<()> {
+        (self.packer, self.unpacker) = Default::default();
+        shrink(&self.connection)
+    }
+
     /// Makes the tables that are not there yet.
     pub(super) fn prepare(&self, tables: &[Table]) -> rusqlite::Result<()> {
         tables.iter().try_for_each(|table| table.create(&self.connection))?;
         words::create(&self.connection)
     }
 
-    pub(super) fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
-        self.note(table, key, Some(value))?;
+    pub(super) fn put(
+        &mut self,
+        table: &Table,
+        (key, value): Stored<'_>,
+        together: &Together<'_>,
+    ) -> rusqlite::Result<()> {
+        self.note(table, key, Some(value), together)?;
         let packed = self.packer.pack(key, value);
-        table.put(&self.connection, key, value, &packed, None)
+        self.put_packed(table, (key, value), together, &packed, None)
     }
 
     /// Puts a piece of a journal and its task into one row, if they fit.
@@ -71,16 +88,20 @@ impl Writer {
         piece: Stored<'_>,
         tasks: &Table,
         task: Stored<'_>,
+        together: &Together<'_>,
     ) -> rusqlite::Result<()> {
         let Some(packed) = self.packer.join(piece, task) else {
-            self.put(tasks, task.0, task.1)?;
-            return self.put(journal, piece.0, piece.1);
+            self.put(tasks, task, together)?;
+            return self.put(journal, piece, together);
         };
-        self.note(tasks, task.0, Some(task.1))?;
-        self.note(journal, piece.0, Some(piece.1))?;
-        journal.put(&self.connection, piece.0, piece.1, &packed, None)?;
-        let row = turns::row_of(&self.connection, journal.rest(piece.0))?;
-        tasks.put(&self.connection, task.0, task.1, &[], Some(row))
+        self.note(tasks, task.0, Some(task.1), together)?;
+        let before = self.note(journal, piece.0, Some(piece.1), together)?;
+        self.put_packed(journal, piece, together, &packed, None)?;
+        let row = match before {
+            Before::Nothing => self.connection.last_insert_rowid(),
+            Before::Said(_) => turns::row_of(&self.connection, journal.rest(piece.0))?,
+        };
+        self.put_packed(tasks, task, together, &[], Some(row))
     }
 
     /// The same with the task that is there under a key, if it is, and alone.
@@ -90,12 +111,13 @@ impl Writer {
         piece: Stored<'_>,
         tasks: &Table,
         task: &[u8],
+        together: &Together<'_>,
     ) -> rusqlite::Result<()> {
         let held = tasks.get(&self.connection, tasks.rest(task))?;
         let alone = held.filter(|held| held.host.is_none());
         match alone.and_then(|held| self.unpacker.unpack(task, &held.packed).ok()) {
-            Some(value) => self.put_turn(journal, piece, tasks, (task, &value)),
-            None => self.put(journal, piece.0, piece.1),
+            Some(value) => self.put_turn(journal, piece, tasks, (task, &value), together),
+            None => self.put(journal, piece, together),
         }
     }
 
@@ -106,39 +128,57 @@ impl Writer {
         key: &[u8],
         content: &[u8],
     ) -> rusqlite::Result<()> {
-        self.note(table, key, None)?;
-        table.put(&self.connection, key, content, &packing::unreadable(content), None)
+        let alone = Together::default();
+        self.note(table, key, None, &alone)?;
+        self.put_packed(table, (key, content), &alone, &packing::unreadable(content), None)
     }
 
     pub(super) fn remove(&mut self, table: &Table, key: &[u8]) -> rusqlite::Result<()> {
-        self.note(table, key, None)?;
+        self.note(table, key, None, &Together::default())?;
         table.remove(&self.connection, table.rest(key))
     }
 
-    /// Notes what a record is found by, in place of what it was before.
-    fn note(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) -> rusqlite::Result<()> {
+    fn put_packed(
+        &mut self,
+        table: &Table,
+        (key, value): Stored<'_>,
+        together: &Together<'_>,
+        packed: &[u8],
+        host: Option<i64>,
+    ) -> rusqlite::Result<()> {
+        let mut beside = Beside { unpacker: &mut self.unpacker, together };
+        let columns = table.columns(&self.connection, key, value, &mut beside)?;
+        table.put(&self.connection, key, &columns, packed, host)
+    }
+
+    /// Notes what a record is found by, in place of what it was before. Returns that.
+    fn note(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+        together: &Together<'_>,
+    ) -> rusqlite::Result<Before> {
         if table.kind() == EndedTask::KIND {
-            return usage::note(&self.connection, table.keys(), key, value);
+            usage::note(&self.connection, table.keys(), key, value, together)?;
         }
         if !table.is_indexed() {
-            return Ok(());
+            return Ok(Before::Said(None));
         }
         let rest = table.rest(key);
-        let held = table.get(&self.connection, rest)?;
-        if let Some(held) = &held {
-            let packing = (&mut self.packer, &mut self.unpacker);
-            turns::part(&self.connection, table.keys(), packing, key, held)?;
-        }
-        let unpack = |held: Held| self.unpacker.unpack_from(held.row(key), key, &held.packed).ok();
-        let before = held.and_then(unpack).and_then(|before| table.entry(key, &before));
+        let before = match table.get(&self.connection, rest)? {
+            None => Before::Nothing,
+            Some(held) => {
+                let packing = (&mut self.packer, &mut self.unpacker);
+                turns::part(&self.connection, table.keys(), packing, key, &held)?;
+                let value = self.unpacker.unpack_from(held.row(key), key, &held.packed).ok();
+                Before::Said(value.and_then(|value| table.entry(key, &value)))
+            }
+        };
         let now = value.and_then(|value| table.entry(key, value));
-        self.has_forgotten |= before.is_some() && before != now;
-        words::note(
-            &self.connection,
-            table.kind(),
-            &table.stored(rest),
-            before.as_ref(),
-            now.as_ref(),
-        )
+        self.has_forgotten |=
+            matches!(&before, Before::Said(said) if said.is_some() && *said != now);
+        words::note(&self.connection, table.kind(), &table.stored(rest), &before, now.as_ref())?;
+        Ok(before)
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         restore::{self, RestoreError, restore, restore_newest},
     },
     system::WallClock,
+    taint::{Taint, seen::Seen, stored::doubts},
 };
 
 /// A home with records, files of every kind, and secrets that must stay out.
@@ -153,7 +154,7 @@ fn the_newest_seven_backups_stay() {
     }
     let newest = backup::create(&storage, &place.home, None, &quiet).unwrap().file;
     let left = backup::list(&place.home.backups).unwrap();
-    assert!(left.contains(&newest) && left.len() == 7, "{left:?}");
+    assert_eq!((left.first(), left.len()), (Some(&newest), 7), "it is the newest by its name, too");
 }
 
 /// SC-109, SC-115: no team keeps a backup from being made or restored; what it lacks is listed.
@@ -463,7 +464,7 @@ fn a_store_in_use_is_not_restored_over() {
 
     for error in [
         restore(&file, &place.home, true, &quiet).unwrap_err(),
-        restore_newest(&place.home, &quiet).unwrap_err(),
+        restore_newest(&place.home, &doubts, &quiet).unwrap_err(),
     ] {
         assert!(matches!(error, RestoreError::InUse), "{error}");
     }
@@ -484,9 +485,16 @@ fn a_bad_store_is_set_aside_and_rebuilt_from_the_newest_good_backup() {
     place.try_open().map(drop).unwrap_err();
     let damaged = files(&place.home.store).into_values().collect::<Vec<_>>();
 
-    let restored = restore_newest(&place.home, &quiet).unwrap();
+    let restored = restore_newest(&place.home, &doubts, &quiet).unwrap();
 
-    assert_eq!(all(&place.open()), expected);
+    let storage = place.open();
+    let mut found = all(&storage);
+    found.retain(|key, _| !key.starts_with(b"edge\0untrusted-window"));
+    assert_eq!(found, expected);
+    let notes = place.path("run/teams/research/notes.md").canonicalize().unwrap();
+    let taint = Taint::open(&storage, &place.path("run/teams"), None).unwrap();
+    assert!(taint.holds(&notes, &Seen::path(&notes).unwrap()), "nobody knows who changed it");
+    drop(storage);
     let [aside] = restored.kept.as_slice() else { panic!("{:?}", restored.kept) };
     assert!(aside.to_string_lossy().contains("store.bad-"));
     assert!(files(aside).into_values().collect::<Vec<_>>() == damaged);
@@ -539,7 +547,7 @@ fn what_a_rebuilt_store_lacks_is_listed() {
     database.remove(build::schema_key()).unwrap();
     drop(database);
 
-    let restored = restore_newest(&place.home, &quiet).unwrap();
+    let restored = restore_newest(&place.home, &doubts, &quiet).unwrap();
 
     let lost = restored.lost.unwrap();
     assert_eq!(lost.records, [("task".to_owned(), 2)].into());
@@ -548,7 +556,7 @@ fn what_a_rebuilt_store_lacks_is_listed() {
     assert_eq!(listed, "task/7\ntask/8\n");
 
     fs::write(place.home.store.join("db"), "damaged").unwrap();
-    let restored = restore_newest(&place.home, &quiet).unwrap();
+    let restored = restore_newest(&place.home, &doubts, &quiet).unwrap();
 
     assert!(restored.lost.unwrap().unread.is_some());
 }
@@ -588,7 +596,7 @@ fn without_a_good_backup_a_bad_store_stays_where_it_is() {
     let place = lived_in();
     fs::write(place.home.store.join("db"), "damaged").unwrap();
 
-    let error = restore_newest(&place.home, &quiet).unwrap_err();
+    let error = restore_newest(&place.home, &doubts, &quiet).unwrap_err();
 
     assert!(matches!(error, restore::RestoreError::NoBackup(_)), "{error}");
     assert_eq!(fs::read(place.home.store.join("db")).unwrap(), b"damaged");

@@ -22,7 +22,7 @@ use hivewright_actors::{
     task::{
         Ancestor, Ending, Kind, Lane, Lineage, Outcome, Priority, Source, Task, TaskState,
         TopicRef,
-        ended::ended,
+        ended::{count_ended, ended},
         query::{TaskPage, TaskPlace, TaskQuery, TaskWindow},
         records::{EndedTask, FinishedTask},
     },
@@ -208,6 +208,20 @@ fn lists_of_the_archive_are_those_of_a_walk() {
     let all = TaskWindow { counted: 1_000, ..TaskWindow::newest(1_000) };
     let found = ended(&tiers, &TaskQuery::default(), &all, HashSet::new()).unwrap();
     assert_eq!((found.places.len(), found.total), (160, 160));
+}
+
+/// OP-24: so are the numbers of them.
+#[test]
+fn counts_of_the_archive_are_those_of_a_walk() {
+    let (_place, tiers, plain) = stores();
+    let known: HashSet<TaskId> = [3, 50, 115, 140].map(id).into();
+
+    for known in [HashSet::new(), known] {
+        let found = count_ended(&tiers, known.clone()).unwrap();
+
+        assert_eq!(found.values().sum::<usize>(), 160 - known.len());
+        assert_eq!(found, count_ended(&*plain, known).unwrap());
+    }
 }
 
 /// All that a list of usage shows, from both tiers, and how many it says there are.

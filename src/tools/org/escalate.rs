@@ -1,10 +1,12 @@
 //! `escalate`: a problem goes up, and an answer comes back.
 
 use hivewright_actors::{
+    clock::Timestamp,
     excerpt,
     frame::{Notification, NotificationKind},
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
+    retention::terms::Lot,
     store::{reads::get, records::Writes},
     task::{Ending, Kind, OnResult, Priority, Task, records as tasks},
     tool::{Caller, Effect, records::Answer},
@@ -55,6 +57,14 @@ struct Escalated {
 pub(super) struct Escalation {
     /// The task of the team above; none went to the operator.
     task: Option<TaskId>,
+    /// When. Unknown in rows of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+}
+
+/// Escalations from before a moment: nobody links to one whose task is gone.
+pub(crate) fn before(cut: Timestamp) -> Lot {
+    Lot::old(move |_, row: &Escalation| row.at.is_some_and(|at| at < cut))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +142,7 @@ impl Escalate {
         let mut task = errand(parts, cx, team, Kind::Escalation, body);
         task.priority = Priority::High;
         task.on_result = OnResult::Wake;
-        let row = Escalation { task: Some(task.id.clone()) };
+        let row = Escalation { task: Some(task.id.clone()), at: Some(task.created_at) };
         let writes = Writes::new()
             .put_at(&cx.key, &Answer(escalated))
             .put_at(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
@@ -154,7 +164,10 @@ impl Escalate {
         let text = format!("{}{}", args.message, reason.unwrap_or_default());
         let mut writes = Writes::new()
             .put_at(&cx.key, &Answer(escalated))
-            .put_at(&key_of(team, &escalated.correlation_id), &Escalation { task: None })
+            .put_at(
+                &key_of(team, &escalated.correlation_id),
+                &Escalation { task: None, at: Some(now) },
+            )
             .put(&Notice {
                 id: parts.ids.notice(),
                 kind: NoticeKind::Escalation,

@@ -8,7 +8,7 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     inbox,
     task::{
-        Cause, Kind, Label, Outcome, Source, Task,
+        Audience, Cause, Kind, Label, Outcome, Source, Task,
         records::{self as tasks, EndedTask},
     },
     tool::{Caller, Effect},
@@ -75,10 +75,10 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
 }
 
 /// What a turn is shown of others' work: nothing that another person caused. Work that nobody is behind looks
-/// after everyone's, and is shown to everyone.
-fn is_shown(task: &Task, behind: &Cause) -> bool {
-    let cause = task.caused_by();
-    cause == *behind || cause == Cause::System || *behind == Cause::System
+/// after everyone's, and is shown to everyone; but what a message started belongs where that was said.
+fn is_shown(task: &Task, behind: &Cause, reader: &Audience) -> bool {
+    let same_person = task.caused_by().identity() == behind.identity() && *behind != Cause::System;
+    same_person || task.audience().includes(reader) || reader.is_everyone()
 }
 
 /// Whether a turn may read the texts of a task.
@@ -90,7 +90,7 @@ fn may_read(caller: &Caller, task: &Task) -> bool {
     if task.kind == Kind::Chat {
         return task.lane == caller.lane && channel(&task.source) == channel(&caller.source);
     }
-    is_shown(task, &caller.cause)
+    is_shown(task, &caller.cause, &caller.audience())
 }
 
 /// A part of a text, with the way to the next.
@@ -171,12 +171,13 @@ impl Tool for ListCompletedTasks {
         let now = parts.clock.now();
         let since = args.since.map_or(now - WEEK, |since| since.from(now));
         let limit = args.limit.unwrap_or(SOME);
-        let behind = cx.caller.cause.clone();
+        let (behind, reader) = (cx.caller.cause.clone(), cx.caller.audience());
         let tasks = parts.store.read(move |storage| {
             // What people said is theirs.
             let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
-            let wanted =
-                |task: &Task| task.generation == team.generation && is_shown(task, &behind);
+            let wanted = |task: &Task| {
+                task.generation == team.generation && is_shown(task, &behind, &reader)
+            };
             tasks::ended(storage, since, limit, of, wanted)
         });
         let tasks = tasks.await?;

@@ -6,7 +6,7 @@ pub(crate) mod belongings;
 pub mod credentials;
 mod delegate;
 mod errand;
-mod escalate;
+pub(crate) mod escalate;
 mod finished;
 mod handoff;
 pub(crate) mod idempotency;

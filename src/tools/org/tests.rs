@@ -62,8 +62,7 @@ use crate::{
         Vault,
         aside::{Origin, check_given},
         audit::Actor,
-        error::VaultError,
-        master::Locked,
+        error::{Locked, VaultError},
         scrubbers::Scrubbers,
     },
 };

@@ -180,7 +180,7 @@ impl Fetcher {
         if !self.patterns.iter().any(|pattern| pattern.fits(host)) {
             return Err(format!("`{host}` is not among the tool's `hosts`"));
         }
-        self.cx.admit_host(host)
+        self.cx.opening.as_ref().map_or(Ok(()), |opening| opening.admit_declared(host))
     }
 
     async fn exchange(&self, params: Value) -> Result<Value, ToolError> {

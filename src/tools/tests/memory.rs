@@ -403,6 +403,25 @@ async fn a_list_is_never_cut_in_the_middle() {
     }
 }
 
+/// MV-10: what does not fit is read piece by piece, and nothing is missing in the end.
+#[actix::test]
+async fn a_content_that_does_not_fit_into_a_list_is_read_in_pieces() {
+    let desk = Desk::new();
+    let whole = "\u{1}é".repeat(21_000) + "z";
+    desk.trusted("memory_save", json!({"key": "huge", "content": whole})).await;
+
+    let (mut content, mut offset, mut pieces) = (String::new(), json!(0), 0);
+    while !offset.is_null() {
+        let args = json!({"key": "huge", "offset": offset});
+        let page = desk.trusted("memory_list", args).await;
+        content.push_str(page["entries"][0]["content"].as_str().unwrap());
+        offset = page["next_offset"].clone();
+        pieces += 1;
+    }
+
+    assert!(content == whole && pieces > 2, "{pieces}");
+}
+
 /// MV-11
 #[actix::test]
 async fn a_delete_says_whether_there_was_something() {

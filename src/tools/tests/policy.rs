@@ -6,6 +6,7 @@ use hivewright_actors::{
     doubles::disk::MemoryStorage,
     ids::Ids,
     policy::{
+        Subject,
         resource::Mode,
         rule::{Rule, Who},
     },
@@ -20,6 +21,10 @@ use crate::{
     policy::Policies,
     settings::{live::Live, tests::place},
     system::Randomness,
+    tools::{
+        judge::{Opening, Sight},
+        reach::Reach,
+    },
 };
 
 fn rule(effect: &str, resource: &str) -> Rule {
@@ -121,6 +126,28 @@ async fn a_denied_call_is_refused_with_the_rule_that_denies_it() {
     assert_eq!(ran.fault, Some(ToolFault::Denied));
     assert!(!bench.path("docs/a").exists());
     assert_eq!(beside.fault, None);
+}
+
+/// PL-67, TO-124: whoever agrees to a call of a team's own tool agrees to the hosts that it was taken with, and to no host
+/// that another rule asks about.
+#[test]
+fn a_call_that_was_agreed_to_goes_to_all_hosts_of_its_tool() {
+    let admitted = |effect: &str, resource: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = Policies::fixed(vec![rule(effect, resource)]);
+        let grant = Bench::grant(&dir, &["*"], Vault::absent(), rules, Team::new("team"));
+        let reaches = ["one.org", "two.org", "wild.org"].map(|host| Reach::Host(host.to_owned()));
+        let about = About::new("plugin", "@plugins", "plugin", Effect::Irreversible);
+        let sight = Sight::new("team.ask", about, reaches.to_vec());
+        let subject = Subject::of(&Cause::System, Label::Trusted);
+        let opening = Opening::of(sight, &json!({}), subject, &grant).unwrap();
+        ["one.org", "two.org", "a.wild.org"].map(|host| opening.admit_declared(host).is_ok())
+    };
+
+    assert_eq!(admitted("require_approval", "tool:team.ask"), [true, true, true]);
+    assert_eq!(admitted("require_approval", "host:two.org"), [true, true, true]);
+    assert_eq!(admitted("require_approval", "host:*.wild.org"), [true, true, false]);
+    assert_eq!(admitted("deny", "host:two.org"), [true, false, true]);
 }
 
 /// A link is no way around a rule.

@@ -295,7 +295,8 @@ fn told(exchanged: &Exchange, raw: bool) -> String {
             told["size"] = size.into();
         }
     }
-    answer::ok(told)
+    let host = host_name(url).unwrap_or_default();
+    answer::noted(told, Some(answer::outside_mark(&host)))
 }
 
 /// Headers by name; those of one name as one.

@@ -4,7 +4,10 @@ use hivewright_actors::{
     doubles::disk::{Disk, MemoryStorage},
     history::Origin,
     journal::records::Piece,
-    store::records::Writes,
+    store::{
+        keys::key_of,
+        records::{Record as _, Writes},
+    },
     task::{Ending, Label, Lane},
     usage::Usage,
 };
@@ -56,7 +59,7 @@ impl Place {
     }
 
     fn append(&self) {
-        self.folder.append(&*self.storage, &lane(), None, None).unwrap();
+        self.folder.append(&*self.storage, &lane(), None, &[], None).unwrap();
     }
 
     fn path(&self) -> PathBuf {
@@ -137,13 +140,13 @@ fn a_file_goes_on_with_each_turn_and_is_the_export() {
 fn a_file_goes_on_from_where_it_is_known_to_end() {
     let mut place = Place::new();
     place.turn("one");
-    let end = place.folder.append(&*place.storage, &lane(), None, None).unwrap();
+    let end = place.folder.append(&*place.storage, &lane(), None, &[], None).unwrap();
     place.turn("two");
-    let end = place.folder.append(&*place.storage, &lane(), Some(end), None).unwrap();
+    let end = place.folder.append(&*place.storage, &lane(), Some(end), &[], None).unwrap();
     assert_eq!(place.text(), place.expected());
 
     fs::write(place.path(), "").unwrap();
-    place.folder.append(&*place.storage, &lane(), Some(end), None).unwrap();
+    place.folder.append(&*place.storage, &lane(), Some(end), &[], None).unwrap();
 
     assert_eq!(place.text(), place.expected());
 }
@@ -238,6 +241,86 @@ fn turns_that_were_removed_go() {
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }
 
+/// EN-48: what is seen as it moves is written without being read again, if it goes on where the file ends.
+#[test]
+fn pieces_that_are_seen_are_written_where_they_join() {
+    let mut place = Place::new();
+    place.turn("one");
+    let end = place.folder.append(&*place.storage, &lane(), None, &[], None).unwrap();
+    place.turn("two");
+    place.turn("three");
+    let piece = |seq: u64| {
+        let key = key_of(Piece::KIND, &(lane(), seq));
+        let value = place.storage.get(&key).unwrap().unwrap();
+        (key, value)
+    };
+    let (two, three) = (piece(5), piece(9));
+    let (two, three): (Seen<'_>, Seen<'_>) = ((&two.0, &two.1), (&three.0, &three.1));
+    let nothing = Disk::default().mount(None);
+
+    let joined = joined_from(&[two, three], 5);
+    let apart = [joined_from(&[three], 5), joined_from(&[three, two], 9), joined_from(&[], 5)];
+    let end = place.folder.append(&*nothing, &lane(), Some(end), &[two, three], None).unwrap();
+
+    assert_eq!((joined, apart), (Some(2), [None, None, None]));
+    assert_eq!(place.text(), place.expected());
+    place.folder.append(&*place.storage, &lane(), Some(end), &[three], None).unwrap();
+    assert_eq!(place.text(), place.expected());
+}
+
+fn joined_from(seen: &[Seen<'_>], next: u64) -> Option<usize> {
+    joined(seen, next).map(|pieces| pieces.len())
+}
+
+/// EN-48: when the oldest turns go, the rest of a long file is not made anew from the journal.
+#[test]
+fn a_file_whose_oldest_turns_go_keeps_the_rest_as_it_is() {
+    let mut place = Place::new();
+    for words in ["one", "two", "three", "four"] {
+        place.turn(words);
+    }
+    place.append();
+    // Nobody would write that again.
+    fs::write(place.path(), place.text().replace("re: four", "RE: FOUR")).unwrap();
+    let shorten = |place: &Place, seqs: &[u64]| {
+        let gone = seqs
+            .iter()
+            .fold(Writes::new(), |writes, seq| writes.delete::<Piece<'_>>(&(lane(), *seq)));
+        place.storage.commit(&gone.batch().unwrap()).unwrap();
+        let last = *seqs.last().unwrap();
+        place.folder.shorten(&*place.storage, &lane(), None, last).unwrap()
+    };
+
+    let end = shorten(&place, &[1, 5]);
+    let copied = place.text();
+    place.turn("five");
+    place.folder.append(&*place.storage, &lane(), Some(end), &[], None).unwrap();
+    let gone_on = place.text();
+    // Not the oldest: all is made anew.
+    shorten(&place, &[13]);
+
+    let expected = place.expected();
+    assert!(copied.contains("re: three") && copied.contains("RE: FOUR"), "{copied}");
+    assert!(gone_on.starts_with(&copied) && gone_on.contains("re: five"), "{gone_on}");
+    assert_eq!(place.text(), expected);
+}
+
+/// EN-48: a turn of which a part went is written as the journal has it now.
+#[test]
+fn a_file_that_begins_otherwise_than_the_journal_is_made_anew() {
+    let mut place = Place::new();
+    place.piece("one", vec![start(), said("one"), answer("hm")]);
+    place.piece("one", vec![answer("yes"), end()]);
+    place.turn("two");
+    place.append();
+
+    let gone = Writes::new().delete::<Piece<'_>>(&(lane(), 1));
+    place.storage.commit(&gone.batch().unwrap()).unwrap();
+    place.folder.shorten(&*place.storage, &lane(), None, 1).unwrap();
+
+    assert_eq!(place.text(), place.expected());
+}
+
 /// EN-48: a value that became a secret goes from the file, and the file goes on.
 #[test]
 fn a_value_that_became_a_secret_goes() {
@@ -246,7 +329,7 @@ fn a_value_that_became_a_secret_goes() {
     place.append();
 
     place.secrets.learn(["hunter2-hunter2".to_owned()]);
-    place.folder.append(&*place.storage, &lane(), None, Some(1)).unwrap();
+    place.folder.append(&*place.storage, &lane(), None, &[], Some(1)).unwrap();
     let text = place.text();
     place.turn("two");
     place.append();

@@ -144,6 +144,27 @@ fn a_bad_pattern_is_refused_with_its_field() {
 
 /// TR-08
 #[test]
+fn every_name_of_a_month_or_weekday_is_understood() {
+    let check = |pattern: &str| Zones.check_cron(pattern, at("2025-01-15T12:00:00Z"));
+    let months =
+        ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+    let weekdays = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+    for month in months {
+        assert_eq!(check(&format!("0 9 1 {month} *")), Ok(()));
+        assert_eq!(check(&format!("0 9 1 {} *", month.to_lowercase())), Ok(()));
+    }
+    for weekday in weekdays {
+        assert_eq!(check(&format!("0 9 * * {weekday}")), Ok(()));
+        assert_eq!(check(&format!("0 9 * * {weekday}L")), Ok(()));
+        assert_eq!(check(&format!("0 9 * * {weekday}#1")), Ok(()));
+    }
+    assert_eq!(check("0 9 * * MON-WED,FRI"), Ok(()));
+    assert!(check("0 9 * * LED").is_err());
+}
+
+/// TR-08
+#[test]
 fn occurrences_are_ten_seconds_apart() {
     let check = |pattern| Zones.check_cron(pattern, at("2025-01-15T12:00:00Z"));
 

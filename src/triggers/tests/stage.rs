@@ -217,7 +217,7 @@ impl Stage {
         let channel = Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start();
         let open = scan::<Task>(&*self.storage, Range::all()).unwrap();
         let open = open.into_iter().map(Box::new).collect();
-        let recovered = records::recover(&*self.storage).unwrap();
+        let recovered = records::recover(&*self.storage, &[]).unwrap();
         let mut scheduler = None;
         let queue = Queue::create(|queue| {
             let worker = Worker {

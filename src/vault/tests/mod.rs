@@ -14,7 +14,7 @@ use hivewright_actors::{
 use tempfile::TempDir;
 
 use super::{master::KeyFiles, *};
-use crate::settings::references::Environment;
+use crate::{memory, settings::references::Environment, teams::self_changes};
 
 mod entries;
 mod keys;
@@ -89,7 +89,8 @@ fn files(folder: &TempDir) -> KeyFiles {
 fn start(disk: &Arc<MemoryStorage>, folder: &TempDir, clock: &Arc<ManualClock>) -> Vault {
     let store =
         Store::start(&Arbiter::new().handle(), disk.clone(), Box::new(|_| {}), Box::new(|_, _| {}));
-    Vault::open_with(&**disk, files(folder).read(), clock.clone(), Some(store)).unwrap()
+    let written = Some((store, &[memory::rows::TEXTS, self_changes::TEXTS] as &[_]));
+    Vault::open_with(&**disk, files(folder).read(), clock.clone(), written).unwrap()
 }
 
 pub(crate) fn key(name: &str, generation: u32) -> TeamKey {

@@ -1,6 +1,12 @@
 //! What was written before a value became a secret.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
 use hivewright_actors::{
+    blocking,
     doubles::entropy::Sequence,
     history::{Fact, HistoryEvent},
     ids::Ids,
@@ -11,11 +17,15 @@ use hivewright_actors::{
 };
 
 use super::{teams::make, *};
-use crate::memory::{
-    Memory, SecretGuard,
-    chain::Draft,
-    entry::{Actor as Keeper, Key},
-    reading::Query,
+use crate::{
+    memory::{
+        Memory, SecretGuard,
+        chain::Draft,
+        entry::{Actor as Keeper, Key},
+        reading::Query,
+    },
+    teams::self_changes::Change,
+    vault::rows::last_redaction,
 };
 
 const VALUE: &str = "canary-value-1";
@@ -65,7 +75,7 @@ async fn set(bench: &Bench, scope: &Scope, value: &str) -> Result<Entry, VaultEr
     bench.vault.set(scope, "TOKEN", put, &operator()).await
 }
 
-/// MV-52
+/// MV-52, SC-109
 #[actix::test]
 async fn what_became_a_secret_is_taken_out_of_the_journals_of_its_lineage() {
     let bench = Bench::new();
@@ -76,8 +86,10 @@ async fn what_became_a_secret_is_taken_out_of_the_journals_of_its_lineage() {
         write(&bench, team, 3, "Y2FuYXJ5LXZhbHVlLTE= it is").await;
     }
 
+    let before = last_redaction(&*bench.disk).unwrap();
     set(&bench, &team("ops"), VALUE).await.unwrap();
 
+    assert_eq!((before, last_redaction(&*bench.disk).unwrap()), (None, Some(bench.vault.now())));
     let mark = |seq, text| HistoryEvent { redacted: true, ..said(seq, text) };
     let clean = [
         mark(1, "it is \"${vault:TOKEN}\", no?"),
@@ -274,4 +286,60 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
     let found = search("hammers").await.unwrap();
     assert!(found[0].snippet.contains("${vault:TOKEN}"), "{found:?}");
     assert!(!bench.disk.text().contains(VALUE));
+}
+
+/// MV-50, MV-52: what a team changed about itself holds texts of its files.
+#[actix::test]
+async fn a_change_that_held_it_is_kept_without_it() {
+    let bench = Bench::new();
+    let change = Change {
+        id: "chg-1".to_owned(),
+        team: key("ops", 1),
+        file: "skills/a.md".to_owned(),
+        reason: format!("it is {VALUE}"),
+        before: VALUE.to_owned(),
+        after: format!("use {VALUE}"),
+        task: "task-1".into(),
+        at: Timestamp(0),
+        rolled_back: None,
+    };
+    commit(&bench, Writes::new().put(&change)).await;
+
+    set(&bench, &team("ops"), VALUE).await.unwrap();
+
+    let text = bench.disk.text();
+    assert!(!text.contains(VALUE) && text.contains("use ${vault:TOKEN}"), "{text}");
+}
+
+/// MV-52, OR-60: with years in the archive, whoever makes a secret is answered before all of it is read.
+#[actix::test]
+async fn nobody_waits_long_for_what_was_written_before() {
+    tokio::time::pause();
+    let bench = Bench::new();
+    write(&bench, "ops", 1, VALUE).await;
+    let told = Arc::new(AtomicBool::new(false));
+    let heard = told.clone();
+    bench.vault.after_redaction(move || heard.store(true, Ordering::Release));
+    let barrier = bench.disk.hold_scan(b"hist\0");
+    let meet = || {
+        let barrier = barrier.clone();
+        blocking::run(move || {
+            barrier.wait();
+        })
+    };
+    let vault = bench.vault.clone();
+    let setting = actix::spawn(async move {
+        vault.set(&team("ops"), "TOKEN", Put::secret(VALUE), &operator()).await
+    });
+    meet().await.unwrap();
+
+    tokio::time::advance(Duration::from_secs(3)).await;
+    setting.await.unwrap().unwrap();
+
+    assert!(bench.disk.text().contains(VALUE) && !told.load(Ordering::Acquire));
+    meet().await.unwrap();
+    // It finds the other one at work, and nothing left to do after it.
+    bench.vault.redact().await;
+    assert!(!bench.disk.text().contains(VALUE) && told.load(Ordering::Acquire));
+    assert_eq!(bench.vault.redactions(), 1);
 }

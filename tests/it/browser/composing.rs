@@ -237,6 +237,47 @@ async fn delegated_work_is_seen_as_it_happens_and_stopped_in_its_card() {
     browser.close().await;
 }
 
+/// OP-51: an edit and its files wait where they were begun, whatever is looked at meanwhile.
+#[tokio::test]
+async fn an_edit_and_files_are_kept_while_another_view_is_open() {
+    let service = Service::start_working().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let path = service.path("kept.txt");
+    std::fs::write(&path, "kept").unwrap();
+    let attached =
+        "[...document.querySelectorAll('.attached')].map(one => one.dataset.state).join()";
+    let is_kept = format!(
+        "{TYPED} === '#reply First. Better.' && {attached} === 'ready' \
+         && !document.querySelector('#editing').hidden"
+    );
+    send(&browser, "#reply First.").await;
+    until_last_turn_is(&browser, "done").await;
+    press(&browser, "Edit").await;
+    browser.keys("#composer", " Better.").await;
+    browser.keys("#choose-files", path.to_str().unwrap()).await;
+    browser.until(&is_kept).await;
+
+    go(&browser, "#/tasks").await;
+    browser.until("document.querySelector('hw-tasks')").await;
+    browser.run("history.back()").await;
+    browser.until("document.querySelector('#composer')").await;
+    browser.until(&is_kept).await;
+    browser.click("#new-topic").await;
+    browser.until(&format!("{TYPED} === '' && {attached} === ''")).await;
+    browser.click(".topic").await;
+    browser.until(&is_kept).await;
+    browser.keys("#composer", key::ENTER).await;
+    browser.until(&format!("{FORK} === '‹ 2 of 2 ›'")).await;
+    until_last_turn_is(&browser, "done").await;
+
+    assert_eq!(browser.value("document.querySelectorAll('.said .file').length").await, 1);
+    assert_eq!(browser.value(attached).await, "");
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
 /// OP-51: the composer offers commands and teams; a team answers where it was asked, and after a reload too.
 #[tokio::test]
 async fn any_team_is_talked_to_and_menus_need_no_mouse() {
@@ -267,14 +308,15 @@ async fn any_team_is_talked_to_and_menus_need_no_mouse() {
     until_last_turn_is(&browser, "done").await;
     go(&browser, "#/chat?new=1").await;
     browser.until(&format!("{TURNS}.length === 0")).await;
-    send(&browser, "@research #reply Once more.").await;
+    // Longer than what lists show of a task.
+    let long = "Once more, and whole. ".repeat(20);
+    let long = long.trim();
+    send(&browser, &format!("@research #reply {long}")).await;
     browser.until("decodeURIComponent(location.hash) === '#/chat/@research'").await;
     browser.until(&format!("{TURNS}.length === 2")).await;
     until_last_turn_is(&browser, "done").await;
-    let said = json!([
-        ["#reply From research.", ["From research."]],
-        ["#reply Once more.", ["Once more."]]
-    ]);
+    let said =
+        json!([["#reply From research.", ["From research."]], [format!("#reply {long}"), [long]]]);
     assert_eq!(answers(&browser).await, said);
     browser.reload().await;
     browser.until(ONLINE).await;

@@ -43,6 +43,27 @@ async fn what_was_written_meanwhile_is_read_once_in_order() {
     assert!(place("plums") < place("Again."), "{texts:?}");
 }
 
+/// CH-158: a command that was carried out before is not asked for again.
+#[actix::test]
+async fn a_command_that_was_carried_out_is_not_asked_for_again() {
+    let discord = FakeDiscord::start();
+    let mut service = service(&discord).await;
+    discord.say(ROOM, ANN, "#reply Zero.");
+    discord.post_with("Zero.").await;
+    discord.say(ROOM, ANN, "/help");
+    discord.post_with("Commands:").await;
+    service.kill();
+    discord.gateway(|gateway| gateway.forgets = true);
+
+    service.launch().await;
+    discord.connected(2).await;
+    discord.say(ROOM, ANN, "#reply Now.");
+    discord.post_with("Now.").await;
+
+    let texts = discord.texts(ROOM);
+    assert!(texts.iter().all(|text| !text.contains("not run late")), "{texts:?}");
+}
+
 /// CH-158: a session that cannot be resumed is such a gap too.
 #[actix::test]
 async fn what_a_lost_session_has_missed_is_read() {

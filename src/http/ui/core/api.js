@@ -53,8 +53,10 @@ export async function call(method, path, options = {}) {
     if (!(refusal instanceof Refusal) || refusal.code !== "csrf") throw refusal;
     // Somebody has logged in since with this browser, in another tab: the cookie is another one, for this tab too.
     const { data } = await request("GET", "/session", {});
-    if (data.principal !== me.principal) location.reload();
-    if (data.csrf === me.csrf) throw refusal;
+    const isOther = data.principal !== me.principal;
+    // The page goes on until it is loaded anew: what one person meant to do, another does not.
+    if (isOther) location.reload();
+    if (isOther || data.csrf === me.csrf) throw refusal;
     Object.assign(me, data);
     return request(method, path, options);
   }
@@ -125,6 +127,9 @@ export async function upTo(path, query, wanted, signal) {
   }
   return found;
 }
+
+/** All of things that there are never very many of. @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
+export const all = async (path, query = {}, signal) => (await upTo(path, query, Infinity, signal)).rows;
 
 /** @param {string} path @param {unknown} [body] */
 export const post = async (path, body) => (await call("POST", path, { body }))?.data;

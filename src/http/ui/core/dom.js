@@ -3,9 +3,9 @@
 
 /** @typedef {Node | string | number | null | undefined | false | readonly any[]} Child lists may be nested */
 /**
- * What `paint` needs to know of an element beyond its markup: its key among its siblings, its handlers, and the text that
- * it was drawn from if it draws itself.
- * @typedef {{key?: string, handlers?: string[], source?: string}} Made
+ * What `paint` needs to know of an element beyond its markup: its key among its siblings, its handlers, the text that
+ * it was drawn from if it draws itself, and that an act is under way which it began.
+ * @typedef {{key?: string, handlers?: string[], source?: string, busy?: boolean}} Made
  */
 
 /** @type {WeakMap<Node, Made>} */

@@ -111,6 +111,15 @@ export const several = (number, word, more = `${word}s`) => `${count(number)} ${
 /** `wait_reason` → `wait reason`. @param {unknown} name */
 export const words = (name) => clean(name).replaceAll("_", " ");
 
+/** As much of what a task is about as lists tell. */
+export const LISTED = 200;
+
+/** At most so many characters of a text; what is missing has its mark. @param {string} text @param {number} most */
+export function beginning(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
 /** What a task is about; the answer to a question comes as JSON. @param {unknown} body */
 export function taskWords(body) {
   const text = clean(body);

@@ -95,8 +95,12 @@ function become(old, fresh) {
   paintChildren(old, fresh);
 }
 
-/** What a person has folded out, typed or ticked is theirs. @param {Element} old @param {string} name */
+/** A button whose act is under way is not to be pressed again, until that is over. @param {Element} old @param {string} name */
+const isUnderWay = (old, name) => (name === "disabled" || name === "aria-busy") && madeAs(old).busy === true;
+
+/** What a person has folded out, typed, ticked or set going is theirs. @param {Element} old @param {string} name */
 const isTheirs = (old, name) =>
+  isUnderWay(old, name) ||
   (name === "open" && (old.localName === "details" || old.localName === "dialog")) ||
   ((name === "value" || name === "checked") && old.localName === "input") ||
   name === "style";

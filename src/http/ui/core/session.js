@@ -21,11 +21,10 @@ export async function logIn(credential) {
 
 export const logOut = () => ask("DELETE");
 
-/** True or false; null when the server does not answer. */
+/** Whether whoever opened this page is logged in, and nobody else by another tab; null when the server does not answer. */
 export async function isLoggedIn() {
   try {
-    await ask("GET");
-    return true;
+    return (await ask("GET")).principal === me.principal;
   } catch (refusal) {
     return refusal instanceof Refusal && refusal.status === 401 ? false : null;
   }

@@ -1,6 +1,8 @@
 // @ts-check
 // The state of the service as the page knows it: a snapshot, and each event applied to it once. No I/O.
 
+import { beginning } from "../core/format.js";
+
 /**
  * @typedef {{id: string, name: string, arguments: any, status: string, startedAt: any, preview?: string}} ToolCall
  * @typedef {{userText: string, thinking: string, text: string, toolCalls: ToolCall[]}} ActiveTurn
@@ -10,12 +12,6 @@
 
 /** So many characters of a result are kept with its call. */
 const PREVIEW = 500;
-
-/** As much of a result as is kept with its call; what is missing has its mark. @param {string} text */
-function beginning(text) {
-  const letters = [...text];
-  return letters.length > PREVIEW ? `${letters.slice(0, PREVIEW - 1).join("")}…` : text;
-}
 
 export class State {
   constructor() {
@@ -174,7 +170,7 @@ function stream(turn, value, at) {
       if (call)
         Object.assign(call, {
           status: value.isError ? "failed" : "done",
-          preview: beginning(value.content),
+          preview: beginning(value.content, PREVIEW),
         });
       break;
   }

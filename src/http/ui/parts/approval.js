@@ -183,7 +183,7 @@ const origin = (row) =>
     ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
     ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],
     ["Short id", make("code", {}, clean(row.short_id))],
-    ["Fingerprint", code(row.digest)],
+    ["Digest", code(row.digest)],
   ]);
 
 /** @param {any} row */

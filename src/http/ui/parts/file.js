@@ -18,12 +18,15 @@ const STALE =
   "Somebody else changed this file while you did. Your text is kept. This is how it differs from theirs: what is taken out here is lost if you save.";
 
 /**
- * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, done: string}} what
+ * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, done: string, before?: () => Promise<any>}} what
  *   `draft` is what the text begins with in place of the file's own, `line` what is looked at first; with `review` the
- *   difference is shown first
+ *   difference is shown first; `before` is done when it is to be saved, as what the text refers to has to be there
  * @param {(saved: any) => void} onSaved
  */
-export async function editFile({ title, path, file, draft, line, review, label = "YAML", done: words }, onSaved) {
+export async function editFile(
+  { title, path, file, draft, line, review, label = "YAML", done: words, before },
+  onSaved,
+) {
   /** @type {any} */ let content = draft ?? file.content;
   /** @type {any[]} */ let problems = file.problems ?? [];
   let [stale, shows] = [false, review];
@@ -73,6 +76,7 @@ export async function editFile({ title, path, file, draft, line, review, label =
    */
   async function save() {
     try {
+      await before?.();
       return { saved: await put(path, { content, revision: file.revision }) };
     } catch (refusal) {
       const present = /** @type {any} */ (refusal).code === "conflict" ? await read() : null;

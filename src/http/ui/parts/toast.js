@@ -1,23 +1,38 @@
 // @ts-check
 // Short words in the corner: what succeeded, what was refused, what came in elsewhere.
 
-import { clean, coded, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make, note } from "../core/dom.js";
 
 const SHOWN = 7_000;
 /** Older ones make room, of which a phone has little. */
 const most = () => (innerWidth > 640 ? 4 : 2);
 
-/** @param {string} words @param {{code?: string | null, bad?: boolean, news?: boolean, link?: [string, string], action?: [string, () => void]}} [more] `news` is of others, and nothing that was done here */
-export function toast(words, { code, bad, news, link, action } = {}) {
-  const close = () => note.remove();
-  const note = make(
+/**
+ * What went wrong stays until somebody has read it; `news` is of others, and nothing that was done here.
+ * @param {string} words
+ * @param {{code?: string | null, bad?: boolean, news?: boolean, stays?: boolean, list?: string[], link?: [string, string], action?: [string, () => void], onClose?: () => void}} [more]
+ */
+export function toast(words, { code, bad, news, stays = bad, list, link, action, onClose } = {}) {
+  /** Somebody has seen it. */
+  const close = () => {
+    box.remove();
+    onClose?.();
+  };
+  const box = make(
     "div",
-    { class: "toast", "data-bad": bad },
+    { class: "toast", "data-bad": bad, "data-stays": stays },
     icon(bad ? "alert" : news ? "bell" : "check"),
     make(
       "div",
       {},
       coded(words),
+      list
+        ? make(
+            "ul",
+            { tabindex: "0" },
+            list.map((line) => make("li", {}, coded(line))),
+          )
+        : null,
       code ? make("code", { class: "detail" }, clean(code)) : null,
       link ? make("a", { href: link[1] }, link[0]) : null,
       action
@@ -28,11 +43,12 @@ export function toast(words, { code, bad, news, link, action } = {}) {
   );
   const place = document.getElementById("toasts");
   // What is said again takes the place of what was said.
-  for (const one of place?.children ?? []) if (one.textContent === note.textContent) one.remove();
-  while (place && place.childElementCount >= most()) place.firstElementChild?.remove();
-  place?.append(note);
-  const leave = () => (note.matches(":hover, :focus-within") ? setTimeout(leave, SHOWN) : close());
-  setTimeout(leave, SHOWN);
+  for (const one of place?.children ?? []) if (one.textContent === box.textContent) one.remove();
+  while (place && place.childElementCount >= most())
+    (place.querySelector(".toast:not([data-stays])") ?? place.firstElementChild)?.remove();
+  place?.append(box);
+  const leave = () => (box.matches(":hover, :focus-within") ? setTimeout(leave, SHOWN) : box.remove());
+  if (!stays) setTimeout(leave, SHOWN);
 }
 
 /**
@@ -45,6 +61,7 @@ export function toast(words, { code, bad, news, link, action } = {}) {
 export async function act(button, action, done) {
   if (button?.disabled) return false;
   if (button) {
+    note(button, { busy: true });
     button.disabled = true;
     button.setAttribute("aria-busy", "true");
   }
@@ -58,6 +75,7 @@ export async function act(button, action, done) {
     return false;
   } finally {
     if (button) {
+      note(button, { busy: false });
       button.disabled = false;
       button.removeAttribute("aria-busy");
     }

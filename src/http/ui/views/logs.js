@@ -1,41 +1,70 @@
 // @ts-check
 // What the service says about itself: the newest lines, and each new one as it comes.
 
-import { list } from "../core/api.js";
+import { upTo } from "../core/api.js";
 import { clean, coded, copyButton, download, icon, make } from "../core/dom.js";
 import { View } from "../core/view.js";
 import { choice, search } from "../parts/fields.js";
 import { button, head } from "../parts/marks.js";
 import { empty } from "../parts/states.js";
+import { remainder } from "../parts/table.js";
 import { teamChoice, teamNames } from "../parts/teams.js";
 
+/** Of lines that came while the view is open, so many are kept. */
 const KEPT = 1_000;
-const RANK = ["error", "warn", "info", "debug"];
+/** Of those from before, so many times as many are shown as rows of other lists. */
+const TIMES = 4;
+const RANK = ["error", "warn", "info", "debug", "trace"];
+
+/** The event about a line is told so much later than it was written, at most. */
+const LAG = 250;
+
+/** @param {any} line */
+const saying = ({ level, target, message, fields }) => JSON.stringify([level, target, message, fields]);
+
+/** Whether an event is about one of these lines: it has no id, and a moment of its own. @param {any} event @param {any[]} rows */
+export function isAmong(event, rows) {
+  const [at, said] = [Date.parse(event.at), saying(event)];
+  return rows.some((row) => Math.abs(Date.parse(row.at) - at) < LAG && saying(row) === said);
+}
 
 class Logs extends View {
   begin() {
     /** Lines that came while the view is open. @type {any[]} */ this.fresh = [];
     this.paused = false;
-    this.lines = this.source(async (signal) => {
+    this.lines = this.source(async (signal, wanted) => {
       const { level, team, q } = this.place.query;
-      const { rows } = await list("/logs", { level, team, q, limit: 200 }, signal);
-      this.fresh = [];
-      return rows;
+      const found = await upTo("/logs", { level, team, q }, wanted * TIMES, signal);
+      // What is not stored yet stays.
+      this.fresh = this.fresh?.filter((line) => !isAmong(line, found.rows));
+      return found;
     });
     this.teams = teamNames(this);
     this.on(["log"], (event) => this.heard(event.detail));
   }
 
+  /** @param {import("../core/place.js").Place} place */
+  moved(place) {
+    const was = JSON.stringify(this.place.query);
+    super.moved(place);
+    if (was !== JSON.stringify(place.query)) this.lines?.reload();
+  }
+
   /** @param {any} line */
   heard(line) {
+    if (isAmong(line, this.stored())) return;
+    this.fresh = [line, ...(this.fresh ?? [])].slice(0, KEPT);
+    if (!this.paused) this.update();
+  }
+
+  /** What the filters let through. @param {any} line */
+  fits(line) {
     const { level, team, q } = this.place.query;
-    const fits =
+    return (
       (!level || RANK.indexOf(line.level) <= RANK.indexOf(level)) &&
       (!team || line.team === team) &&
-      (!q || JSON.stringify(line).toLowerCase().includes(q.toLowerCase()));
-    if (!fits || !this.fresh) return;
-    this.fresh = [line, ...this.fresh].slice(0, KEPT);
-    if (!this.paused) this.update();
+      (!q || JSON.stringify(line).toLowerCase().includes(q.toLowerCase()))
+    );
   }
 
   /** @param {Record<string, string>} changes */
@@ -44,13 +73,14 @@ class Logs extends View {
     this.lines?.reload();
   }
 
+  /** @returns {any[]} */
+  stored() {
+    return this.lines?.data?.rows ?? [];
+  }
+
   all() {
     if (this.paused && this.frozen) return this.frozen;
-    const known = new Set((this.fresh ?? []).map((line) => line.id ?? line.seq));
-    return [
-      ...(this.fresh ?? []),
-      ...(this.lines?.data ?? []).filter((/** @type {any} */ line) => !known.has(line.id)),
-    ].slice(0, KEPT);
+    return [...(this.fresh ?? []).filter((line) => this.fits(line)), ...this.stored()];
   }
 
   text() {
@@ -89,14 +119,14 @@ class Logs extends View {
             ["error", "Errors"],
             ["warn", "Warnings and worse"],
             ["info", "Information and worse"],
-            ["debug", "Everything"],
+            ["debug", "Debugging and worse"],
           ],
           query.level ?? "",
           (level) => this.narrow({ level }),
         ),
         teamChoice(this.teams, query.team, (team) => this.narrow({ team })),
       ),
-      this.lines?.show(() => this.list(this.all())),
+      this.lines?.show(() => [this.list(this.all()), remainder(this.lines)]),
     ];
   }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // What teams remember: search, read, correct, and see how an entry came to be what it is.
 
-import { get, list, may, part, patch, post, remove, upTo } from "../core/api.js";
+import { all, get, may, part, patch, post, remove, upTo } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { since, when, words } from "../core/format.js";
 import { go, write } from "../core/place.js";
@@ -39,14 +39,14 @@ const inPrompt = (injection) => {
   }
 };
 
-/** Where it comes from, with links to the task and the journal. @param {any} source @returns {[string, any][]} */
+/** Where it comes from, with links to the task and the transcript. @param {any} source @returns {[string, any][]} */
 const provenance = (source) => [
   ["Source", clean([words(source.origin ?? ""), source.ref].filter(Boolean).join(": "))],
   ["Sender", source.sender ? clean(source.sender) : null],
   ["Subagent", source.subagent ? clean(source.subagent) : null],
   ["Task", source.task_id ? make("a", { href: write("tasks", [source.task_id]) }, clean(source.task_id)) : null],
   [
-    "Journal",
+    "Transcript",
     // Entries of earlier versions name their session in a form that leads nowhere.
     source.session_id?.includes(":")
       ? make(
@@ -94,7 +94,7 @@ class Memory extends View {
     this.chain?.close();
     if (!id) return;
     this.one = this.source((signal) => get(`/memories/${part(id)}`, {}, signal), ["memory.changed"]);
-    this.chain = this.source((signal) => list(`/memories/${part(id)}/chain`, {}, signal), ["memory.changed"]);
+    this.chain = this.source((signal) => all(`/memories/${part(id)}/chain`, {}, signal), ["memory.changed"]);
   }
 
   /** @param {Record<string, string>} changes */
@@ -236,7 +236,7 @@ class Memory extends View {
             "section",
             { class: "panel" },
             make("h2", {}, "Versions"),
-            this.chain?.show(({ rows }) => this.versions(rows)),
+            this.chain?.show((rows) => this.versions(rows)),
           ),
         ),
         make(

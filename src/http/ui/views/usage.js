@@ -1,7 +1,7 @@
 // @ts-check
 // Tokens and money: by day, team and model, and what is left of the budgets.
 
-import { address, list } from "../core/api.js";
+import { address, all } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
 import { count, duration, money, several, short, spending } from "../core/format.js";
 import { View } from "../core/view.js";
@@ -19,13 +19,20 @@ const today = () => live.state.overview?.today ?? new Date().toISOString().slice
 class Usage extends View {
   begin() {
     this.load();
-    this.budgets = this.source((signal) => list("/usage/budgets", {}, signal), ["usage.changed"]);
+    this.budgets = this.source((signal) => all("/usage/budgets", {}, signal), ["usage.changed"]);
     this.month = this.source(
-      async (signal) => (await list("/usage", { group: "day", from: firstDay(today()), limit: 200 }, signal)).rows,
+      (signal) => all("/usage", { group: "day", from: firstDay(today()) }, signal),
       ["usage.changed"],
     );
     // The day goes on also when nothing is spent.
     this.every(60_000);
+  }
+
+  /** @param {import("../core/place.js").Place} place */
+  moved(place) {
+    const was = this.range();
+    super.moved(place);
+    if (was !== this.range()) this.load();
   }
 
   range() {
@@ -39,10 +46,7 @@ class Usage extends View {
 
   load() {
     const by = (/** @type {string} */ group) =>
-      this.source(
-        async (signal) => (await list("/usage", { ...this.wanted(group), limit: 200 }, signal)).rows,
-        ["usage.changed"],
-      );
+      this.source((signal) => all("/usage", this.wanted(group), signal), ["usage.changed"]);
     for (const one of [this.days, this.teams, this.models]) one?.close();
     this.days = by("day");
     this.teams = by("team");
@@ -185,7 +189,7 @@ class Usage extends View {
       "section",
       { class: "section" },
       make("h2", {}, "Budgets"),
-      this.budgets?.show(({ rows }) => {
+      this.budgets?.show((rows) => {
         const capped = rows.filter((/** @type {any} */ row) =>
           Object.values(row.caps ?? {}).some((cap) => cap !== null),
         );

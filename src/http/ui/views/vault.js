@@ -136,7 +136,10 @@ class Vault extends View {
           },
           {
             name: "Hosts",
-            cell: (row) => (row.hosts.length ? clean(row.hosts.join(", ")) : make("span", { class: "muted" }, "any")),
+            cell: (row) =>
+              row.hosts.length
+                ? clean(row.hosts.join(", "))
+                : make("span", { class: "muted" }, row.secret ? "none without asking" : "any"),
             quiet: true,
           },
           { name: "Last used", cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"), quiet: true },
@@ -235,7 +238,11 @@ class Vault extends View {
             placeholder: "bash",
             hint: "Separated by commas. Empty: no tool",
           }),
-          input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" }),
+          input("Hosts it may go to", "hosts", {
+            value: row?.hosts.join(", ") ?? "",
+            placeholder: "api.example.org",
+            hint: "Separated by commas. For any other, a person is asked before a secret goes there",
+          }),
         ),
         input("Note", "note", { value: row?.note ?? "" }),
       ],

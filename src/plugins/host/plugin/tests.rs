@@ -1,9 +1,6 @@
 //! What the service sees of a plugin in its host, line by line.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, mpsc},
-};
+use std::{collections::BTreeMap, sync::mpsc};
 
 use super::*;
 
@@ -186,6 +183,36 @@ fn an_engine_that_was_stopped_is_replaced() {
     assert_eq!(anew, "1 me");
 }
 
+/// PL-46: calls behind one that is stopped go on in the engine that takes its place.
+#[test]
+fn calls_behind_one_that_is_stopped_are_made() {
+    let main = "import { tool } from 'hive:host';
+        tool({ name: 'loop', description: 'Loops.', run: () => { for (;;) {} } });
+        tool({ name: 'say', description: 'Says.', run: ({ text }) => text });";
+    let plugin = Plugin::started(&[("main.js", main)], json!({}));
+    let say = |text: &str| {
+        plugin.send("tools/call", json!({ "name": "say", "arguments": { "text": text } }))
+    };
+
+    plugin.send("tools/call", json!({ "name": "loop", "_meta": { "deadline_ms": 300 } }));
+    let behind = ["one", "two"].map(say);
+    let said = behind.map(|id| plugin.answer_to(id)["result"]["content"][0]["text"].take());
+
+    assert_eq!(said, ["one", "two"]);
+}
+
+/// PL-46: an engine is replaced because it has no memory left, not because a tool speaks of memory.
+#[test]
+fn words_about_memory_end_no_engine() {
+    let main = "import { tool } from 'hive:host';
+        let calls = 0;
+        tool({ name: 'log', description: 'Reads.', run: () => `${++calls}: worker 3 is out of memory` });";
+    let plugin = Plugin::started(&[("main.js", main)], json!({}));
+    let read = || plugin.call("log", json!({}))["content"][0]["text"].take();
+
+    assert_eq!([read(), read()], ["1: worker 3 is out of memory", "2: worker 3 is out of memory"]);
+}
+
 #[test]
 fn a_plugin_that_does_not_load_says_why() {
     for (source, expected) in [
@@ -193,6 +220,10 @@ fn a_plugin_that_does_not_load_says_why() {
         ("import './other.js';", "other.js"),
         ("let a = ;", "line 1"),
         ("throw new Error('early')", "Error: early"),
+        (
+            "await new Promise((done) => setTimeout(done, 50)); throw new Error('late')",
+            "Error: late",
+        ),
     ] {
         let answer = Plugin::start(&[("main.js", source)]).ask("initialize", json!({}));
         let message = answer["error"]["message"].as_str().unwrap_or_default();

@@ -73,12 +73,10 @@ struct Call {
 }
 
 /// Puts the answer together.
-#[derive(Default)]
-pub(in crate::providers) struct Reading {
-    step: u32,
+pub(in crate::providers) struct Reading<'a> {
+    /// What was asked, for a provider that tells no figures.
+    ask: &'a Ask<'a>,
     taken_ids: HashSet<String>,
-    /// What the request has, for a provider that tells no figures.
-    asked_chars: usize,
     text: String,
     thinking: String,
     refusal: String,
@@ -88,13 +86,18 @@ pub(in crate::providers) struct Reading {
     complete: bool,
 }
 
-impl Reading {
-    pub(in crate::providers) fn new(ask: &Ask<'_>) -> Self {
+impl<'a> Reading<'a> {
+    pub(in crate::providers) fn new(ask: &'a Ask<'a>) -> Self {
         Self {
-            step: ask.step,
+            ask,
             taken_ids: call_ids(ask.messages.iter()),
-            asked_chars: asked_chars(ask),
-            ..Self::default()
+            text: String::new(),
+            thinking: String::new(),
+            refusal: String::new(),
+            calls: Vec::new(),
+            usage: None,
+            finish_reason: None,
+            complete: false,
         }
     }
 
@@ -171,7 +174,7 @@ impl Reading {
     /// An id that no other call of the turn has.
     fn unique_id(&mut self, id: String, position: usize) -> String {
         let id = if id.is_empty() || self.taken_ids.contains(&id) {
-            format!("call_{}_{position}", self.step)
+            format!("call_{}_{position}", self.ask.step)
         } else {
             id
         };
@@ -188,7 +191,7 @@ impl Reading {
                 .map(|call| call.name.chars().count() + call.arguments.chars().count())
                 .sum::<usize>();
         Usage {
-            input: (self.asked_chars / 4) as u64,
+            input: (asked_chars(self.ask) / 4) as u64,
             output: said.div_ceil(4) as u64,
             estimated: true,
             ..Usage::default()
@@ -196,7 +199,7 @@ impl Reading {
     }
 }
 
-impl Reader for Reading {
+impl Reader for Reading<'_> {
     fn on(&mut self, event: &sse::Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
         if event.data.trim() == "[DONE]" {
             self.complete = true;

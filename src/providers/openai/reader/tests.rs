@@ -1,7 +1,4 @@
-use hivewright_actors::{
-    engine::SystemPrompt,
-    tool::{Args, specs::ToolSpecs},
-};
+use hivewright_actors::{engine::SystemPrompt, tool::Args};
 use serde_json::json;
 
 use super::*;
@@ -10,21 +7,21 @@ use crate::{
     settings::providers::{Profile, Provider},
 };
 
-fn reading(messages: &[Message]) -> Reading {
-    let profile = Profile::new("local", Provider::OpenAi);
-    Reading::new(&Ask {
-        profile: &profile,
+fn reading(messages: &'static [Message]) -> Reading<'static> {
+    let system = SystemPrompt { shared: "12345678".into(), ..SystemPrompt::default() };
+    Reading::new(Box::leak(Box::new(Ask {
+        profile: Box::leak(Box::new(Profile::new("local", Provider::OpenAi))),
         model: "m",
         max_output_tokens: 100,
         step: 3,
-        system: &SystemPrompt { shared: "12345678".into(), ..SystemPrompt::default() },
-        tools: &ToolSpecs::default(),
+        system: Box::leak(Box::new(system)),
+        tools: Box::leak(Box::default()),
         earlier: &[],
         messages,
-        pictures: &crate::providers::Pictures::default(),
+        pictures: Box::leak(Box::default()),
         thinking: None,
         without: LeftOut::default(),
-    })
+    })))
 }
 
 fn read(chunks: &[Value]) -> (Result<Answer, Fault>, Vec<EngineEvent>) {
@@ -133,7 +130,7 @@ fn missing_and_repeated_ids_are_made_up() {
         [call("call_3_0", "read", json!({})), call("call_3_1", "list", json!({})),]
     );
 
-    let mut again = reading(&[Message::Assistant(vec![call("a", "read", json!({}))])]);
+    let mut again = reading(vec![Message::Assistant(vec![call("a", "read", json!({}))])].leak());
     let chunk = piece(0, Some("a"), Some("read"), "{}");
     again.take(serde_json::from_value(chunk).unwrap(), &mut |_| {}).unwrap();
     again.complete = true;

@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 use tempfile::TempDir;
 
-use super::{FILE, History, Taken};
+use super::{FILE, History, Line, Taken};
 
 type Stored = (Vec<u8>, Vec<u8>);
 
@@ -281,4 +281,78 @@ fn a_damaged_record_is_replaced_and_found_by_what_it_says_now() {
     shelf.take(&[done("t-2", "ops", 30, "restart the engine", "It runs.")]);
 
     assert_eq!(shelf.found(&search("engine")), ["t-2"]);
+}
+
+/// SC-111: SQLite itself is asked whether its tables, their indexes and the index of words hold together.
+#[test]
+fn a_torn_file_is_told_of() {
+    let tears = [
+        "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'done.by_facet'",
+        "DELETE FROM words_data WHERE id > 10",
+    ];
+
+    for tear in tears {
+        let shelf = three();
+        let sound = shelf.history.faults().unwrap();
+        let connection = rusqlite::Connection::open(shelf.folder.path().join(FILE)).unwrap();
+        connection.execute_batch(tear).unwrap();
+        drop(connection);
+
+        let torn = shelf.history.faults().unwrap();
+
+        assert_eq!(sound, Vec::<String>::new());
+        assert!(torn.iter().all(|fault| fault.starts_with("`history.db`: ")), "{torn:?}");
+        assert!(!torn.is_empty(), "{tear}");
+    }
+}
+
+/// SC-112: an archive that was set aside is read as it is, its log with it.
+#[test]
+fn an_archive_that_is_looked_at_stays_as_it_is() {
+    let shelf = three();
+    let aside = tempfile::tempdir().unwrap();
+    let names = [FILE.to_owned(), format!("{FILE}-wal")];
+    for name in &names {
+        fs::copy(shelf.folder.path().join(name), aside.path().join(name)).unwrap();
+    }
+    let files = || names.each_ref().map(|name| fs::read(aside.path().join(name)).unwrap());
+    let before = files();
+
+    let history = History::look(aside.path()).unwrap();
+    let found = history.snapshot().unwrap().behind(&[], 10).unwrap();
+    let refused = history.take([(b"done\0t-4", Taken::Removed)].into_iter());
+    drop(history);
+
+    assert_eq!(found.len(), 3);
+    assert!(refused.is_err() && before == files());
+    assert!(!before[1].is_empty());
+}
+
+/// Memory that only work needs is given back, and the archive works on.
+#[test]
+fn an_archive_rests_and_works_on() {
+    let shelf = three();
+    let log = shelf.folder.path().join(format!("{FILE}-wal"));
+    let length = || fs::metadata(&log).unwrap().len();
+    let written = length();
+
+    shelf.history.empty_log().unwrap();
+    let emptied = length();
+    shelf.history.shrink().unwrap();
+    shelf.take(&[done("t-4", "main", 40, "one more invoice", "It is there.")]);
+
+    assert!(written > 0 && emptied == 0);
+    assert_eq!(shelf.found(&search("invoice")), ["t-4", "t-1"]);
+}
+
+/// OP-50: two weeks of lines are no part of what a start and a turn touch.
+#[test]
+fn log_lines_are_archived() {
+    let key = key_of(Line::KIND, "000001794703151-0000000001");
+    let value = br#"{"at":1794703151,"level":"info","target":"x","message":"ready"}"#.to_vec();
+
+    let shelf = Shelf::with(&[(key.clone(), value.clone())]);
+
+    assert!(shelf.history.holds(&key));
+    assert_eq!(shelf.history.get(&key).unwrap(), Some(value));
 }

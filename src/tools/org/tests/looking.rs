@@ -195,3 +195,44 @@ async fn finished_work_of_another_person_is_not_listed() {
     ids.sort_unstable();
     assert_eq!(ids, ["task-1", "task-3"]);
 }
+
+/// OR-67, CH-151: a turn that a message started is shown what came of messages in its place, and what is for everyone.
+#[actix_web::test]
+async fn work_that_a_message_started_sees_nothing_of_people_elsewhere() {
+    let bench = bench().await;
+    let here = bench.context("main").caller.source.clone();
+    let there = Some(Source::channel("ws:elsewhere".into()));
+    for (id, cause, source) in [
+        ("task-ann", Cause::sender("ws", "ann"), there.clone()),
+        ("task-heard-here", Cause::System, here.clone()),
+        ("task-heard-there", Cause::System, there),
+        ("task-timed", Cause::System, None),
+    ] {
+        bench.ends("scouts", Ending::Done, "done");
+        let lane = Lane { team: "scouts".into(), topic: None };
+        let (words, now) = (String::new(), bench.clock.now());
+        let task = Task {
+            kind: Kind::Delegate,
+            cause: Some(cause),
+            source,
+            outcome: bench.work.ends.lock().unwrap().get("scouts").cloned(),
+            ..Task::new(id.into(), lane, words.clone(), words, now)
+        };
+        let writes = Writes::new().put(&FinishedTask::of(&task));
+        bench.store.commit(writes).await.unwrap();
+    }
+    let list = async |source: Option<Source>| {
+        let mut context = bench.context_of("main", source);
+        context.caller = Arc::new(Caller { cause: Cause::System, ..(*context.caller).clone() });
+        let answer =
+            bench.call_as(context, "list_completed_tasks", json!({"team": "scouts"})).await;
+        let rows = answer["tasks"].as_array().unwrap();
+        let mut ids: Vec<String> =
+            rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort_unstable();
+        ids
+    };
+
+    assert_eq!(list(here).await, ["task-heard-here", "task-timed"]);
+    assert_eq!(list(None).await.len(), 4);
+}

@@ -70,8 +70,11 @@ async fn a_team_reads_only_what_it_may() {
     bench.ended("task-own", "scouts", work("scouts", "ann"), "own").await;
     bench.ended("task-other", "smiths", work("smiths", "ann"), "other team").await;
     bench.ended("task-bob", "scouts", work("scouts", "bob"), "for bob").await;
-    let timed = Task { cause: Some(Cause::System), ..work("scouts", "trigger") };
+    let timed = Task { cause: Some(Cause::System), source: None, ..work("scouts", "trigger") };
     bench.ended("task-timed", "scouts", timed, "timed").await;
+    // A message elsewhere started it.
+    let heard = Task { cause: Some(Cause::System), ..work("scouts", "trigger") };
+    bench.ended("task-heard", "scouts", heard, "what bob said").await;
     let former = Task { generation: 2, ..work("scouts", "ann") };
     bench.ended("task-former", "scouts", former, "former life").await;
     let escalated = Task { reply_to: Some(work("scouts", "ann").lane), ..work("main", "ann") };
@@ -99,6 +102,7 @@ async fn a_team_reads_only_what_it_may() {
     for (team, id) in [
         ("scouts", "task-other"),
         ("scouts", "task-bob"),
+        ("scouts", "task-heard"),
         ("scouts", "task-former"),
         ("scouts", "task-here"),
         ("smiths", "task-asked"),

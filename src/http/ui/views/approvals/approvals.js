@@ -211,8 +211,10 @@ class Approvals extends View {
     const refused = refusals(answers);
     this.picked = new Set(refused.map(({ id }) => id));
     this.again();
-    for (const { id, message } of refused)
-      toast(`${rows.find((row) => row.id === id)?.short_id ?? id}: ${message}`, { bad: true });
+    const named = (/** @type {any} */ { id, message }) =>
+      `${rows.find((row) => row.id === id)?.short_id ?? id}: ${message}`;
+    if (refused.length)
+      toast(`${several(refused.length, "decision")} refused.`, { bad: true, list: refused.map(named) });
     if (refused.length < rows.length) toast(`${several(rows.length - refused.length, "call")} decided.`);
   }
 

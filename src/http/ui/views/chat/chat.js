@@ -56,8 +56,6 @@ export class Chat extends View {
   /** Profiles whose models may answer. @type {any[]} */ models = [];
   remodelling = new Retry(() => this.loadModels(), 2_000, 60_000);
   /** The one that is chosen for the topic that the next message begins. */ profile = "";
-  /** A message whose words are being changed, and what was typed before. @type {{turn: any, draft: string} | null} */
-  editing = null;
   /** Another version of a message was chosen: the focus goes there. */ switching = false;
   /** The connection as it was drawn last. @type {string | null} */ drawn = null;
   /** @type {any} */ scroller = null;
@@ -115,7 +113,8 @@ export class Chat extends View {
     this.replaceChildren(...layout(this));
     this.scroller = byId("scroll");
     this.composer = byId("composer");
-    this.attachments = new Attachments(byId("attachments"), () => this.composer && this.showActions());
+    // The view may be another one when a file has arrived.
+    this.attachments = new Attachments(byId("attachments"), () => talk.tell("changed"));
     this.addEventListener("dragover", (event) => this.dragged(event));
     this.addEventListener("dragleave", () => this.classList.remove("dropping"));
     this.addEventListener("drop", (event) => this.dropped(event));
@@ -170,12 +169,11 @@ export class Chat extends View {
     select.value = this.chosen === UNDECIDED ? this.profile : (this.topic()?.profile ?? "");
   }
 
-  /** Takes words that somebody else wrote. @param {string} text */
+  /** Takes words that somebody else wrote. What was typed stays before they are sent. @param {string} text */
   use(text) {
-    this.composer.value = text;
-    this.sized();
-    this.composer.focus();
-    if (talk.state === "online") this.submit();
+    const sends = !this.composer.value.trim() && !this.attachments.all.length && talk.state === "online";
+    this.writeBefore(text);
+    if (sends) this.submit();
   }
 
   // ---- which topic
@@ -202,6 +200,7 @@ export class Chat extends View {
     if (from !== this.chosen || from !== UNDECIDED) return;
     talk.conversation.draft(to, this.composer.value);
     talk.conversation.draft(from, "");
+    talk.attachedTo(to).push(...talk.attachedTo(from).splice(0));
     this.choose(to);
   }
 
@@ -220,12 +219,13 @@ export class Chat extends View {
     talk.viewed = key;
     talk.last = key;
     talk.conversation.viewed = key;
+    talk.conversation.release(left);
     // A page where nothing was said is no place to come back to.
     if (moved) amend(key ? write("chat", [key]) : "", !arriving && left !== UNDECIDED);
     this.turns.reset();
     this.announcer.reset();
-    this.editing = null;
-    const draft = talk.conversation.drafts[key] ?? "";
+    this.attachments.all = talk.attachedTo(key);
+    const draft = this.editing?.text ?? talk.conversation.drafts[key] ?? "";
     if (this.composer.value !== draft) this.composer.value = draft;
     this.sized();
     this.drawer(false);
@@ -243,6 +243,11 @@ export class Chat extends View {
     byId("shade").hidden = !opened;
     byId("open-topics").setAttribute("aria-expanded", String(opened));
     if (narrow.matches) byId(opened ? "close-topics" : "open-topics").focus();
+  }
+
+  /** A message whose words are being changed here. */
+  get editing() {
+    return talk.edits.get(this.chosen) ?? null;
   }
 
   items() {
@@ -292,6 +297,7 @@ export class Chat extends View {
   }
 
   typed() {
+    if (this.editing) this.editing.text = this.composer.value;
     // A message that was refused is nowhere else.
     if (!this.editing || this.editing.turn.refused) talk.conversation.draft(this.chosen, this.composer.value);
     this.sized();
@@ -304,6 +310,8 @@ export class Chat extends View {
     this.opening ??= load("./menu.js", import.meta.url).then(
       ({ Menu }) =>
         new Menu(this.composer, byId("offers"), {
+          // Only the main team works in topics.
+          hasTopics: () => !teamOfKey(this.chosen),
           onCommand: (text) => this.write(text),
           onTeam: (team) => {
             // What was typed here was its name.
@@ -410,8 +418,8 @@ export class Chat extends View {
   /** Puts the words of a message where they can be changed. @param {any} turn */
   edit(turn) {
     const branches = turn.task && !teamOfKey(this.chosen) && !turn.joined;
-    if (!branches && !turn.refused) return this.writeBefore(turn.text);
-    this.editing = { turn, draft: this.editing?.draft ?? this.composer.value };
+    if (!branches && !turn.refused) return this.takeOver(turn);
+    talk.edits.set(this.chosen, { turn, text: turn.text, draft: this.editing?.draft ?? this.composer.value });
     if (turn.refused) this.profile = turn.profile ?? "";
     this.showModel();
     this.write(turn.text);
@@ -420,7 +428,7 @@ export class Chat extends View {
   /** What was typed before is there again. */
   stopEditing() {
     const draft = this.editing?.draft ?? "";
-    this.editing = null;
+    talk.edits.delete(this.chosen);
     this.write(draft);
   }
 
@@ -445,7 +453,14 @@ export class Chat extends View {
 
   /** @param {any} turn */
   async takeBack(turn) {
-    if (await talk.takeBack(turn)) this.writeBefore(turn.text);
+    if (await talk.takeBack(turn)) this.takeOver(turn);
+  }
+
+  /** Says again what a message said, with its files. @param {any} turn */
+  takeOver(turn) {
+    const known = new Set(this.attachments.all.map((one) => one.file?.id));
+    this.attachments.put(turn.files.filter((/** @type {any} */ file) => !known.has(file.id)));
+    this.writeBefore(turn.text);
   }
 
   /** @param {string} text */
@@ -508,8 +523,14 @@ export class Chat extends View {
 
   /** All of the topic, as text. */
   async export() {
-    await talk.loadAll(this.chosen);
-    return this.toTopic(async (acts, topic) => acts.save(topic?.name ?? "topic", this.items()));
+    const key = this.chosen;
+    await talk.loadAll(key);
+    const refusal = talk.refusals.get(key);
+    if (refusal)
+      return toast(`Not all of the topic could be read, so it was not saved. ${refusal.message}`, { bad: true });
+    return this.toTopic(async (acts, topic) =>
+      acts.save(topic?.name ?? "topic", talk.conversation.logs[key]?.items ?? []),
+    );
   }
 
   // ---- drawing
@@ -568,6 +589,7 @@ export class Chat extends View {
       onMenu: may("operate") ? (id, button) => this.topicMenu(id, button) : null,
     });
     this.showModel();
+    this.attachments.draw();
     byId("unread-elsewhere").hidden = talk.unread() === 0;
     this.showActions();
     if (connected) loadCards();

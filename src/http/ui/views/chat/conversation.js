@@ -5,9 +5,9 @@
 // after a reconnect, so taking something in twice must change nothing.
 
 import { take } from "./frames.js";
-import { hasEnded, inOrder, makeTurn } from "./said.js";
+import { hasEnded, inOrder, isUntaken, makeTurn, settle } from "./said.js";
 import * as shelf from "./shelf.js";
-import { teamOfKey, UNDECIDED } from "./shelf.js";
+import { keyOfTeam, teamOfKey, UNDECIDED } from "./shelf.js";
 import { itemOf } from "./stored.js";
 
 export { UNDECIDED };
@@ -16,6 +16,9 @@ export function makeId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return "m-" + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** So much of a topic is kept that nobody looks at. */
+const MOST_KEPT = 100;
 
 /** @param {string} name @param {number} number */
 const numbered = (name, number) => (number === 1 ? name : `${name} ${number}`);
@@ -35,15 +38,19 @@ export class Conversation {
   viewed = null;
   /** The messages that this tab sends: what was written in it, and what it found unsent. @type {Set<string>} */
   mine = new Set();
+  /** Messages that the browser has kept. @type {Set<string>} */
+  shelved = new Set();
   /** Drafts that were changed in this tab; empty means that one was sent. @type {Map<string, string>} */
   typed = new Map();
   /** @type {string | null} */ channel = null;
   /** The channel that this browser used last. @type {string | null} */ former = null;
   lastSeq = 0;
   /** As the server lists them. @type {any[]} */ topics = [];
+  /** Topics that it lists no more, since they have long been archived. @type {Map<string, any>} */ unlisted =
+    new Map();
   /** What was said, by topic. @type {Record<string, any>} */ logs = {};
   /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
-  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, {text: string, files: any[], at: number}>} */
+  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, {text: string, files: any[], at: number, team: string | null}>} */
   heard = {};
 
   /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
@@ -57,6 +64,7 @@ export class Conversation {
       // A former version knew no files.
       turn.files ??= [];
       this.mine.add(turn.id);
+      this.shelved.add(turn.id);
       this.log(turn.addressed ?? UNDECIDED).items.push(turn);
     }
   }
@@ -71,9 +79,18 @@ export class Conversation {
     clearTimeout(this.timer);
     this.timer = undefined;
     const { principal, drafts } = this;
-    const own = { principal, channel: this.channel ?? this.former, unsent: this.unacknowledged(), drafts };
+    const own = { principal, channel: this.channel ?? this.former, unsent: this.untaken(), drafts };
     const kept = shelf.read(this.storage, principal);
     shelf.write(this.storage, shelf.merge(own, kept, this.mine, this.typed));
+    this.shelved = new Set(own.unsent.map((turn) => turn.id));
+  }
+
+  /** Another tab has kept something: what was discarded or sent again there waits for nobody here. */
+  heed() {
+    const kept = shelf.read(this.storage, this.principal);
+    const ids = new Set(kept?.unsent.map((turn) => turn.id));
+    for (const turn of this.untaken())
+      if (kept && turn.status !== "sending" && this.shelved.has(turn.id) && !ids.has(turn.id)) this.remove(turn);
   }
 
   /** Keeps what is typed for a topic. @param {string} key @param {string} text */
@@ -87,11 +104,11 @@ export class Conversation {
   // ---- what the store has
 
   /**
-   * Begins with a channel as the store has it, in place of what was known; what is on its way stays.
+   * Begins with a channel as the store has it, in place of what was known; what the service has not taken in stays.
    * @param {{id: string, seq: number, topics: any[]} | null} row none if there is no channel yet
    */
   begin(row) {
-    const unsent = this.unacknowledged();
+    const untaken = this.untaken();
     const former = this.channel ?? this.former;
     this.channel = row?.id ?? null;
     this.lastSeq = row?.seq ?? 0;
@@ -101,9 +118,9 @@ export class Conversation {
     for (const { id, name, unread, last_activity } of this.topics)
       Object.assign(this.log(id), { name, unread, latest: last_activity });
     const moved = former !== null && row !== null && former !== row.id;
-    for (const turn of unsent) {
+    for (const turn of untaken) {
       // What another channel may have accepted is not sent again unasked: it could run twice.
-      if (moved && turn.attempted) turn.status = "unconfirmed";
+      if (moved && turn.attempted && turn.status === "sending") turn.status = "unconfirmed";
       else if (moved && !teamOfKey(turn.addressed)) turn.addressed = null;
       this.log(turn.addressed ?? UNDECIDED).items.push(turn);
       turn.revision += 1;
@@ -130,6 +147,13 @@ export class Conversation {
     this.number(key);
     this.advance(key);
     this.changed(key);
+  }
+
+  /** Something was said there then; what it was is fetched when somebody looks. @param {string} key @param {number} at */
+  mention(key, at) {
+    const log = this.log(key);
+    log.mentioned = true;
+    log.latest = Math.max(log.latest, at);
   }
 
   /** @param {string} key @param {any} item as the store has it */
@@ -183,12 +207,12 @@ export class Conversation {
     }
   }
 
-  /** What has nothing before it waits no longer; no frame says so. @param {string} key */
+  /** What has nothing before it waits no longer, and no frame says so, unless the store has said that it does. @param {string} key */
   advance(key) {
     for (const turn of this.turns(key)) {
       if (turn.status !== "queued") continue;
       turn.waiting = "";
-      if (turn.position === 0) turn.status = "running";
+      if (turn.position === 0 && !turn.unbegun) turn.status = "running";
       turn.revision += 1;
     }
   }
@@ -203,6 +227,7 @@ export class Conversation {
       /** When the newest thing came, by the server's clock. */ latest: 0,
       /** The newest part is here. */ whole: false,
       /** Where to go on to what is older. */ next: null,
+      /** It is known that something was said. */ mentioned: false,
     });
   }
 
@@ -218,14 +243,15 @@ export class Conversation {
   listed() {
     const known = new Set(this.topics.map((topic) => topic.id));
     const extra = Object.entries(this.logs)
-      .filter(([key, log]) => key !== UNDECIDED && !known.has(key) && log.items.length > 0)
+      .filter(([key, log]) => key !== UNDECIDED && !known.has(key) && (log.mentioned || log.items.length > 0))
       .map(([id, log]) => ({
         id,
         name: teamOfKey(id) ? id : (log.name ?? "Topic"),
         state: "active",
-        last_activity: log.latest,
         queued: 0,
         running: false,
+        ...this.unlisted.get(id),
+        last_activity: log.latest,
       }));
     return [...this.topics, ...extra].sort((a, b) => b.last_activity - a.last_activity);
   }
@@ -288,9 +314,15 @@ export class Conversation {
     };
   }
 
+  /** What is to be sent, also again. */
   unacknowledged() {
+    return this.untaken().filter((turn) => turn.status === "sending");
+  }
+
+  /** What the service does not have, as far as is known, so that it is nowhere else. */
+  untaken() {
     const all = Object.values(this.logs).flatMap((log) => log.items);
-    return all.filter((item) => item.kind === "turn" && item.status === "sending").sort((a, b) => a.at - b.at);
+    return all.filter(isUntaken).sort((a, b) => a.at - b.at);
   }
 
   remove(turn) {
@@ -303,10 +335,10 @@ export class Conversation {
     }
   }
 
-  /** Empties the blank page, but not what is still on its way. */
+  /** Empties the blank page, but not what is still on its way, or was not taken in. */
   freshPage() {
     const log = this.log(UNDECIDED);
-    log.items = log.items.filter((item) => item.kind === "turn" && !hasEnded(item));
+    log.items = log.items.filter((item) => item.kind === "turn" && (!hasEnded(item) || isUntaken(item)));
     this.changed(UNDECIDED);
   }
 
@@ -326,6 +358,15 @@ export class Conversation {
     this.onForgotten(key);
   }
 
+  /** Lets go of a long topic that nobody looks at: the store has it. @param {string} key */
+  release(key) {
+    const log = this.logs[key];
+    if (!log || key === this.viewed || key === UNDECIDED || log.items.length <= MOST_KEPT) return;
+    if (this.turns(key).some((turn) => !hasEnded(turn))) return;
+    log.items = log.items.filter(isUntaken);
+    Object.assign(log, { whole: false, next: null, mentioned: true });
+  }
+
   changed(key, item) {
     if (item) item.revision += 1;
     this.saveSoon();
@@ -334,17 +375,17 @@ export class Conversation {
 
   /**
    * The service took a message in under an id and a topic of its own. Frames about it may have been faster than this answer.
-   * @param {any} turn @param {{message_id: string, task_id?: string, topic_id?: string}} taken
+   * What nobody works on, as a command, is answered with it.
+   * @param {any} turn @param {{message_id: string, task_id?: string, topic_id?: string, reply?: {text: string}}} taken
    */
-  adopt(turn, { message_id, task_id, topic_id }) {
+  adopt(turn, { message_id, task_id, topic_id, reply }) {
     const [addressed, name] = [topic_id ?? turn.addressed, turn.fresh];
     const key = addressed ?? UNDECIDED;
-    const from = Object.keys(this.logs).find((one) => this.logs[one].items.includes(turn)) ?? UNDECIDED;
+    const from = Object.keys(this.logs).find((one) => this.logs[one].items.includes(turn)) ?? key;
     this.remove(turn);
     let known = this.find({ message_id })?.turn;
     if (known) {
       Object.assign(known, { text: turn.text, files: turn.files, addressed });
-      // Frames do not say which team a message was for.
       this.remove(known);
       this.log(key).items.push(known);
     } else {
@@ -373,6 +414,11 @@ export class Conversation {
     }
     // It began here: there is nothing older.
     else log.whole = true;
+    if (!task_id && reply && !hasEnded(known)) {
+      known.status = "done";
+      settle(known, reply.text);
+      this.end(key, known);
+    }
     this.number(key);
     this.changed(key, known);
     this.onMoved(turn, from, key);
@@ -414,7 +460,7 @@ export class Conversation {
   /** The turn a frame is about, in the topic the frame names; null if the turn has had this frame before. */
   turnOf(frame) {
     let found = this.find(frame);
-    const key = frame.topic_id ?? found?.key ?? UNDECIDED;
+    const key = frame.topic_id ?? found?.key ?? this.placeOf(frame);
     const log = this.log(key);
     if (frame.topic_name) log.name = frame.topic_name;
     log.latest = Math.max(log.latest, frame.ts ?? 0);
@@ -438,11 +484,24 @@ export class Conversation {
     return { key, turn };
   }
 
+  /** Where a message of no topic belongs: to its team, which the first frames about it name. @param {any} frame */
+  placeOf(frame) {
+    const team = frame.team ?? this.heard[frame.message_id]?.team;
+    return team ? keyOfTeam(team) : UNDECIDED;
+  }
+
   /** A message of another topic, tab or device. @param {string} key @param {any} frame */
   learn(key, frame) {
     const twin = this.find({ ...frame, topic_id: null, task_id: null })?.turn;
     const said = this.heard[frame.message_id];
     delete this.heard[frame.message_id];
+    if (teamOfKey(key)) {
+      // Frames may be faster than the answer that names the message of this tab: `adopt` puts the two together.
+      const isOwn = (/** @type {any} */ turn) =>
+        turn.status === "sending" && turn.attempted && turn.text === said?.text;
+      const own = this.turns(key).find(isOwn);
+      if (own) this.remove(own);
+    }
     const text = twin?.text ?? said?.text ?? "";
     // It was said before this page was there: the store has the words.
     if (!text && key !== UNDECIDED) this.onStale(key);
@@ -459,12 +518,16 @@ export class Conversation {
 
   /** @param {string} key @param {any} turn @param {number} [ts] */
   end(key, turn, ts) {
+    // An answer and a frame may tell the same.
+    if (turn.ended === null) this.log(key).unread += 1;
+    // What waited for it goes on.
+    for (const other of this.turns(key)) other.unbegun = false;
     turn.ended = ts ?? Date.now();
     turn.waiting = "";
     for (const block of turn.blocks) if (block.kind === "tool" && block.ok === null) block.ok = "ended";
-    this.log(key).unread += 1;
     this.number(key);
     this.advance(key);
     this.changed(key, turn);
+    this.release(key);
   }
 }

@@ -3,7 +3,7 @@
 
 import { list, may, part, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { duration, money, since, taskWords } from "../../core/format.js";
+import { beginning, duration, LISTED, money, since, taskWords } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { markdown } from "../../parts/markdown.js";
@@ -77,9 +77,9 @@ class Delegated extends View {
             )
           : null,
       ),
-      make("p", { class: "given-body" }, taskWords(task.body)),
+      make("p", { class: "given-body" }, taskWords(beginning(task.body, LISTED))),
       outcome ? null : make("hw-working", { data: task.id }),
-      said ? fold("Result", markdown(said.slice(0, SHOWN) + (said.length > SHOWN ? "…" : ""))) : null,
+      said ? fold("Result", markdown(beginning(said, SHOWN))) : null,
     );
   }
 }

@@ -44,15 +44,24 @@ export function showFiles(element, files) {
   element.replaceChildren(...files.map(shown));
 }
 
+/** A file on its way to the service, or there. @typedef {{name: string, size: number, file: FileRef | null, error: string, abort: AbortController}} Attached */
+
 /** What is attached to the message that is being written. */
 export class Attachments {
-  /** @type {{name: string, size: number, file: FileRef | null, error: string, abort: AbortController}[]} */
+  /** Kept with the topic, also while another is looked at. @type {Attached[]} */
   all = [];
 
-  /** @param {HTMLElement} element @param {() => void} onChange */
+  /** @param {HTMLElement} element @param {() => void} onChange the page may show another view by then */
   constructor(element, onChange) {
     this.element = element;
     this.onChange = onChange;
+  }
+
+  /** Files that the service has already, of a message that is written anew. @param {FileRef[]} files */
+  put(files) {
+    const none = { error: "", abort: new AbortController() };
+    this.all.push(...files.map((file) => ({ name: file.name, size: file.size, file, ...none })));
+    this.onChange();
   }
 
   /** @param {Iterable<File>} files */
@@ -63,7 +72,7 @@ export class Attachments {
       else one.error = `A message has at most ${MOST_FILES} files. Send the others with the next one.`;
       this.all.push(one);
     }
-    this.draw();
+    this.onChange();
   }
 
   /** @param {any} one @param {File} file */
@@ -74,14 +83,14 @@ export class Attachments {
       if (one.abort.signal.aborted) return;
       one.error = error instanceof Refusal ? error.message : "This file cannot be read. Remove it, or choose it again.";
     }
-    this.draw();
+    this.onChange();
   }
 
   /** @param {any} one */
   remove(one) {
     one.abort.abort();
-    this.all = this.all.filter((other) => other !== one);
-    this.draw();
+    this.all.splice(this.all.indexOf(one), 1);
+    this.onChange();
   }
 
   /** They are all with the service. */
@@ -91,9 +100,8 @@ export class Attachments {
 
   /** Hands them over to a message. @returns {FileRef[]} */
   take() {
-    const files = this.all.flatMap((one) => (one.file ? [one.file] : []));
-    this.all = [];
-    this.draw();
+    const files = this.all.splice(0).flatMap((one) => (one.file ? [one.file] : []));
+    this.onChange();
     return files;
   }
 
@@ -126,6 +134,5 @@ export class Attachments {
         ),
       ),
     );
-    this.onChange();
   }
 }

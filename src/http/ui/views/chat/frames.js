@@ -78,7 +78,8 @@ function takeProgress(talk, frame) {
 function takeUserMessage(talk, frame) {
   const found = talk.find(frame);
   if (!found) {
-    talk.heard[frame.message_id] = { text: frame.content, files: frame.files ?? [], at: frame.ts };
+    const { content: text, files = [], ts: at, team = null } = frame;
+    talk.heard[frame.message_id] = { text, files, at, team };
     return;
   }
   found.turn.at = frame.ts ?? found.turn.at;

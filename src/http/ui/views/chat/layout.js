@@ -3,6 +3,7 @@
 
 import { me } from "../../core/api.js";
 import { byId, icon, make } from "../../core/dom.js";
+import { live } from "../../live/live.js";
 import { EXAMPLES } from "./examples.js";
 import { talk } from "./talk.js";
 
@@ -141,7 +142,7 @@ export const layout = (chat) => [
         make(
           "div",
           { class: "examples" },
-          EXAMPLES[me.demo ? "demo" : "model"].map((row) => example(chat, row)),
+          EXAMPLES[(live.state.overview?.demo ?? me.demo) ? "demo" : "model"].map((row) => example(chat, row)),
         ),
       ),
     ),

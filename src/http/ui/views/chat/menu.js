@@ -1,11 +1,11 @@
 // @ts-check
 // The menu of the composer: `/` offers commands, `@` offers teams, each while the first word is typed.
 
-import { list, may } from "../../core/api.js";
+import { all, may } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 
-/** Commands of the chat: word, what stands behind it, what it does. */
-const COMMANDS = [
+/** Commands about a topic: word, what stands behind it, what it does. */
+const OF_TOPICS = [
   ["/new", "message", "Begin a new topic with a message"],
   ["/rename", "name", "Give this topic another name"],
   ["/pin", "", "Put this topic before the others, or back among them"],
@@ -16,6 +16,9 @@ const COMMANDS = [
   ["/think", "level", "Say how much the model thinks here: off, low, medium, high"],
   ["/compact", "", "Summarise what was said, to make room"],
   ["/topics", "", "List your topics"],
+];
+/** The same of commands that can be given anywhere. */
+const COMMANDS = [
   ["/approvals", "", "List what waits for a decision"],
   ["/approve", "id", "Approve a call, once"],
   ["/deny", "id why", "Deny a call"],
@@ -33,7 +36,7 @@ export class Menu {
   /** A person closed it for this word. @type {string | null} */ refused = null;
   /** @type {{name: string, description?: string}[] | null} */ teams = null;
 
-  /** @param {HTMLTextAreaElement} composer @param {HTMLElement} place @param {{onCommand: (text: string) => void, onTeam: (team: string) => void}} acts */
+  /** @param {HTMLTextAreaElement} composer @param {HTMLElement} place @param {{hasTopics: () => boolean, onCommand: (text: string) => void, onTeam: (team: string) => void}} acts */
   constructor(composer, place, acts) {
     this.composer = composer;
     this.place = place;
@@ -56,7 +59,8 @@ export class Menu {
 
   /** @param {string} word @returns {Offer[]} */
   commands(word) {
-    const fitting = COMMANDS.filter(([command]) => command.startsWith(word));
+    const known = this.acts.hasTopics() ? [...OF_TOPICS, ...COMMANDS] : COMMANDS;
+    const fitting = known.filter(([command]) => command.startsWith(word));
     // It is there already.
     if (fitting.length === 1 && fitting[0][0] === word && !fitting[0][1]) return [];
     return fitting.map(([command, more, about]) => ({
@@ -70,7 +74,7 @@ export class Menu {
   async offerTeams(beginning) {
     if (!this.teams) {
       try {
-        this.teams = (await list("/teams", { limit: 200 })).rows;
+        this.teams = await all("/teams");
       } catch {
         return;
       }

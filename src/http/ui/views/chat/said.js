@@ -6,6 +6,10 @@ const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"])
 /** @param {any} turn */
 export const hasEnded = (turn) => ENDED.has(turn.status);
 
+/** The service does not have it, as far as is known: it is on its way, unconfirmed or refused. @param {any} item */
+export const isUntaken = (item) =>
+  item.kind === "turn" && (item.status === "sending" || item.status === "unconfirmed" || Boolean(item.refused));
+
 /** A message that nothing came of yet, as far as is known. @param {Record<string, any>} known */
 export const makeTurn = (known) => ({
   kind: "turn",
@@ -27,6 +31,7 @@ export const makeTurn = (known) => ({
   position: 0,
   waiting: "",
   /** It is set aside, and a note says for what. */ parked: false,
+  /** The store says that nobody has begun with it. */ unbegun: false,
   opening: "",
   thinking: "",
   /** @type {any[]} */ blocks: [],
@@ -54,6 +59,7 @@ export const makeNotice = ({ content, team, status, kind, task_id, ref_id, files
   about: kind,
   files: files ?? [],
   ref: ref_id ?? null,
+  task: task_id ?? null,
 });
 
 /** What is not confirmed stands last; the rest as the service took it in, the same for everyone. @param {any} a @param {any} b */

@@ -1,5 +1,5 @@
 // @ts-check
-// What a browser keeps between visits, for all its tabs: what was typed, and messages that the service has not confirmed. The
+// What a browser keeps between visits, for all its tabs: what was typed, and messages that the service has not taken in. The
 // conversation itself is in the store of the service.
 
 const KEY = "hivewright.conversation";

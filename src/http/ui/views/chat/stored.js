@@ -15,29 +15,9 @@ const STATUS = {
   dead: "failed",
 };
 
-/** A row of the list of messages, or of tasks: a message to another team is one. @param {any} row */
-export function itemOf(row) {
-  if (row.type === "message") return { ...turnOf(row), of: row.of ?? null };
-  return row.type === "chat" ? taskOf(row) : makeNotice(row, row.at);
-}
-
-/** @param {any} row */
-function taskOf({ id, body, state, created_at, outcome }) {
-  const said = outcome?.result;
-  return makeTurn({
-    id,
-    task: id,
-    text: body,
-    at: Date.parse(created_at),
-    ended: outcome ? Date.parse(outcome.finished_at) : null,
-    status: STATUS[state] ?? "unknown",
-    parked: state === "waiting",
-    blocks: said ? [{ kind: "text", text: said }] : [],
-    usage: outcome?.usage ?? null,
-    error: outcome?.error ? { code: outcome.error.code, text: outcome.error.message } : null,
-    truncated: Boolean(outcome?.truncated),
-  });
-}
+/** A row of the list of messages. @param {any} row */
+export const itemOf = (row) =>
+  row.type === "message" ? { ...turnOf(row), of: row.of ?? null } : makeNotice(row, row.at);
 
 /** @param {any} row */
 function turnOf(row) {
@@ -51,6 +31,7 @@ function turnOf(row) {
     ended: end?.at ?? null,
     status: STATUS[row.state] ?? "unknown",
     parked: row.state === "waiting",
+    unbegun: row.state === "accepted",
     seq: row.seq,
     thinking: row.thinking ?? "",
     blocks: row.blocks.map((/** @type {any} */ block) => blockOf(block, row.at, Boolean(end))),

@@ -2,7 +2,7 @@
 // The conversation of a person, for the whole life of the page: it goes on whichever view is open. Listeners hear `changed`,
 // `frame`, `moved` and `forgotten`.
 
-import { call, list, may, me, part, post } from "../../core/api.js";
+import { call, get, list, may, me, part, post, Refusal } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
 import { Pace } from "../../core/pace.js";
 import { here, write } from "../../core/place.js";
@@ -16,7 +16,6 @@ import { Link } from "./link.js";
 import { hasEnded } from "./said.js";
 import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
-import { itemOf } from "./stored.js";
 
 /** Of so many tasks. */
 const EXTRAS_KEPT = 100;
@@ -35,6 +34,10 @@ class Talk extends EventTarget {
     this.viewed = null;
     /** The topic that was looked at last. */
     this.last = UNDECIDED;
+    /** Files for the next message, by topic. @type {Map<string, import("./files.js").Attached[]>} */
+    this.attached = new Map();
+    /** Messages whose words are being changed, by topic: the words so far, and what was typed before. @type {Map<string, {turn: any, text: string, draft: string}>} */
+    this.edits = new Map();
     /** Ids of the turns that were told to stop. @type {Set<string>} */
     this.stopping = new Set();
     /** Ids of the messages whose new topic was asked for. @type {Set<string>} */
@@ -73,8 +76,7 @@ class Talk extends EventTarget {
       this.link.restart();
     };
     this.conversation.onForgotten = (key) => {
-      this.read.delete(key);
-      this.stale.delete(key);
+      for (const known of [this.read, this.stale, this.attached, this.edits]) known.delete(key);
       if (this.last === key) this.last = UNDECIDED;
       this.dispatchEvent(new CustomEvent("forgotten", { detail: key }));
     };
@@ -100,6 +102,7 @@ class Talk extends EventTarget {
       if (live.connection !== "online" || this.state !== "online") return;
       for (const turn of this.conversation.unacknowledged()) if (isPosted(turn)) this.deliver(turn);
     });
+    addEventListener("storage", () => this.conversation.heed());
     document.addEventListener(
       "visibilitychange",
       () => !document.hidden && this.viewed !== null && this.seen(this.viewed),
@@ -111,7 +114,13 @@ class Talk extends EventTarget {
 
   /** The channel of this person: its topics, and what was said in the one that is looked at and in those that are busy. */
   async prepare() {
-    const [row = null] = (await list("/me/channels", { home: true })).rows;
+    const [found, isMine] = await Promise.all([list("/me/channels", { home: true }), isLoggedIn()]);
+    if (isMine === false) {
+      // It is the channel of whoever has logged in since: nothing that was written here is for it.
+      location.reload();
+      throw new Refusal(401);
+    }
+    const [row = null] = found.rows;
     this.conversation.begin(row);
     this.refusals.clear();
     this.stale.clear();
@@ -146,10 +155,16 @@ class Talk extends EventTarget {
       const { rows } = await list("/tasks", { type: "chat", limit: CHATS });
       // Meanwhile it began anew.
       if (fetching !== this.fetching) return;
-      for (const row of rows.filter(({ team, created_by }) => team !== "main" && created_by === me.principal))
-        conversation.put(keyOfTeam(row.team), itemOf(row));
+      const busy = new Set();
+      for (const row of rows.filter(({ team, created_by }) => team !== "main" && created_by === me.principal)) {
+        const key = keyOfTeam(row.team);
+        conversation.mention(key, Date.parse(row.created_at));
+        // What runs is known before frames go on with it.
+        if (!row.outcome) busy.add(key);
+      }
       this.recalling.hope();
       this.tell("changed");
+      await Promise.all([...busy].map((key) => this.load(key)));
     } catch {
       // They are there all the same, under their names.
       if (fetching === this.fetching) this.recalling.later();
@@ -191,6 +206,7 @@ class Talk extends EventTarget {
       if (fetching !== this.fetching) return;
       this.conversation.fill(key, page, earlier);
       this.refusals.delete(key);
+      await this.lookUp(key);
     } catch (refusal) {
       if (fetching === this.fetching) this.refusals.set(key, refusal);
       if (needed) throw refusal;
@@ -202,13 +218,18 @@ class Talk extends EventTarget {
     }
   }
 
+  /** The server lists only the newest of the topics that are archived. @param {string} key */
+  async lookUp(key) {
+    const { topics, unlisted } = this.conversation;
+    if (teamOfKey(key) || !may("read") || topics.some((topic) => topic.id === key)) return;
+    const row = await get(`/topics/${part(key)}`).catch(() => null);
+    if (row) unlisted.set(key, { name: row.name, state: row.state, profile: row.profile });
+  }
+
   /** A part of what was said in a topic, or with a team. A branch goes on with what it left. @param {string} key @param {any} [from] */
   async page(key, from) {
     const team = teamOfKey(key);
-    if (team) {
-      const { rows, next } = await list("/tasks", { team, type: "chat", limit: PAGE, cursor: from });
-      return { rows: rows.filter((row) => row.created_by === me.principal), next };
-    }
+    if (team) return list(`/me/teams/${part(team)}/messages`, { limit: PAGE, cursor: from });
     let place = from ?? { topic: key };
     /** @type {any[]} */
     const rows = [];
@@ -225,6 +246,7 @@ class Talk extends EventTarget {
 
   /** Fetches all of a topic. @param {string} key */
   async loadAll(key) {
+    this.refusals.delete(key);
     while (this.conversation.logs[key]?.next && !this.refusals.has(key)) await this.load(key, false, true);
   }
 
@@ -281,6 +303,13 @@ class Talk extends EventTarget {
   title() {
     const topic = this.topics().find((one) => one.id === this.viewed);
     return topic ? clean(topic.name) : "";
+  }
+
+  /** Files for the next message in a topic. @param {string} key */
+  attachedTo(key) {
+    const files = this.attached.get(key) ?? [];
+    this.attached.set(key, files);
+    return files;
   }
 
   /** @param {string} text @param {string} topic @param {any[]} [files] @param {{instead?: any, profile?: string | null}} [more] what it stands for on a branch, whose model answers */
@@ -407,11 +436,11 @@ class Talk extends EventTarget {
     this.enrich(task);
   }
 
-  /** Work that was set aside goes on; no frame says so before it says or does something. @param {string} task */
+  /** Work that was set aside or waited goes on; no frame says so before it says or does something. @param {string} task */
   goesOn(task) {
     const found = this.conversation?.find({ task_id: task });
-    if (!found?.turn.parked) return;
-    found.turn.parked = false;
+    if (!found || hasEnded(found.turn) || (!found.turn.parked && found.turn.status !== "queued")) return;
+    Object.assign(found.turn, { parked: false, unbegun: false, status: "running" });
     this.conversation.changed(found.key, found.turn);
   }
 

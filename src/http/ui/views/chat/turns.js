@@ -131,6 +131,7 @@ class NoticeView {
         make("p", { class: "notice-head" }, `${clean(notice.team)} · ${clean(notice.status)} · `, moment(notice.at)),
         body,
         files,
+        notice.task && may("read") ? chainLink(notice.task) : null,
       ),
     );
   }
@@ -249,8 +250,8 @@ class TurnView {
     if (turn.status === "running" && turn.parked)
       return [make("span", { class: "working", "data-queued": true }, icon("pause"), "Waiting")];
     if (turn.status === "running" || turn.status === "queued") {
-      const word =
-        turn.status === "queued" ? turn.waiting || `Queued, ${turn.position} before it` : turn.waiting || "Working";
+      const queued = turn.position ? `Queued, ${turn.position} before it` : "Waiting for the team";
+      const word = turn.waiting || (turn.status === "queued" ? queued : "Working");
       return [
         make(
           "span",
@@ -325,18 +326,19 @@ class TurnView {
       );
     if (turn.text && turn.status !== "failed")
       parts.push(footButton("Ask again", "again", () => this.acts.onRetry(turn)));
-    if (turn.task && may("read"))
-      parts.push(
-        make(
-          "a",
-          { key: "chain", class: "copy", href: write("tasks", [turn.task, "chain"]) },
-          icon("history"),
-          "What led to this",
-        ),
-      );
+    if (turn.task && may("read")) parts.push(chainLink(turn.task));
     return parts;
   }
 }
+
+/** The way to all that led to a task. @param {string} task */
+const chainLink = (task) =>
+  make(
+    "a",
+    { key: "chain", class: "copy", href: write("tasks", [task, "chain"]) },
+    icon("history"),
+    "What led to this",
+  );
 
 /** @param {string} word @param {string} picture @param {() => void} onclick */
 const footButton = (word, picture, onclick) =>

@@ -12,17 +12,32 @@ import { remainder, table } from "../../parts/table.js";
 
 class AuditPart extends View {
   begin() {
-    this.q = "";
-    this.action = "";
-    this.rows = this.source((signal, wanted) => upTo("/audit", { q: this.q, action: this.action }, wanted, signal));
+    this.rows = this.source((signal, wanted) => {
+      const { q, action } = this.place.query;
+      return upTo("/audit", { q, action }, wanted, signal);
+    });
+  }
+
+  /** @param {import("../../core/place.js").Place} place */
+  moved(place) {
+    const was = JSON.stringify(this.place.query);
+    super.moved(place);
+    if (was !== JSON.stringify(place.query)) this.rows?.reload();
+  }
+
+  /** @param {Record<string, string>} changes */
+  narrow(changes) {
+    this.filter(changes);
+    this.rows?.reload();
   }
 
   render() {
+    const { q = "", action = "" } = this.place.query;
     return [
       make(
         "div",
         { class: "bar" },
-        search("Search actions", this.q ?? "", (q) => ((this.q = q), this.rows?.reload())),
+        search("Search actions", q, (wanted) => this.narrow({ q: wanted })),
         choice(
           "Kind",
           [
@@ -32,15 +47,15 @@ class AuditPart extends View {
             ["tokens", "Tokens"],
             ["session", "Logins"],
           ],
-          this.action ?? "",
-          (action) => ((this.action = action), this.rows?.reload()),
+          action,
+          (wanted) => this.narrow({ action: wanted }),
         ),
       ),
       this.rows?.show(({ rows }) => {
         if (!rows.length)
           return empty(
             "approvals",
-            this.q ? "Nothing matches" : "No actions yet",
+            q || action ? "Nothing matches" : "No actions yet",
             "Every login, decision and change is listed here, with who made it and how it ended.",
           );
         return [

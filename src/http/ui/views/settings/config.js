@@ -16,8 +16,6 @@ import { withEntry } from "../../parts/yaml.js";
 class ConfigPart extends View {
   begin() {
     this.config = this.source((signal) => get("/config", {}, signal), ["config.reloaded", "config.invalid"]);
-    this.q = "";
-    this.which = "set";
   }
 
   /** @param {HTMLButtonElement} pressed */
@@ -55,6 +53,7 @@ class ConfigPart extends View {
   }
 
   render() {
+    const { q = "", which = "set" } = this.place.query;
     return [
       make(
         "div",
@@ -65,10 +64,10 @@ class ConfigPart extends View {
             ["set", "Set by you"],
             ["all", "All"],
           ],
-          this.which ?? "set",
-          (which) => ((this.which = which), this.update()),
+          which,
+          (wanted) => this.filter({ which: wanted === "set" ? "" : wanted }),
         ),
-        search("Find a setting", this.q ?? "", (q) => ((this.q = q), this.update())),
+        search("Find a setting", q, (wanted) => this.filter({ q: wanted })),
         may("admin")
           ? make(
               "div",
@@ -86,10 +85,11 @@ class ConfigPart extends View {
 
   /** @param {any} config */
   list({ fields, problems, warnings }) {
-    const q = (this.q ?? "").toLowerCase();
+    const { q: sought = "", which = "set" } = this.place.query;
+    const q = sought.toLowerCase();
     const rows = fields.filter(
       (/** @type {any} */ row) =>
-        (this.which === "all" || q || row.source !== "default") && `${row.file} ${row.path}`.toLowerCase().includes(q),
+        (which === "all" || q || row.source !== "default") && `${row.file} ${row.path}`.toLowerCase().includes(q),
     );
     return [
       problems?.length
@@ -158,15 +158,11 @@ class ConfigPart extends View {
           )
         : empty(
             "settings",
-            this.which === "set" && !q ? "You have not changed any setting" : "Nothing matches",
-            this.which === "set" && !q
+            which === "set" && !q ? "You have not changed any setting" : "Nothing matches",
+            which === "set" && !q
               ? "Settings that you change appear here."
               : "No setting has this in its name. Try another word.",
-            button(
-              `Show all ${several(fields.length, "setting")}`,
-              "list",
-              () => ((this.which = "all"), (this.q = ""), this.update()),
-            ),
+            button(`Show all ${several(fields.length, "setting")}`, "list", () => this.filter({ which: "all", q: "" })),
           ),
     ];
   }

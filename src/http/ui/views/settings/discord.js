@@ -3,11 +3,11 @@
 
 import { get, post, put } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { ask } from "../../parts/dialog.js";
+import { ask, confirm } from "../../parts/dialog.js";
 import { input, split } from "../../parts/fields.js";
 import { editFile } from "../../parts/file.js";
 import { refused, trial } from "../../parts/trial.js";
-import { withEntry } from "../../parts/yaml.js";
+import { entryOf, withEntry } from "../../parts/yaml.js";
 
 const FILE = "/config/channels";
 /** The entry of the vault. */
@@ -62,21 +62,33 @@ export async function connectDiscord(onDone) {
   });
   if (!token) return;
   const file = await get(FILE);
-  // The value first: a reference to one that is not there would be refused.
-  await put(`/vault/system/${KEY}`, { value: token, tools: [] });
+  const reference = `\${vault:${KEY}}`;
+  const keep = () => put(`/vault/system/${KEY}`, { value: token, tools: [] });
+  const trust = async () => {
+    for (const sender_id of people)
+      await post("/trust", { channel_type: "discord", sender_id, trust_level: "trusted" });
+    onDone();
+  };
+  if (entryOf(file.content, "discord", "token") === reference) {
+    const replaced = await confirm({
+      title: "Replace the token of the bot?",
+      lost: "Discord is connected already. The former token is deleted; the settings stay as they are.",
+      action: "Replace",
+      submit: keep,
+    });
+    return replaced && trust();
+  }
   await editFile(
     {
       title: "Edit channels.yaml",
       path: FILE,
       file,
-      draft: withEntry(file.content || PAGE_CHANNEL, "discord", "token", `\${vault:${KEY}}`),
+      draft: withEntry(file.content || PAGE_CHANNEL, "discord", "token", reference),
       review: true,
       done: "Saved. The bot connects now.",
+      // A reference to a value that is not there would be refused.
+      before: keep,
     },
-    async () => {
-      for (const sender_id of people)
-        await post("/trust", { channel_type: "discord", sender_id, trust_level: "trusted" });
-      onDone();
-    },
+    trust,
   );
 }

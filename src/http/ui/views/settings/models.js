@@ -14,7 +14,7 @@ import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
 import { refused, trial } from "../../parts/trial.js";
-import { withEntry } from "../../parts/yaml.js";
+import { entryOf, withEntry } from "../../parts/yaml.js";
 
 const FILE = "/config/providers";
 /** Whose API: the provider as the file names it, and whether it has an address of its own. @type {Record<string, {word: string, provider: string, own: boolean}>} */
@@ -37,7 +37,8 @@ class ModelsPart extends View {
             ["Teams use the model named ", make("code", {}, "default"), " unless their team file names another."],
             [
               button("Edit providers.yaml…", "edit", () => act(null, () => this.edit())),
-              may("secrets") && button("Connect a model…", "plus", () => this.connect(), { tone: "primary" }),
+              may("secrets") &&
+                button("Connect a model…", "plus", () => act(null, () => this.connect()), { tone: "primary" }),
             ],
           )
         : null,
@@ -54,7 +55,7 @@ class ModelsPart extends View {
         "No model is connected",
         "The built-in demo answers, or a model from an environment variable. Connect a model so that teams can do real work.",
         may("admin") && may("secrets")
-          ? button("Connect a model…", "plus", () => this.connect(), { tone: "primary" })
+          ? button("Connect a model…", "plus", () => act(null, () => this.connect()), { tone: "primary" })
           : null,
       );
     return table(
@@ -79,7 +80,11 @@ class ModelsPart extends View {
   }
 
   async connect() {
-    const names = profilesOf(this.config?.data?.fields ?? []).map((row) => row.name);
+    // As it is now: another one could be replaced by what is not known here.
+    const { fields } = await get("/config");
+    const names = profilesOf(fields).map((row) => row.name);
+    /** What was written from this form may be mended with it. @type {Set<string>} */
+    const written = new Set();
     const offered = make("datalist", { id: "models" });
     const address = input("Address", "api_url", {
       placeholder: "localhost:11434/v1",
@@ -132,19 +137,21 @@ class ModelsPart extends View {
         }),
       ],
       action: "Connect",
-      submit: (values) => this.save(values),
+      submit: (values) => this.save(values, written),
     });
     if (!done) return;
     toast("Connected. It answers the next message.");
     this.config?.reload();
   }
 
-  /** The key first: a profile whose key is not there would be refused. @param {Record<string, string>} values */
-  async save(values) {
+  /** The key first: a profile whose key is not there would be refused. @param {Record<string, string>} values @param {Set<string>} written */
+  async save(values, written) {
     const { provider, api_url, api_key, model } = trialOf(values);
     const name = values.name ?? "default";
     const key = `model-${name}`;
     const file = await get(FILE);
+    if (!written.has(name) && entryOf(file.content, "profiles", name) !== undefined)
+      throw new Error(`There is a model called \`${name}\` already. Choose another name, or edit providers.yaml.`);
     const lines = [
       `provider: ${provider}`,
       api_url ? `api_url: ${JSON.stringify(api_url)}` : "",
@@ -155,6 +162,7 @@ class ModelsPart extends View {
     const content = withEntry(file.content, "profiles", name, profile);
     if (api_key) await put(`/vault/system/${part(key)}`, { value: api_key, tools: [] });
     const { problems } = await put(FILE, { content, revision: file.revision });
+    written.add(name);
     if (problems?.length) throw new Error(problems.map((/** @type {any} */ one) => one.message).join(" "));
     return true;
   }

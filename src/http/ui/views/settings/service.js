@@ -144,20 +144,24 @@ class BackupsPart extends View {
     });
   }
 
-  /** Until the job is over; each step of it is told. @param {string} id */
+  /** Until the job is over: each step of it is told; what was told during a break is asked for. @param {string} id */
   async wait(id) {
-    let job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
+    const { signal } = this.lifetime;
+    const ask = () => get(`/jobs/${part(id)}`, {}, signal);
+    let job = await ask();
     // It may have ended while it was asked for.
     job = live.state.jobs.get(id) ?? job;
     while (job.state === "running") {
-      await new Promise((resolve) =>
-        live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }),
-      );
-      job = live.state.jobs.get(id) ?? job;
+      const woken = await new Promise((resolve) => {
+        for (const type of ["job.progress", "resync"])
+          live.addEventListener(type, () => resolve(type), { once: true, signal });
+      });
+      job = woken === "resync" ? await ask() : (live.state.jobs.get(id) ?? job);
     }
     live.state.jobs.set(id, job);
     this.update();
-    if (job.state === "failed") throw Object.assign(new Error(job.message), { code: "backup_failed" });
+    if (job.state !== "done")
+      throw Object.assign(new Error(job.message || "No backup was written."), { code: `backup_${job.state}` });
     toast(`Backup written: ${job.message}`);
   }
 

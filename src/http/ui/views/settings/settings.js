@@ -31,13 +31,20 @@ const TABS = [
 ];
 
 class Settings extends View {
+  /** @param {import("../../core/place.js").Place} place */
+  moved(place) {
+    const part = this.place.rest[0] === place.rest[0] && this.querySelector(":scope > [data-part]");
+    super.moved(place);
+    if (part) /** @type {View} */ (part).moved(place);
+  }
+
   render() {
     const tab = this.place.rest[0] ?? "service";
     const offered = TABS.filter(([, , needs]) => may(needs));
     return [
       head("Settings", "How the service is set up, who has access, and whether everything works."),
       tabs("settings", offered, tab),
-      make(`hw-${offered.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab }),
+      make(`hw-${offered.some(([id]) => id === tab) ? tab : "service"}-part`, { key: tab, "data-part": tab }),
     ];
   }
 }

@@ -18,6 +18,25 @@ const EFFECTS = [
   ["allow", "allow"],
 ];
 
+/** Which rule decided on a message. @type {Record<string, string>} */
+const REASONS = {
+  cli_bypass: "The operator's command line",
+  trust_config_invalid: "The settings of trust cannot be used",
+  sender_denylist: "The settings refuse this sender",
+  grant_trusted: "The sender was added here as accepted",
+  grant_denied: "The sender was added here as refused",
+  trust_store_error: "The senders that were added cannot be read",
+  sender_allowlist: "The settings accept this sender",
+  sender_missing: "The sender is not known",
+  channel_override_allow: "The settings accept this channel",
+  channel_override_deny: "The settings refuse this channel",
+  channel_policy_allow: "The settings accept this type of channel",
+  channel_policy_deny: "The settings refuse this type of channel",
+  default_policy_allow: "The settings accept everyone who is not named",
+  default_policy_deny: "The settings refuse everyone who is not named",
+  no_trust_config: "Logged in; no rules about senders are set",
+};
+
 class TrustPart extends View {
   begin() {
     this.grants = this.source((signal, wanted) => upTo("/trust", {}, wanted, signal));
@@ -110,7 +129,7 @@ class TrustPart extends View {
                     { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
                     { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
                     { name: "Decision", cell: (row) => pill(row.decision) },
-                    { name: "Why", cell: (row) => words(row.reason), quiet: true },
+                    { name: "Why", cell: (row) => REASONS[row.reason] ?? words(row.reason), quiet: true },
                   ],
                   rows,
                   { key: (row) => row.id },
@@ -154,7 +173,7 @@ class PolicyPart extends View {
         input("Applies to", "resource", {
           required: true,
           placeholder: "tool:write",
-          hint: "Begins with tool:, class:, file:, command: or host:",
+          hint: "Begins with tool:, class:, file:, exec: (a command), host: or mcp: (a server)",
         }),
         input("Team", "team", { placeholder: "Any team" }),
         input("Note", "note", { placeholder: "Why? People read it when they are asked" }),

@@ -1,7 +1,7 @@
 // @ts-check
 // One task: what was asked, how it went, what it cost, and the chain of work it belongs to.
 
-import { call, get, list, may, part, post } from "../../core/api.js";
+import { call, get, may, part, post, Refusal, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { count, duration, money, taskWords, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
@@ -16,6 +16,10 @@ import { act } from "../../parts/toast.js";
 import "../chat/working.js";
 
 const OPEN = ["accepted", "running", "waiting"];
+/** So many messages of a transcript are fetched at once. */
+const PAGE = 200;
+/** One cause leads to no more tasks. */
+const MOST_RELATED = 1_000;
 const AGAIN = ["failed", "dead", "expired", "cancelled"];
 
 /** What a task has cost. @param {any} task */
@@ -28,16 +32,12 @@ class TaskPage extends View {
     this.task = this.source((signal) => get(`/tasks/${part(this.chosen)}`, {}, signal));
     this.chain = this.source(async (signal) => {
       const task = await get(`/tasks/${part(this.chosen)}`, {}, signal);
-      return (await list("/tasks", { root: task.lineage.root, limit: 200 }, signal)).rows;
+      return (await upTo("/tasks", { root: task.lineage.root }, MOST_RELATED, signal)).rows;
     });
     this.events = this.source(async (signal) => {
-      const { session_id: session } = await get(`/tasks/${part(this.chosen)}`, {}, signal);
-      if (!session) return { session, rows: [] };
-      const { data } = await call("GET", `/sessions/${part(session)}/history`, {
-        query: { view: "full", limit: 200 },
-        signal,
-      });
-      return { session, rows: data.filter((/** @type {any} */ message) => message.task_id === this.chosen) };
+      const { session_id: session, first_event: first } = await get(`/tasks/${part(this.chosen)}`, {}, signal);
+      const rows = first === null ? [] : await stepsOf(this.chosen, session, first, signal);
+      return { session, first, rows };
     });
     this.on(
       ["turn"],
@@ -140,14 +140,14 @@ class TaskPage extends View {
             "section",
             { class: "panel" },
             make("h2", {}, "Steps"),
-            this.events?.show(({ session, rows }) =>
+            this.events?.show(({ session, first, rows }) =>
               rows.length
                 ? make(
                     "ol",
                     { class: "timeline" },
                     rows.map((/** @type {any} */ message) => moment(message, session)),
                   )
-                : make("p", { class: "muted" }, "The steps are no longer kept here. The transcript has everything."),
+                : make("p", { class: "muted" }, noSteps(task, first)),
             ),
             note ? make("p", { class: "note", "aria-live": "polite" }, clean(note)) : null,
           ),
@@ -180,7 +180,7 @@ class TaskPage extends View {
                 "Topic",
                 task.topic_id ? make("a", { href: write("chat", [task.topic_id]) }, clean(task.topic_id)) : null,
               ],
-              ["Transcript", task.session_id ? make("a", { href: write("history", [task.session_id]) }, "Open") : null],
+              ["Transcript", this.transcript(task)],
             ]),
           ),
           make(
@@ -193,6 +193,12 @@ class TaskPage extends View {
         ),
       ),
     ];
+  }
+
+  /** The way to where its turn begins. @param {any} task */
+  transcript({ session_id: session, first_event: first }) {
+    if (!session || first === null) return null;
+    return make("a", { href: write("history", [session], { item: first }) }, "Open");
   }
 
   /** Who gave what to whom, from the first cause down. @param {any[]} rows @param {string} root */
@@ -276,6 +282,33 @@ class TaskPage extends View {
       },
     });
   }
+}
+
+/**
+ * The messages of a task's turn. Those of a session follow each other, but for what was said while it waited.
+ * @param {string} task @param {string} session @param {number | undefined} first the number of its first event @param {AbortSignal} signal
+ */
+async function stepsOf(task, session, first, signal) {
+  /** @type {any[]} */ const rows = [];
+  let after = first && first - 1;
+  for (;;) {
+    const query = { view: "full", limit: PAGE, after };
+    const answer = await call("GET", `/sessions/${part(session)}/history`, { query, signal }).catch((refusal) => {
+      // A session begins with its first turn, and goes when it is deleted.
+      if (refusal instanceof Refusal && refusal.status === 404) return { data: [] };
+      throw refusal;
+    });
+    const own = answer.data.filter((/** @type {any} */ message) => message.task_id === task);
+    rows.push(...own);
+    if (answer.data.length < PAGE || !own.length) return rows;
+    after = answer.next_after;
+  }
+}
+
+/** Why no step is shown. @param {any} task @param {number | null | undefined} first */
+function noSteps({ outcome, attempts }, first) {
+  if (first || attempts > 0) return "The steps are no longer kept.";
+  return outcome ? "It ended before it began." : "It has not begun.";
 }
 
 /** The first line, cut. @param {string} body */

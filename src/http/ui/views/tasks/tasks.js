@@ -3,7 +3,7 @@
 
 import { may, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { duration, money, several, since, taskWords, words } from "../../core/format.js";
+import { beginning, duration, LISTED, money, several, since, taskWords, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { choice, search, segments } from "../../parts/fields.js";
@@ -37,6 +37,8 @@ const TYPES = [
   "agent",
   "compact",
 ];
+/** A board of more cards than this takes too long to draw at each event. */
+const MOST_CARDS = 200;
 const PRIORITIES = ["critical", "high", "normal", "low"];
 
 class Tasks extends View {
@@ -133,7 +135,18 @@ class Tasks extends View {
         "Every message, delegation and trigger run becomes a task, and appears here.",
         make("a", { class: "button primary", href: "#/chat" }, "Write a message"),
       );
-    return [shown === "table" ? this.table(rows) : this.board(rows), remainder(this.tasks)];
+    const many = rows.length > MOST_CARDS;
+    return [
+      many && shown === "board"
+        ? make(
+            "p",
+            { class: "muted" },
+            `More than ${MOST_CARDS} tasks are shown as a table. Filter them to see the board.`,
+          )
+        : null,
+      many || shown === "table" ? this.table(rows) : this.board(rows),
+      remainder(this.tasks),
+    ];
   }
 
   /** @param {any[]} rows */
@@ -164,7 +177,7 @@ class Tasks extends View {
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
       make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
-      make("span", { class: "task-body" }, taskWords(task.body) || clean(task.id)),
+      make("span", { class: "task-body" }, taskWords(beginning(task.body, LISTED)) || clean(task.id)),
       make(
         "span",
         { class: "task-foot" },
@@ -193,7 +206,11 @@ class Tasks extends View {
           name: "Task",
           wide: true,
           cell: (task) =>
-            make("a", { class: "clip", href: write("tasks", [task.id]) }, taskWords(task.body) || clean(task.id)),
+            make(
+              "a",
+              { class: "clip", href: write("tasks", [task.id]) },
+              taskWords(beginning(task.body, LISTED)) || clean(task.id),
+            ),
         },
         { name: "Team", cell: (task) => teamLink(task.team) },
         { name: "Type", cell: (task) => words(task.type), quiet: true },

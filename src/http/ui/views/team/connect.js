@@ -30,6 +30,7 @@ export async function connectServer(team, taken, onDone) {
     for (const field of program) field.hidden = form !== "program";
   };
   show("address");
+  /** @type {any} */ let given;
   const draft = await ask({
     title: `Connect an MCP server to ${clean(team)}`,
     about: "It offers the team tools. The team uses them like its own, by the same rules.",
@@ -57,7 +58,7 @@ export async function connectServer(team, taken, onDone) {
         hint: "If it needs one. It goes into the vault of the team and is shown nowhere again",
       }),
       trial(async (values) => {
-        const content = await prepared(values);
+        const content = withKey(values, values.key);
         const { tools, left_out, last_error } = await post("/mcp/try", { team, server: values.name, content });
         if (last_error) return refused(last_error);
         return [
@@ -72,7 +73,10 @@ export async function connectServer(team, taken, onDone) {
       }),
     ],
     action: "Review changes",
-    submit: (values) => prepared(values),
+    submit: async (values) => {
+      given = values;
+      return withKey(values, values.key && `\${vault:${keyOf(values)}}`);
+    },
   });
   if (!draft) return;
   await editFile(
@@ -83,36 +87,43 @@ export async function connectServer(team, taken, onDone) {
       draft,
       review: true,
       done: "Saved. The team has its tools from its next task on.",
+      // Nothing connects without its key.
+      before: async () => {
+        if (given.key)
+          await put(`/vault/${part(`team:${team}`)}/${part(keyOf(given))}`, {
+            value: given.key,
+            tools: [`mcp.${given.name}`],
+          });
+      },
     },
     onDone,
   );
 
-  /** The file with the server in it. Its key first: nothing connects without. @param {any} values */
-  async function prepared(values) {
+  /** The file with the server in it. It is tried with the key itself: nothing is kept before it is wanted. @param {any} values @param {string} secret */
+  function withKey(values, secret) {
     if (!values.name) throw new Error("Give it a name first.");
     if (taken.includes(values.name)) throw new Error(`There is a server called ${values.name} already.`);
-    const key = `mcp-${values.name}`;
-    if (values.key)
-      await put(`/vault/${part(`team:${team}`)}/${part(key)}`, { value: values.key, tools: [`mcp.${values.name}`] });
-    return withServer(file.content, values, values.key ? key : "");
+    return withServer(file.content, values, secret);
   }
 }
 
+/** What its key is called in the vault. @param {any} values */
+const keyOf = ({ name }) => `mcp-${name}`;
+
 /**
  * The text of a team's file with a server more, whose tools the team may use.
- * @param {string} text @param {any} values what the form says @param {string} key in the vault, if it needs one
+ * @param {string} text @param {any} values what the form says @param {string} secret its key, or how the vault names it, if it needs one
  */
-export function withServer(text, { name, form, url, command, args, read_dirs, variable }, key) {
-  const secret = `\${vault:${key}}`;
+export function withServer(text, { name, form, url, command, args, read_dirs, variable }, secret) {
   const said = Object.entries(
     form === "program"
       ? {
           command: command.trim(),
           args: args.split("\n").filter((/** @type {string} */ line) => line.trim()),
           read_dirs: split(read_dirs),
-          env: key ? { [variable.trim() || "API_KEY"]: secret } : {},
+          env: secret ? { [variable.trim() || "API_KEY"]: secret } : {},
         }
-      : { url: url.trim(), headers: key ? { Authorization: `Bearer ${secret}` } : {} },
+      : { url: url.trim(), headers: secret ? { Authorization: `Bearer ${secret}` } : {} },
   );
   const lines = said.filter(([, value]) => typeof value === "string" || Object.keys(value).length);
   const entry = lines.map(([field, value]) => `\n    ${field}: ${JSON.stringify(value)}`).join("");

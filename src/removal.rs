@@ -1,0 +1,143 @@
+//! Removal of a folder with all in it, whatever its programs did to it.
+//!
+//! A program can take away the rights to its own folders, and nest them deeper than a process has descriptors or stack. The
+//! superuser is not stopped by the former; for anybody else such folders would stay for good.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat},
+    io::Errno,
+};
+
+/// Removes a folder with all in it. Follows no link. Blocks.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let top = open_up(CWD, path.as_os_str())?;
+    let mut moved = 0;
+    loop {
+        let names = names(&top)?;
+        if names.is_empty() {
+            return fs::remove_dir(path);
+        }
+        for name in names {
+            if is_removed(&top, &name)? {
+                continue;
+            }
+            empty(&open_up(&top, &name)?, &top, &mut moved)?;
+            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
+    }
+}
+
+/// Removes the files of a folder, and moves its folders to the top, so that none is ever deep.
+fn empty(folder: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
+    for name in names(folder)? {
+        if is_removed(folder, &name)? {
+            continue;
+        }
+        // A folder that cannot be written to cannot be moved.
+        open_up(folder, &name)?;
+        loop {
+            *moved += 1;
+            match renameat(folder, &name, top, moved.to_string()) {
+                Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+                done => break done?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes an entry, unless it is a folder.
+fn is_removed(folder: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::ISDIR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a folder, with the rights to look into it and to change it.
+fn open_up(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
+    if !Mode::from_raw_mode(fstat(&handle)?.st_mode).contains(Mode::RWXU) {
+        // Such a handle needs no rights to the folder; its name here is the only one that cannot be replaced meanwhile.
+        chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
+    }
+    Ok(openat(&handle, c".", flags, Mode::empty())?)
+}
+
+fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+    use super::*;
+
+    /// Does something without the rights of the superuser, who is refused nothing.
+    pub(crate) fn unprivileged<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        std::thread::scope(|scope| {
+            let working = scope.spawn(|| {
+                // Capabilities are of one thread.
+                set_capabilities(None, none).unwrap();
+                work()
+            });
+            working.join().unwrap()
+        })
+    }
+
+    /// A folder with one that nobody may look into and one that nobody may change, in which files are.
+    pub(crate) fn closed_folder(path: &Path) {
+        for (name, mode) in [("closed", 0o000), ("fixed/deep", 0o555), ("fixed", 0o555)] {
+            let folder = path.join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("file"), "x").unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+
+    /// TO-64, SC-45: what a program does to its folders does not keep them.
+    #[test]
+    fn a_folder_goes_whatever_was_done_to_those_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, beside) = (place.path().join("folder"), place.path().join("beside"));
+        closed_folder(&folder);
+        fs::write(folder.join("1"), "in the way").unwrap();
+        fs::create_dir(&beside).unwrap();
+        fs::write(beside.join("kept"), "").unwrap();
+        symlink(&beside, folder.join("link")).unwrap();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", 1_500).collect();
+        fs::create_dir_all(folder.join(deep)).unwrap();
+
+        let (plain, removed) =
+            unprivileged(|| (fs::remove_dir_all(&folder).is_ok(), remove_tree(&folder)));
+
+        removed.unwrap();
+        assert!(!plain && !folder.exists() && beside.join("kept").exists());
+        assert_eq!(remove_tree(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
