@@ -6,7 +6,6 @@
 
 use std::{
     collections::HashSet,
-    fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -26,7 +25,7 @@ use serde::de::DeserializeOwned;
 use super::{
     Extent, State, UntrustedFile, Worker,
     seen::{self, Met, Seen},
-    stored::Teams,
+    stored::{Teams, folders},
     window::WindowRow,
 };
 
@@ -169,9 +168,4 @@ impl State {
         }
         Some(writes)
     }
-}
-
-pub(super) fn folders(teams: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(teams).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }

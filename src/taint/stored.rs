@@ -1,7 +1,10 @@
 //! Labels and windows as they are stored: paths below the folder of teams are told from there on, so that they hold where a
 //! backup is restored into another home.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -12,7 +15,7 @@ use hivewright_actors::{
     },
 };
 
-use super::{UntrustedFile, Worker, damage::folders, seen, window::WindowRow};
+use super::{UntrustedFile, Worker, seen, window::WindowRow};
 use crate::system::sha256;
 
 /// The folder of teams, by its real path. The default is nowhere, and changes no path.
@@ -67,6 +70,12 @@ impl Teams {
         let inside = path.strip_prefix(&self.0).ok();
         inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
     }
+}
+
+/// The folders of all teams. Blocks.
+pub(super) fn folders(teams: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(teams).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 /// Records for a store that is older than the folders of its teams: nobody knows who changed what since, so that all of it
