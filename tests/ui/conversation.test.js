@@ -234,6 +234,20 @@ test("OP-51: a message on the blank page names a topic that there is not", () =>
   assert.equal(new Conversation(storage(), "someone").nameFor("hello", ""), null, "the first of all needs no name");
 });
 
+test("a message whose topic was left before it was known takes nothing along", () => {
+  const conversation = new Conversation(storage(), "someone");
+  const first = conversation.compose("one thing", "");
+  assert.equal(first.fresh, null);
+  assert.equal(conversation.nameFor("the same thing", ""), null, "it goes on with the first");
+
+  conversation.freshPage();
+  const second = conversation.compose("another thing", "");
+
+  assert.equal(second.fresh, "another thing");
+  assert.equal(conversation.nameFor("more of it", ""), "another thing");
+  assert.deepEqual([first.left, second.left], [true, false]);
+});
+
 test("OP-51: a topic that the server has not listed yet has its name", () => {
   const conversation = new Conversation(storage(), "someone");
   conversation.apply({ type: "topic_list", topics: [{ id: "t-0", name: "first", state: "active", last_activity: 1 }] });

@@ -195,9 +195,9 @@ export class Chat extends View {
     this.composer.focus();
   }
 
-  /** A message without a topic was given one. @param {{from: string, to: string}} move */
-  followed({ from, to }) {
-    if (from !== this.chosen || from !== UNDECIDED) return;
+  /** A message without a topic was given one. @param {{turn: any, from: string, to: string}} move */
+  followed({ turn, from, to }) {
+    if (from !== this.chosen || from !== UNDECIDED || turn.left) return;
     talk.conversation.draft(to, this.composer.value);
     talk.conversation.draft(from, "");
     talk.attachedTo(to).push(...talk.attachedTo(from).splice(0));

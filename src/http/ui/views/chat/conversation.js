@@ -287,8 +287,10 @@ export class Conversation {
   nameFor(content, topic, always = false) {
     // Also those that the server has not listed yet.
     const open = this.listed().filter((one) => one.state !== "done");
-    if (topic !== UNDECIDED || (open.length === 0 && !always) || content.startsWith("/")) return null;
-    const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
+    const pending = this.turns(UNDECIDED).filter((turn) => !hasEnded(turn));
+    const first = open.length === 0 && !pending.some((turn) => turn.left);
+    if (topic !== UNDECIDED || (first && !always) || content.startsWith("/")) return null;
+    const underway = pending.find((turn) => turn.fresh && !turn.left);
     if (underway) return underway.fresh;
     const words = content
       .replace(/[^\p{L}\p{N}\p{P}\p{S}]|[:@#*`]/gu, " ")
@@ -339,6 +341,7 @@ export class Conversation {
   freshPage() {
     const log = this.log(UNDECIDED);
     log.items = log.items.filter((item) => item.kind === "turn" && (!hasEnded(item) || isUntaken(item)));
+    for (const turn of log.items) turn.left = true;
     this.changed(UNDECIDED);
   }
 

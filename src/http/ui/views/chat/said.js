@@ -24,6 +24,7 @@ export const makeTurn = (known) => ({
   attempted: false,
   addressed: null,
   fresh: null,
+  /** Another topic was begun before its own was known: nobody follows it there. */ left: false,
   /** The profile whose model answers in the topic that it begins. @type {string | null} */ profile: null,
   /** What it stands for on a branch: a message, its topic and its moment. @type {{message: string, topic: string, at: number} | null} */ instead:
     null,

@@ -81,7 +81,7 @@ class Talk extends EventTarget {
       this.dispatchEvent(new CustomEvent("forgotten", { detail: key }));
     };
     this.conversation.onMoved = (turn, from, to) => {
-      this.dispatchEvent(new CustomEvent("moved", { detail: { from, to } }));
+      this.dispatchEvent(new CustomEvent("moved", { detail: { turn, from, to } }));
       if (this.stopping.has(turn.id)) this.link.send({ type: "cancel", topic_id: to });
     };
     this.link = new Link(this.conversation, {
