@@ -27,7 +27,7 @@ use tokio_tungstenite::{
 use crate::cli::{Ended, command, lock};
 
 /// No test may take longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 const TOKEN: &str = "hwo_0123456789012345678901234567890123456789012";
 
 /// A service of which the test plays the part.

@@ -100,7 +100,7 @@ async fn faults_of_the_model_api_are_the_same_on_every_engine() {
         let agents = agents.clone();
         async move {
             let model = faulty();
-            let profile = format!("{}    response_timeout: 2s\n", provider(&model, sdk, settings));
+            let profile = format!("{}    response_timeout: 8s\n", provider(&model, sdk, settings));
             let service = home(&agents, sdk, settings)
                 .with_file("data/config/providers.yaml", &profile)
                 .with_file("run/teams/main/notes", "none")

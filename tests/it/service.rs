@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 };
 
 /// Nothing that a test waits for takes longer, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The file of a main team that also works itself: it has files and a shell.
 pub(crate) const WORKS_ITSELF: &str =

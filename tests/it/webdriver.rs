@@ -17,7 +17,7 @@ use tokio::{
 use crate::{kill_switch::started_with, service::http};
 
 /// How long a condition may take to come true, on a machine that does much else.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(150);
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// The same browser without windows, where it is installed: it starts with a quarter of the work.
