@@ -106,12 +106,16 @@ async fn faults_of_the_model_api_are_the_same_on_every_engine() {
                 .with_file("run/teams/main/notes", "none")
                 .started()
                 .await;
-            let key = waits(
-                &service,
-                "case:refused-key",
-                "profile `default`: the provider does not take the key (401): no such key. Waiting for a key",
-                "login",
-            );
+            let key = async {
+                let (mut client, topic) = waits(
+                    &service,
+                    "case:refused-key",
+                    "profile `default`: the provider does not take the key (401): no such key. Waiting for a key",
+                    "login",
+                )
+                .await;
+                is_served(&mut client, &topic).await;
+            };
             let limit = waits(
                 &service,
                 "case:limited",
@@ -125,8 +129,7 @@ async fn faults_of_the_model_api_are_the_same_on_every_engine() {
                 "provider_down",
             );
             let passing = is_answered(&service);
-            let (mut key, ..) = tokio::join!(key, limit, broken, passing);
-            is_served(&mut key.0, &key.1).await;
+            tokio::join!(key, limit, broken, passing);
             drop(model);
             let words = "profile `default`, tried 5 times: no connection: ";
             waits(&service, "case:fine", words, "provider_down").await;

@@ -264,7 +264,8 @@ async fn a_message_over_a_socket_brings_its_files() {
     // They are of two topics, and each may end first.
     let ends = [one.terminal().await, one.terminal().await];
     let end = ends.iter().find(|end| end["message_id"] == "m1").unwrap();
-    let heard = two.until(|frame| frame["kind"] == "user_message").await;
+    let is_first = |frame: &Value| frame["message_id"] == "m1" && frame["kind"] == "user_message";
+    let heard = two.until(is_first).await;
     let topic = end["topic_id"].as_str().unwrap();
     let (_, said) = service.api("GET", &format!("/api/v1/me/topics/{topic}/messages"), None).await;
 
