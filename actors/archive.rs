@@ -3,6 +3,7 @@
 //! A record is written to the hot half, and moves once it is durable there: the archive takes it in and makes it durable,
 //! then the hot half lets it go. Whoever reads asks the hot half first, so a record that is in both, or was changed after it
 //! had moved, is read as it is now.
+#![warn(missing_docs)]
 
 use actix::Message;
 use tokio::sync::oneshot;

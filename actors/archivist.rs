@@ -102,7 +102,7 @@ impl Archivist {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "records stay in the store, and are tried again");
+                    tracing::warn!(%error, "records of ended work cannot be moved to the archive; it is tried again");
                     // Those who have given up are not kept.
                     archivist.waiting.extend(served.into_iter().filter(|one| !one.is_closed()));
                     return archivist.gather(PAUSE, ctx);
@@ -128,7 +128,7 @@ impl Archivist {
                 let resting = blocking::run(move || rest(&*archive));
                 ctx.spawn(resting.into_actor(archivist).map(|rested, _, _| {
                     if let Ok(Err(error)) = rested {
-                        tracing::warn!(%error, "the archive stays as it is until it is used again");
+                        tracing::debug!(%error, "the archive gives back no memory until it was used again");
                     }
                 }));
             })

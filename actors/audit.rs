@@ -31,9 +31,7 @@ const SHOWN: usize = 200;
 pub struct Audit {
     /// Tells lines of one moment apart.
     pub id: String,
-    /// When.
     pub at: Timestamp,
-    /// Who.
     pub actor: PrincipalId,
     /// What, such as `approval.decide`.
     pub action: String,

@@ -1,4 +1,5 @@
 //! Port: what a turn needs to begin: the team's file, its rules, its tools and its model.
+#![warn(missing_docs)]
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use crate::{
     engine::{Engine, SystemPrompt},
     file::FileRef,
     ids::{TaskId, TeamName},
-    task::{Code, Label, Lane, Options, TopicRef},
+    task::{Label, Lane, Options, TopicRef, outcome::Code},
     thinking::Thinking,
     tool::Toolset,
     words,

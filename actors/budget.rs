@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -60,7 +61,6 @@ impl Day {
 
 /// Port: the day that a moment belongs to.
 pub trait Days: Send + Sync + 'static {
-    /// The day.
     fn day_of(&self, at: Timestamp) -> Day;
 }
 
@@ -161,7 +161,6 @@ impl std::ops::SubAssign for Tally {
 
 /// Who called which model, by which profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Caller {
     pub team: TeamKey,
     pub profile: String,
@@ -172,7 +171,6 @@ pub struct Caller {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the budget of team {team} is spent: {what}")]
 pub struct Overdrawn {
-    /// Whose budget.
     pub team: TeamName,
     /// What was spent and what the cap is, for a person.
     pub what: String,
@@ -187,7 +185,6 @@ pub struct Overdrawn {
 /// What an operator is asked for when a budget is spent, as the arguments of an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Whose budget.
     pub team: TeamName,
     /// Which life of that team.
     #[serde(default = "first")]
@@ -210,7 +207,6 @@ fn first() -> u32 {
 /// What a team itself has spent on a day, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpentRow {
-    /// How much.
     #[serde(flatten)]
     pub own: Spent,
     /// The teams that it was drawn from besides, nearest first. Unknown in rows of old.
@@ -250,7 +246,6 @@ pub struct Cost {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the budget of team {team} is nearly spent: {what}")]
 pub struct Near {
-    /// Whose budget.
     pub team: TeamName,
     /// What was spent and what the cap is, for a person.
     pub what: String,
@@ -273,7 +268,7 @@ impl Drop for Reservation {
         if !self.settled {
             let amount = self.amount;
             let ledger = self.ledger.clone();
-            ledger.accounts().change(self, |spent| spent.remove(amount));
+            ledger.0.lock().change(self, |spent| spent.remove(amount));
         }
     }
 }
@@ -335,10 +330,22 @@ impl Ledger {
         Ok(reservation)
     }
 
+    /// Whether budgets have so much beyond what is set aside, or which they break.
+    pub fn affords(
+        &self,
+        line: &Line,
+        tasks: &[Ancestor],
+        more: Spent,
+        day: Day,
+    ) -> Result<(), Overdrawn> {
+        let accounts = self.accounts_of(day);
+        line.iter().try_for_each(|(team, caps)| accounts.check(team, caps, tasks, more, day))
+    }
+
     /// Replaces an estimate by what the call cost.
     pub fn settle(&self, mut reservation: Reservation, cost: Spent) -> Settled {
         reservation.settled = true;
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.lock();
         let estimate = reservation.amount;
         accounts.change(&reservation, |spent| {
             spent.remove(estimate);
@@ -370,7 +377,7 @@ impl Ledger {
 
     /// What a former process noted for a task that may cost more.
     pub fn recover_task(&self, cost: &Cost) {
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.lock();
         for task in &cost.tasks {
             accounts.tasks.entry(task.clone()).or_default().add(cost.spent);
         }
@@ -379,7 +386,7 @@ impl Ledger {
 
     /// All that a task led to has ended. Returns the tasks whose costs were kept for it.
     pub fn forget_task(&self, root: &TaskId) -> Vec<TaskId> {
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.lock();
         let Some(costs) = accounts.own.remove(root) else { return Vec::new() };
         for task in costs.keys().chain([root]) {
             accounts.tasks.remove(task);
@@ -390,7 +397,7 @@ impl Ledger {
 
     /// The first tasks of work whose costs are kept.
     pub fn roots(&self) -> Vec<TaskId> {
-        self.accounts().own.keys().cloned().collect()
+        self.0.lock().own.keys().cloned().collect()
     }
 
     /// A former process has told that a team's budget is nearly spent today.
@@ -413,7 +420,7 @@ impl Ledger {
 
     /// A team is gone: one of the same name begins with nothing.
     pub fn forget(&self, team: &TeamName) {
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.lock();
         accounts.teams.remove(team);
         accounts.asked.retain(|(asked, _)| asked != team);
     }
@@ -446,7 +453,7 @@ impl Ledger {
     /// Nobody said yes or no to what was asked for: it may be asked for again.
     pub fn unask(&self, request: &Request) {
         let asked = (request.team.clone(), request.task.clone());
-        self.accounts().asked.remove(&asked);
+        self.0.lock().asked.remove(&asked);
     }
 
     /// Counts a call, and gives what those of the day have come to by now: of its kind, and what the
@@ -475,13 +482,9 @@ impl Ledger {
 
     /// The accounts, of this day or of a later one.
     fn accounts_of(&self, day: Day) -> MutexGuard<'_, Accounts> {
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.lock();
         accounts.turn_to(day);
         accounts
-    }
-
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

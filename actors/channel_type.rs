@@ -2,12 +2,12 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-use crate::excerpt;
+use crate::{excerpt, text::is_slug};
 
 /// What the type of a channel plugin begins with.
 const PLUGIN: &str = "plugin.";
+/// The most characters of a plugin's key.
+pub const LONGEST_PLUGIN_KEY: usize = 40;
 
 /// A kind of channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +44,8 @@ impl ChannelType {
 )]
 pub struct UnknownChannelType(pub String);
 
+crate::text!(serde ChannelType);
+
 impl fmt::Display for ChannelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,27 +76,10 @@ impl FromStr for ChannelType {
     }
 }
 
-/// Lower-case words joined by single hyphens, 2 to 40 characters, a letter first.
-fn is_plugin_key(key: &str) -> bool {
-    (2..=40).contains(&key.len())
-        && key.starts_with(|first: char| first.is_ascii_lowercase())
-        && key.split('-').all(|word| {
-            !word.is_empty()
-                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        })
-}
-
-impl Serialize for ChannelType {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ChannelType {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(D::Error::custom)
-    }
+/// Whether a text can be the key of a plugin: a slug of 2 to 40 characters, a letter first.
+pub fn is_plugin_key(key: &str) -> bool {
+    let begins = key.starts_with(|first: char| first.is_ascii_lowercase());
+    begins && key.len() >= 2 && is_slug(key, LONGEST_PLUGIN_KEY)
 }
 
 #[cfg(test)]

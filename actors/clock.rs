@@ -1,4 +1,5 @@
 //! Wall time: for dates in rows and frames. Limits and pauses use the runtime's own monotonic time.
+#![warn(missing_docs)]
 
 use std::{
     fmt,
@@ -56,6 +57,11 @@ impl fmt::Display for Timestamp {
 /// A duration in whole milliseconds, as rows and frames hold it.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The pause after so many others: each is twice as long as the one before, up to the longest.
+pub fn doubling(first: Duration, longest: Duration, times: u32) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times)).min(longest)
 }
 
 /// A sleep is never longer: a clock that was set forward must not delay what is due until then.

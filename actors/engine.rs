@@ -1,17 +1,20 @@
 //! Port: what answers a conversation: an HTTP model API, or a command-line agent.
+#![warn(missing_docs)]
 
-use std::{borrow::Cow, ops::Deref, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    budget::{Overdrawn, Spent},
     file::FileRef,
     ids::{CallId, TaskId, TeamName, TurnId},
     rendered::Rendered,
-    task::{Code, Kind, Label, Task},
+    task::{Kind, Label, Task, outcome::Code},
     thinking::Thinking,
     tool::{ToolCall, ToolFault, specs::ToolSpecs},
     usage::Usage,
@@ -23,7 +26,7 @@ pub struct SystemPrompt {
     /// The same bytes for all teams and sessions.
     pub shared: Arc<str>,
     /// The same for the turns of one team.
-    pub team: String,
+    pub team: Arc<str>,
     /// Of this turn alone.
     pub turn: String,
 }
@@ -236,8 +239,63 @@ pub struct StepRequest {
     pub messages: Arc<Vec<Message>>,
     /// How much the model thinks; none leaves it to the model.
     pub thinking: Option<Thinking>,
+    /// Where an engine that makes several model calls in a step puts what each has cost.
+    pub unbooked: Unbooked,
     /// Asks the engine to stop. Cancelled at the latest when the turn is over.
     pub cancel: CancellationToken,
+}
+
+/// What model calls of a turn have cost that are over and not booked: by profile and model, the one that answered last at
+/// the end.
+///
+/// Whoever takes them books them, so each is booked once: the engine when its step is over, or the turn when it stops it.
+#[derive(Clone, Default)]
+pub struct Unbooked {
+    calls: Arc<Mutex<Vec<Paid>>>,
+    limit: Option<SpendingLimit>,
+}
+
+/// Says whether budgets have so much beyond what is set aside for one call.
+pub type SpendingLimit = Arc<dyn Fn(Spent) -> Result<(), Overdrawn> + Send + Sync>;
+
+impl fmt::Debug for Unbooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Unbooked").field(&*self.calls()).finish()
+    }
+}
+
+impl Unbooked {
+    /// The same calls, of which there are no more than the limit allows.
+    pub fn within(&self, limit: Option<SpendingLimit>) -> Self {
+        Self { calls: self.calls.clone(), limit }
+    }
+
+    /// Whether one more call can be paid for.
+    pub fn affords_another(&self) -> Result<(), Overdrawn> {
+        let Some(limit) = &self.limit else { return Ok(()) };
+        let mut usage = Usage::default();
+        self.calls().iter().for_each(|paid| usage += paid.usage);
+        limit(Spent::of(&usage))
+    }
+
+    /// A call is over, and cost this.
+    pub fn add(&self, mut paid: Paid) {
+        let mut all = self.calls();
+        let is_same = |of: &Paid| (&of.profile, &of.model) == (&paid.profile, &paid.model);
+        if let Some(place) = all.iter().position(is_same) {
+            paid.usage += all.remove(place).usage;
+        }
+        all.push(paid);
+    }
+
+    /// Takes them, to be booked.
+    pub fn take(&self) -> Vec<Paid> {
+        std::mem::take(&mut *self.calls())
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Paid>> {
+        self.calls.lock()
+    }
 }
 
 /// What an engine reports while it works. None of it is durable.
@@ -334,5 +392,28 @@ pub trait Engine: Send + Sync + 'static {
     /// Answers a question that stands by itself, outside of the turn's conversation.
     fn ask(&self, request: StepRequest, events: EventSink) -> BoxFuture<'static, EngineReply> {
         self.run(request, events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// EN-100, SE-139: each request is booked on whom it was made to.
+    #[test]
+    fn a_fallback_is_paid_for_by_its_own_name() {
+        let paid = |profile: &str, input| Paid {
+            profile: profile.to_owned(),
+            model: "m".to_owned(),
+            usage: Usage { input, ..Usage::default() },
+        };
+        let unbooked = Unbooked::default();
+
+        for paid in [paid("first", 1), paid("spare", 20), paid("first", 300)] {
+            unbooked.add(paid);
+        }
+
+        assert_eq!(unbooked.take(), [paid("spare", 20), paid("first", 301)]);
+        assert_eq!(unbooked.take(), []);
     }
 }

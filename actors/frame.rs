@@ -25,7 +25,6 @@ pub struct Frame {
     pub topic: Option<TopicRef>,
     /// When it was made.
     pub ts: Timestamp,
-    /// What it says.
     pub body: Body,
 }
 
@@ -70,7 +69,6 @@ impl Body {
 pub struct Ack {
     /// First words of the model, or a fixed sentence.
     pub content: String,
-    /// The message.
     pub message_id: MessageId,
     /// The work it became.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,15 +142,16 @@ pub struct Progress {
     /// The work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
     /// The call succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
+    /// It did not run: somebody, or a rule, decided against it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
     /// How long the call took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
@@ -209,7 +208,6 @@ pub struct Gap {
 /// See [`Body::Response`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// The answer.
     pub content: String,
     /// The message it answers.
     pub message_id: MessageId,
@@ -278,6 +276,9 @@ pub struct Notification {
     /// What the team gives to the person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRef>,
+    /// Who decided what it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 words! {
@@ -314,6 +315,7 @@ impl Notification {
             ref_id: None,
             truncated,
             files: Vec::new(),
+            by: None,
         }
     }
 }
@@ -387,9 +389,7 @@ pub struct BranchPoint {
 /// A row of [`Body::TopicList`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicRow {
-    /// Its id.
     pub id: TopicId,
-    /// Its name.
     pub name: String,
     /// Its life.
     pub state: TopicState,
@@ -423,7 +423,6 @@ pub struct WireFrame<'a> {
     pub topic_id: Option<&'a TopicId>,
     /// The topic's name.
     pub topic_name: Option<&'a str>,
-    /// The channel.
     pub channel_id: &'a ChannelId,
     /// Rises strictly within the channel.
     pub seq: u64,

@@ -8,7 +8,11 @@ use crate::{
     engine::Paid,
     file::FileRef,
     ids::{ApprovalId, CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
-    task::{Cause, Code, Ending, Label, WaitReason},
+    task::{
+        Label, WaitReason,
+        cause::Cause,
+        outcome::{Code, Ending},
+    },
     tool::{Effect, ToolFault},
     usage::Usage,
 };
@@ -20,9 +24,7 @@ pub struct HistoryEvent {
     pub seq: u64,
     /// The turn it belongs to.
     pub turn: TurnId,
-    /// When.
     pub timestamp: Timestamp,
-    /// What.
     #[serde(flatten)]
     pub fact: Fact,
     /// A secret was taken out of it, after it had been written: the only change that is ever made.
@@ -40,7 +42,6 @@ pub enum Fact {
         task_ids: Vec<TaskId>,
         /// Whose turn it is.
         team: TeamName,
-        /// In which topic.
         topic: Option<TopicId>,
         /// Who gets the answer.
         source_channel: Option<ChannelId>,
@@ -48,11 +49,8 @@ pub enum Fact {
         attempt: u32,
         /// An earlier attempt was cut off.
         redelivered: bool,
-        /// The engine.
         sdk: String,
-        /// The model API.
         provider: String,
-        /// The model.
         model: String,
         /// Names the system prompt without repeating it.
         prompt_hash: String,
@@ -70,9 +68,7 @@ pub enum Fact {
     },
     /// Words of a person or of another team.
     User {
-        /// The words.
         text: String,
-        /// Whose.
         from: String,
         /// How they came in.
         origin: Origin,
@@ -89,14 +85,12 @@ pub enum Fact {
     AssistantText {
         /// The text, whole.
         text: String,
-        /// In which step.
         step: u32,
     },
     /// A block of reasoning that the model wrote.
     AssistantThinking {
         /// The reasoning, as far as it is shown.
         text: String,
-        /// In which step.
         step: u32,
         /// The provider's own block, for the next request of the turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,11 +100,8 @@ pub enum Fact {
     ToolCall {
         /// The model's name for this call.
         id: CallId,
-        /// The tool.
         name: String,
-        /// Its arguments.
         args: Value,
-        /// In which step.
         step: u32,
         /// What a crash between this and its result means.
         effect: Effect,
@@ -119,9 +110,7 @@ pub enum Fact {
     },
     /// A tool has answered.
     ToolResult {
-        /// Which call.
         id: CallId,
-        /// The tool.
         name: String,
         /// What the model reads.
         content: String,
@@ -151,7 +140,6 @@ pub enum Fact {
     },
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),
-    /// The turn ended.
     TurnEnd {
         /// How.
         outcome: Ending,
@@ -170,7 +158,6 @@ pub enum Fact {
     },
     /// The turn was set back: its task goes on later from here.
     TurnSuspended {
-        /// Why.
         code: Code,
         /// Why, in words.
         message: String,
@@ -232,7 +219,6 @@ pub enum Origin {
 pub enum Meta {
     /// A model call ended.
     Usage {
-        /// In which step.
         step: u32,
         /// The profile that answered.
         profile: String,
@@ -262,7 +248,6 @@ pub enum Meta {
     Cancel(String),
     /// A call waits for a person.
     Approval {
-        /// The call.
         call: CallId,
         /// The decision on it.
         approval: ApprovalId,
@@ -294,7 +279,6 @@ pub struct Compaction {
     pub tokens_before: u64,
     /// How large it is now.
     pub tokens_after: u64,
-    /// Why.
     pub trigger: Trigger,
     /// Before which step.
     pub step: u32,

@@ -1,4 +1,5 @@
 //! Port: which principal a sender of a channel is, where an operator said so.
+#![warn(missing_docs)]
 
 use crate::{
     channel_type::ChannelType,

@@ -1,4 +1,5 @@
 //! Names of things: one type each, so that a topic can't be passed where a task is meant.
+#![warn(missing_docs)]
 
 use std::{
     borrow::Borrow,
@@ -312,11 +313,5 @@ impl Ids {
     /// An id for a message whose sender gave none.
     pub fn message(&self) -> MessageId {
         format!("m-{:016x}", self.entropy.bits()).into()
-    }
-}
-
-impl fmt::Debug for Ids {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ids")
     }
 }

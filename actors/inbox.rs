@@ -39,7 +39,6 @@ pub struct InboxEvent {
     /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
-    /// When.
     pub at: Timestamp,
     /// Who may be shown it. Rows of former versions don't say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,12 +33,10 @@ pub const TEXTS: &[Texts] = &[Texts {
 /// work and its answer are with their task, which says all that a row would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interaction {
-    /// The channel.
     pub channel: ChannelId,
     /// Its type, where the trust gate was told it. Former versions did not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_type: Option<ChannelType>,
-    /// In which topic.
     pub topic: Option<TopicId>,
     /// The work it belongs to, if it became any.
     pub task: Option<TaskId>,

@@ -32,8 +32,6 @@
 //! | delivered | `channel/mod.rs` | frames in the order of `channel/outbox.rs`, again to who comes back |
 //! | carried | `channel/adapter.rs` | one frame after the other, until its connection or network has it |
 
-#![warn(missing_docs)]
-
 pub mod admission;
 pub mod approvals;
 pub mod archive;
@@ -47,6 +45,7 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 pub mod consistency;
+mod continuations;
 pub mod conversation_log;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
@@ -78,6 +77,7 @@ pub mod router;
 pub mod scheduler;
 pub mod search;
 pub mod sliding_window;
+pub mod spawn;
 pub mod spine;
 pub mod storage;
 pub mod store;

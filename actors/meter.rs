@@ -1,8 +1,9 @@
 //! Port: figures of what happens, for whoever watches.
+#![warn(missing_docs)]
 
 use std::time::Duration;
 
-use crate::{ids::TeamName, task::Ending, usage::Usage};
+use crate::{ids::TeamName, task::outcome::Ending, usage::Usage};
 
 /// Counts. Called on the hot path: cheap, never blocks.
 pub trait Meter: Send + Sync + 'static {

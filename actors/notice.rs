@@ -14,9 +14,7 @@ use crate::{
     excerpt,
     ids::{Ids, NoticeId, TaskId, TeamName},
     live::event::{Event, Kind, SAID},
-    storage::{Storage, StorageError},
     store::{
-        reads::{Range, scan},
         records::{Keyed, Record},
         redact::{Owner, Texts},
     },
@@ -30,7 +28,6 @@ pub const TEXTS: &[Texts] =
 /// Something for the operator's inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Its name.
     pub id: NoticeId,
     /// What kind of thing happened.
     pub kind: NoticeKind,
@@ -42,7 +39,6 @@ pub struct Notice {
     /// Ids of tasks, runs, triggers and approvals that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
-    /// When.
     pub at: Timestamp,
     /// An operator has seen it.
     #[serde(default)]
@@ -72,13 +68,6 @@ impl Keyed for Notice {
     fn key(&self) -> NoticeId {
         self.id.clone()
     }
-}
-
-/// All notices, oldest first.
-pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
-    let mut notices = scan::<Notice>(storage, Range::all())?;
-    notices.sort_by_key(|notice| notice.at);
-    Ok(notices)
 }
 
 words! {

@@ -27,7 +27,7 @@ use crate::{
         records::{Record, Writes, digest},
         redact::{Owner, Texts},
     },
-    task::{Audience, Cause, Label, Lane, Source, Task, Tasks},
+    task::{Audience, Label, Lane, Source, Task, Tasks, cause::Cause},
 };
 
 #[cfg(test)]
@@ -67,7 +67,6 @@ crate::records! {
 pub struct RecordKey(Vec<u8>);
 
 impl RecordKey {
-    /// Of this record.
     pub(crate) fn of(record: &[u8]) -> Self {
         Self(record.to_vec())
     }
@@ -137,7 +136,7 @@ impl Keeper {
         let storage = self.store.storage().clone();
         let Some(reports) = storage.damage_reports() else { return };
         self.put(&*storage, reports.take());
-        actix::spawn(async move {
+        crate::spawn::local(async move {
             while let Some(reports) = storage.damage_reports() {
                 reports.wait().await;
                 self.put(&*storage, reports.take());
@@ -161,10 +160,12 @@ impl Keeper {
                 .and(consequence(&damage, now));
             let committed = self.store.commit(writes);
             let channel = self.channel.clone();
-            actix::spawn(async move {
+            crate::spawn::local(async move {
                 match committed.await {
                     Ok(frames) => channel.do_send(Deliver { frames }),
-                    Err(error) => tracing::error!(%error, "a damaged record is not in quarantine"),
+                    Err(error) => {
+                        tracing::error!(%error, "a damaged record cannot be put into quarantine, and nobody has a notice of it; it stays in the store")
+                    }
                 }
             });
         }

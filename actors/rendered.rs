@@ -1,7 +1,8 @@
 //! Rendered forms: what engines write of something that stays the same, kept with it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 /// JSON that was made of a value which never changes, one for each wire format.
@@ -18,7 +19,7 @@ impl Rendered {
         format: &'static str,
         make: impl FnOnce() -> serde_json::Result<Box<RawValue>>,
     ) -> serde_json::Result<Arc<RawValue>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some((_, known)) = known.iter().find(|(known, _)| *known == format) {
             return Ok(known.clone());
         }

@@ -19,7 +19,6 @@ pub const INDEXED: usize = 64 * 1024;
 /// entry in every version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose it is.
     pub team: TeamName,
     /// When it was said.
     pub at: Timestamp,
@@ -34,11 +33,9 @@ pub struct Entry {
 /// Words of a record that stand in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// What they are.
     pub part: Part,
     /// The event of the session that has them.
     pub seq: Option<u64>,
-    /// The words.
     pub text: String,
 }
 
@@ -149,7 +146,6 @@ impl Term {
 /// Which records are wanted.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What they hold.
     pub query: Query,
     /// Only of these teams, if not of all.
     pub teams: Option<Vec<TeamName>>,
@@ -194,7 +190,6 @@ pub struct SearchPage {
 pub struct Hit {
     /// Under what it is stored.
     pub key: Vec<u8>,
-    /// Whose it is.
     pub team: TeamName,
     /// When it was said.
     pub at: Timestamp,

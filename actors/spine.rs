@@ -116,7 +116,6 @@ pub struct Ports {
 
 /// The threads that teams run on, beside the one that the rest of the spine is started on.
 pub struct Threads {
-    /// For teams.
     pub teams: Vec<ArbiterHandle>,
     /// A team that does not answer within this is replaced, on another thread if there is one.
     pub answers_within: Duration,
@@ -306,7 +305,7 @@ pub fn recover_spending(
 /// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
 fn grants(storage: &dyn Storage) -> Grants {
     conversations::grants(storage).unwrap_or_else(|error| {
-        tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
+        tracing::error!(%error, "grants of trust cannot be read: nobody is let in by name until they can");
         Grants::unreadable()
     })
 }

@@ -1,12 +1,13 @@
 //! Port: the ordered, durable key space that the store actor writes.
+#![warn(missing_docs)]
 
 use std::{
     collections::{BTreeMap, HashSet},
     ops::ControlFlow,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use crate::order::Order;
@@ -94,12 +95,12 @@ struct Reported {
 impl DamageReports {
     /// Takes a report, unless the record was reported before.
     pub fn report(&self, key: &[u8], damage: impl FnOnce() -> Damage) {
-        if self.state().known.contains(key) {
+        if self.state.lock().known.contains(key) {
             return;
         }
         // Reads the record, so not under the lock.
         let damage = damage();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.known.insert(key.to_vec()) {
             state.waiting.push(damage);
             self.news.notify_one();
@@ -108,16 +109,12 @@ impl DamageReports {
 
     /// What was reported since it was last taken.
     pub fn take(&self) -> Vec<Damage> {
-        std::mem::take(&mut self.state().waiting)
+        std::mem::take(&mut self.state.lock().waiting)
     }
 
     /// Waits until something was reported.
     pub async fn wait(&self) {
         self.news.notified().await;
-    }
-
-    fn state(&self) -> MutexGuard<'_, Reported> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

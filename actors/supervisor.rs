@@ -131,19 +131,16 @@ impl Supervisor {
     fn start_team(&mut self, name: &TeamName, ctx: &mut Context<Self>) -> Alive {
         self.incarnations += 1;
         let incarnation = self.incarnations;
-        let team = Team::new(
-            name.clone(),
-            incarnation,
-            self.recipe.clone(),
-            self.queue.clone(),
-            ctx.address().recipient(),
-        );
+        let (team, recipe) = (name.clone(), self.recipe.clone());
+        let (queue, supervisor) = (self.queue.clone(), ctx.address().recipient());
         let place = self.choose_place();
         let arbiter = self.arbiters.get(place).cloned().unwrap_or_else(Arbiter::current);
         tracing::debug!(team = %name, incarnation, "team started");
         Alive {
             incarnation,
-            address: Team::start_in_arbiter(&arbiter, |_| team),
+            address: Team::start_in_arbiter(&arbiter, move |_| {
+                Team::new(team, incarnation, recipe, queue, supervisor)
+            }),
             place,
             asked: false,
             due: Instant::now() + self.recipe.answers_within,
@@ -230,7 +227,7 @@ impl Supervisor {
         deaths.recent.push(now);
         let count = deaths.recent.count(now);
         if count >= MOST_DEATHS {
-            tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
+            tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so its tasks wait a while; the panics in the log say why");
             self.degraded.do_send(Degrade {
                 team: name.clone(),
                 deaths: count,

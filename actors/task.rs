@@ -1,22 +1,24 @@
 //! A task: the durable unit of work, the same for all that is asked of a team.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
+use self::{
+    cause::Cause,
+    outcome::{Ending, Outcome},
+};
 use crate::{
     admission::Admission,
-    channel_type::ChannelType,
     clock::Timestamp,
     file::FileRef,
     ids::{ChannelId, LeaseId, MAIN, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     thinking::Thinking,
-    usage::Usage,
     words,
 };
 
+pub mod cause;
 pub mod ended;
 pub mod ending;
+pub mod outcome;
 pub mod query;
 pub mod records;
 
@@ -62,7 +64,6 @@ impl Lane {
 /// A topic as frames show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicRef {
-    /// Its id.
     pub id: TopicId,
     /// Its name at that time.
     pub name: String,
@@ -226,92 +227,6 @@ impl Label {
     }
 }
 
-/// Who is behind a task. Work that comes of other work keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Cause {
-    /// Hivewright itself: a trigger, a setting.
-    System,
-    /// An operator or a program with a token.
-    Operator {
-        /// The token's name.
-        name: String,
-    },
-    /// A person in a channel.
-    Sender {
-        /// The channel's type.
-        channel_type: String,
-        /// Who.
-        id: String,
-        /// A policy let them in, and nobody named them.
-        #[serde(default, skip_serializing_if = "is_default")]
-        guest: bool,
-        /// The principal that they are linked to, or that claims they wrote.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        principal: Option<String>,
-    },
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System => f.write_str("Hivewright itself"),
-            Self::Operator { name } => f.write_str(name),
-            Self::Sender { channel_type, id, guest, principal } => {
-                write!(f, "{} ({channel_type}", principal.as_ref().unwrap_or(id))?;
-                f.write_str(if *guest { ", a guest)" } else { ")" })
-            }
-        }
-    }
-}
-
-impl Cause {
-    /// A person whom nothing else is known of.
-    pub fn sender(channel_type: impl Into<String>, id: impl Into<String>) -> Self {
-        Self::Sender {
-            channel_type: channel_type.into(),
-            id: id.into(),
-            guest: false,
-            principal: None,
-        }
-    }
-
-    /// Who it is, whatever is known of them now, and by whichever authenticated door they came in.
-    pub fn identity(&self) -> Self {
-        match self.at_one_door() {
-            Self::Sender { channel_type, id, .. } => Self::sender(channel_type, id),
-            other => other,
-        }
-    }
-
-    /// The same with one name for all doors at which a credential is shown: its holder is the same person at each.
-    fn at_one_door(&self) -> Self {
-        let mut cause = self.clone();
-        if let Self::Sender { channel_type, .. } = &mut cause
-            && ChannelType::is_authenticated_name(channel_type)
-        {
-            *channel_type = ChannelType::Ws.to_string();
-        }
-        cause
-    }
-
-    /// Both are the same person, with the same rights.
-    pub fn acts_as(&self, other: &Self) -> bool {
-        self.at_one_door() == other.at_one_door()
-    }
-
-    /// Whose share of a team's time work counts as.
-    pub fn person(&self) -> String {
-        match self {
-            Self::System => "system".to_owned(),
-            Self::Operator { name: person } | Self::Sender { principal: Some(person), .. } => {
-                person.clone()
-            }
-            Self::Sender { channel_type, id, .. } => format!("{channel_type}/{id}"),
-        }
-    }
-}
-
 /// Who may be shown what comes of a task: whoever is behind it, in the channel and topic that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audience {
@@ -450,7 +365,6 @@ pub struct Wait {
 pub struct Parked {
     /// What it waits for.
     pub reason: WaitReason,
-    /// Since when.
     pub since: Timestamp,
     /// It goes on then at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -460,7 +374,6 @@ pub struct Parked {
 /// Which firing of a trigger a task serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firing {
-    /// The run.
     pub run: RunId,
     /// A request from outside made it fire.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -473,7 +386,6 @@ pub type Tasks = Vec<Box<Task>>;
 /// A unit of work for a lane, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its name.
     pub id: TaskId,
     /// Who does it.
     pub lane: Lane,
@@ -723,103 +635,5 @@ impl From<Ending> for TaskState {
             Ending::Expired => Self::Expired,
             Ending::Dead => Self::Dead,
         }
-    }
-}
-
-words! {
-    /// How a task can end. There is no way back from any of them.
-    pub enum Ending {
-        /// With an answer.
-        Done = "done",
-        /// With a permanent error.
-        Failed = "failed",
-        /// By a person, or by a newer message.
-        Cancelled = "cancelled",
-        /// By the clock.
-        Expired = "expired",
-        /// By passing errors, [`MAX_ATTEMPTS`] times.
-        Dead = "dead",
-    }
-}
-
-words! {
-    /// Why a task did not end well.
-    #[schemars(rename = "TaskCode")]
-    pub enum Code {
-        /// A settings file of the team or a name in it is wrong.
-        ConfigError = "config_error",
-        /// No model is configured.
-        NoProvider = "no_provider",
-        /// The provider rejects the request for good.
-        ProviderError = "provider_error",
-        /// No credential that the provider takes.
-        ProviderAuth = "provider_auth",
-        /// The model declined.
-        ProviderRefused = "provider_refused",
-        /// The conversation does not fit into the model's window.
-        ContextOverflow = "context_overflow",
-        /// Too many steps.
-        StepLimit = "step_limit",
-        /// The model answered with nothing.
-        EmptyAnswer = "empty_answer",
-        /// A fault of Hivewright.
-        Internal = "internal",
-        /// Stopped by a person.
-        Cancelled = "cancelled",
-        /// Stopped by a newer message.
-        Interrupted = "interrupted",
-        /// Out of time.
-        Deadline = "deadline",
-        /// The provider cannot be reached.
-        Network = "network",
-        /// The provider has too much to do.
-        Overloaded = "overloaded",
-        /// The provider wants fewer requests.
-        RateLimited = "rate_limited",
-        /// Nothing moved for too long.
-        Stalled = "stalled",
-        /// The process or the team stopped under it.
-        Crash = "crash",
-    }
-}
-
-impl Code {
-    /// The same request may succeed later.
-    pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Self::Network | Self::Overloaded | Self::RateLimited | Self::Stalled | Self::Crash
-        )
-    }
-}
-
-/// The one end of a task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// How it ended.
-    pub ending: Ending,
-    /// Why, if not well.
-    pub code: Option<Code>,
-    /// Why, in words for a person.
-    pub message: Option<String>,
-    /// The answer, or what there was of it.
-    pub text: String,
-    /// The model's output limit cut the answer.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub truncated: bool,
-    /// What it cost.
-    pub usage: Usage,
-    /// What the turn reported about its run, if it is one of a trigger.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub report: Option<serde_json::Value>,
-    /// When.
-    pub finished_at: Timestamp,
-}
-
-impl Outcome {
-    /// Why it did not end well, in words for a person.
-    pub fn explanation(&self) -> String {
-        let ended = || format!("the task ended as {}", self.ending.as_str());
-        self.message.clone().unwrap_or_else(ended)
     }
 }

@@ -57,10 +57,11 @@ macro_rules! words {
     };
 }
 
-/// Gives serde and a schema to a type that has `FromStr`, `Display` and [`Text`](crate::text::Text).
+/// Gives serde and a schema to a type that has `FromStr`, `Display` and [`Text`](crate::text::Text); with `serde` in front,
+/// serde alone to one that has the first two.
 #[macro_export]
 macro_rules! text {
-    ($type:ty) => {
+    (serde $type:ty) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -73,6 +74,10 @@ macro_rules! text {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+    };
+
+    ($type:ty) => {
+        $crate::text!(serde $type);
 
         impl schemars::JsonSchema for $type {
             fn schema_name() -> std::borrow::Cow<'static, str> {

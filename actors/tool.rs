@@ -1,4 +1,5 @@
 //! Port: the tools of a turn.
+#![warn(missing_docs)]
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::{
     file::FileRef,
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::records::{Alongside, Writes, digest},
-    task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Audience, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task, cause::Cause},
     words,
 };
 
@@ -280,6 +281,13 @@ words! {
         ToolFailed = "tool_failed",
         /// The process stopped during the call.
         UnknownOutcome = "unknown_outcome",
+    }
+}
+
+impl ToolFault {
+    /// Somebody, or a rule, decided against the call: nothing went wrong with it.
+    pub fn is_denial(self) -> bool {
+        matches!(self, Self::Denied | Self::ApprovalDenied | Self::ApprovalExpired)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,8 +21,9 @@ use hivewright_actors::{
     org::belongings::Belongings,
     policy::Policy,
     store::records::Writes,
-    task::{Code, Cycle},
+    task::{Cycle, Options, TopicRef, outcome::Code},
 };
+use parking_lot::Mutex;
 
 use crate::{
     engines::{Engines, ModelChoice, UnknownProfile},
@@ -37,11 +38,11 @@ use crate::{
         library::shared_skills,
     },
     sandbox::{process::Sandbox, workspace::Workspace},
-    scrub::Mask,
+    scrub::{Mask, Scrubber},
     settings::{
         config::{self, Sessions, Tasks},
         home::Home,
-        live::Live,
+        live::{Live, Read},
         providers::{Profile, Providers},
         team::Team,
     },
@@ -51,23 +52,21 @@ use crate::{
         self_changes::{Changes, Earlier},
     },
     tools::{
-        agent::AgentRunner,
-        filter::ToolFilter,
-        plugin_tool::PluginTools,
-        toolbox::{Grant, Toolbox},
-        triggers::report,
-        web::Web,
+        agent::AgentRunner, filter::ToolFilter, grant::Grant, plugin_tool::PluginTools,
+        toolbox::Toolbox, triggers::report, web::Web,
     },
     vault::{Vault, scrubbers::Scrubbers},
 };
 
 mod handing;
 mod inspection;
+mod looks;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod topics;
 
+use looks::Looks;
 use part::Part;
 use topics::Till;
 
@@ -86,6 +85,7 @@ struct Inner {
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
+    looks: Arc<Looks<TeamKey, Wanted, Result<Looked, BriefError>>>,
 }
 
 impl Deref for Inner {
@@ -158,6 +158,7 @@ impl Turns {
             warned: Mutex::default(),
             models: Mutex::default(),
             kits: Mutex::default(),
+            looks: Arc::default(),
         }))
     }
 }
@@ -165,75 +166,108 @@ impl Turns {
 /// What was made for a team holds its folders open.
 impl Belongings for Turns {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        lock(&self.0.kits).remove(&team.name);
-        lock(&self.0.warned).remove(&team.name);
+        self.0.kits.lock().remove(&team.name);
+        self.0.warned.lock().remove(&team.name);
         self.0.prompts.forget(&team.name);
         Box::pin(std::future::ready(Vec::new()))
     }
 }
 
 impl Inner {
-    /// Begins to prepare a turn. Looks at files, so it blocks; unchanged ones are only looked at.
-    fn draft(
-        &self,
-        team: &TeamKey,
-        assignment: Assignment,
-        memory: Arc<str>,
-        earlier: Earlier,
-    ) -> Result<Draft, BriefError> {
-        let budget = self.budget(&team.name, &assignment.ancestors)?;
-        let kit = self.kit(&team.name)?;
+    /// Looks at the files of a team for turns that want the same. Blocks; unchanged ones are only looked at.
+    fn look(&self, team: &TeamKey, wanted: &Wanted) -> Result<Looked, BriefError> {
+        let file = self.team_file(&team.name)?;
+        let budget = self.budget(&team.name, &file, &wanted.ancestors)?;
+        let kit = self.kit(&team.name, file)?;
         let servers = self.servers(team, &kit);
         let plugins = self.plugins.settle(team, &kit.team.plugins);
-        Ok(Draft { assignment, memory, earlier, budget, kit, servers, plugins })
+        let draft = Draft { budget, kit, servers, plugins };
+        if draft.servers.is_empty() && draft.plugins.is_empty() {
+            let ready = self.ready(&team.name, wanted, draft, Gathered::default())?;
+            return Ok(Looked::Ready(Arc::new(ready)));
+        }
+        Ok(Looked::Draft(draft))
     }
 
-    /// Prepares a turn, with what MCP servers and plugins offer. Looks at files, so it blocks.
-    fn brief(&self, draft: Draft, offers: Gathered) -> Result<Brief, BriefError> {
-        let Draft { assignment, memory, earlier, budget, kit, .. } = draft;
-        let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
-        let name = lane.team;
-        let part = self.part(&name, &kit, &options, inner, offers)?;
+    /// The same to its end, with what MCP servers and plugins offer. Blocks.
+    fn ready(
+        &self,
+        name: &TeamName,
+        wanted: &Wanted,
+        draft: Draft,
+        offers: Gathered,
+    ) -> Result<Ready, BriefError> {
+        let Draft { budget, kit, .. } = draft;
+        let part = self.part(name, &kit, &wanted.options, wanted.inner, offers)?;
         self.check_prices(&budget, &part)?;
-        // A topic in use is kept in memory, with what was said before something became a secret.
-        let names = kit.models.scrubbers.names();
-        let topic = topic.map(|mut topic| {
-            topic.name = names.scrub_known(&topic.name).into_owned();
-            topic
-        });
         let request = Request {
-            memory,
             team: name.clone(),
-            ancestors,
+            ancestors: wanted.ancestors.clone(),
             description: kit.team.description.clone(),
             builtins: part.builtins.clone(),
             notes: part.notes.clone(),
             cast: part.cast.clone(),
-            // The session of a subagent knows its task and nothing of the conversation.
-            topic: topic.filter(|_| !inner),
         };
         let composed = self.prompts.compose(&request).map_err(config_error)?;
-        self.warn(&name, &composed);
-        let role = &part.cast.role;
-        let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
-        let team_steps = if inner { INNER_STEPS } else { kit.team.max_steps };
+        self.warn(name, &composed);
         let held = self.live.held();
         let (tasks, sessions) = held.map_or_else(
             || (Tasks::default(), Sessions::default()),
             |held| (held.config.tasks.clone(), held.config.sessions.clone()),
         );
+        let names = kit.models.scrubbers.names();
+        Ok(Ready { budget, kit, part, composed, tasks, sessions, names })
+    }
+
+    /// What turns that want the same are prepared from.
+    async fn ready_for(
+        self: &Arc<Self>,
+        team: &TeamKey,
+        wanted: &Wanted,
+    ) -> Result<Arc<Ready>, BriefError> {
+        let looking = Arc::clone(self);
+        let look = move |team: &TeamKey, wanted: &Wanted| looking.look(team, wanted);
+        let looked = self.looks.next(team.clone(), wanted.clone(), look).await;
+        let draft = match looked.map_err(|_| cut_off())?? {
+            Looked::Ready(ready) => return Ok(ready),
+            Looked::Draft(draft) => draft,
+        };
+        let (servers, plugins) = tokio::join!(
+            self.sources.servers.list(&draft.servers),
+            Instances::list(&draft.plugins),
+        );
+        let offers = Gathered { servers, plugins };
+        let (inner, name, wanted) = (Arc::clone(self), team.name.clone(), wanted.clone());
+        let ready = blocking::run(move || inner.ready(&name, &wanted, draft, offers)).await;
+        ready.map_err(|_| cut_off())?.map(Arc::new)
+    }
+
+    /// The brief of one turn. Looks at nothing.
+    fn brief(&self, ready: &Ready, wanted: &Wanted, turn: OneTurn) -> Brief {
+        let Ready { budget, kit, part, composed, tasks, sessions, names } = ready;
+        let Wanted { options, inner, .. } = wanted;
+        let OneTurn { topic, memory, earlier, reports } = turn;
+        // A topic in use is kept in memory, with what was said before something became a secret.
+        let topic = topic.map(|mut topic| {
+            topic.name = names.scrub_known(&topic.name).into_owned();
+            topic
+        });
+        // The session of a subagent knows its task and nothing of the conversation.
+        let topic = topic.filter(|_| !inner);
+        let own_steps = part.cast.role.subagent.as_ref().and_then(|agent| agent.max_steps);
+        let team_steps = if *inner { INNER_STEPS } else { kit.team.max_steps };
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
-        let tools = self.tools(&part, earlier);
-        Ok(Brief {
-            system: composed.system,
+        let tools = self.tools(part, earlier);
+        Brief {
+            system: Arc::new(composed.system(&memory, topic.as_ref())),
             tools: if reports { report::with_report(tools) } else { tools },
             label: part.label,
             engine: part.engine.clone(),
             sdk: part.sdk.as_str().to_owned(),
             provider: part.provider.clone(),
             model: part.model.clone(),
-            prompt_hash: composed.prompt_hash,
+            prompt_hash: composed.prompt_hash().to_owned(),
             toolset_hash: part.toolset_hash.clone(),
             max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
             turn_timeout: turn_timeout.unwrap_or(tasks.turn_timeout),
@@ -241,18 +275,18 @@ impl Inner {
             conversation_idle: sessions.idle.0,
             thinking: options.thinking.or(kit.team.thinking),
             queue_mode: kit.team.queue_mode,
-            budget,
+            budget: budget.clone(),
             price: part.price,
             room: part.room,
             clean: kit.models.clean(),
             files: Vec::new(),
-        })
+        }
     }
 
     /// Says what is wrong with rules, skills and subagents, once.
     fn warn(&self, team: &TeamName, composed: &Composed) {
         let Composed { warnings, suspects, .. } = composed;
-        let mut warned = lock(&self.warned);
+        let mut warned = self.warned.lock();
         let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
         let is_new = |warning: &&String| !before.contains(warning);
         for warning in warnings.iter().filter(is_new) {
@@ -281,7 +315,7 @@ impl Inner {
         {
             return Err(config_error(format!(
                 "{}: was changed by an untrusted turn, or while one ran a command; look at it, then accept it \
-                 (`hivewright teams accept {name}`)",
+                 (`hivewright teams accept {name} config.yaml`)",
                 path.display()
             )));
         }
@@ -292,9 +326,14 @@ impl Inner {
     ///
     /// While a file above is wrong, what it allowed before counts; if that is not known, nothing is
     /// spent below it.
-    fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
-        let upwards = std::iter::once(team).chain(ancestors.iter().rev());
-        let line = upwards.map(|name| {
+    fn budget(
+        &self,
+        team: &TeamName,
+        own: &Team,
+        ancestors: &[TeamName],
+    ) -> Result<Line, BriefError> {
+        self.last_caps.note(team, own.budgets);
+        let above = ancestors.iter().rev().map(|name| {
             let file = self.live.team_file_now(name).map_err(config_error);
             let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
                 Ok(file) => {
@@ -302,12 +341,11 @@ impl Inner {
                     self.last_caps.note(name, caps);
                     caps
                 }
-                Err(error) if name == team => return Err(error),
                 Err(error) => self.last_caps.of(name).ok_or(error)?,
             };
             Ok((name.clone(), caps))
         });
-        line.collect()
+        std::iter::once(Ok((team.clone(), own.budgets))).chain(above).collect()
     }
 
     /// A cap in money means nothing for a model whose calls have no price.
@@ -323,14 +361,14 @@ impl Inner {
         }
     }
 
-    /// What a team works with now.
-    fn kit(&self, name: &TeamName) -> Result<Arc<Kit>, BriefError> {
-        let team = self.team_file(name)?;
-        let models = self.models()?;
-        let policy = self.rules.refresh();
+    /// What a team with this file works with now.
+    fn kit(&self, name: &TeamName, team: Arc<Team>) -> Result<Arc<Kit>, BriefError> {
+        let (providers, config) = self.live.both_now();
+        let models = self.models(providers)?;
+        let policy = self.rules.refresh_with(config.ok().as_deref());
         let held = self.live.held();
         let agents = held.map_or_else(Default::default, |held| held.config.engines.clone());
-        let known = lock(&self.kits).get(name).cloned();
+        let known = self.kits.lock().get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
             && Arc::ptr_eq(&kit.models, &models)
@@ -340,7 +378,7 @@ impl Inner {
             return Ok(kit);
         }
         let kit = Arc::new(self.make_kit(name, team, models, policy, agents)?);
-        lock(&self.kits).insert(name.clone(), kit.clone());
+        self.kits.lock().insert(name.clone(), kit.clone());
         Ok(kit)
     }
 
@@ -351,13 +389,13 @@ impl Inner {
         servers
     }
 
-    /// The models there are now.
-    fn models(&self) -> Result<Arc<Models>, BriefError> {
-        let providers = self.live.providers_now().map_err(|problems| BriefError {
+    /// The models that these profiles are.
+    fn models(&self, providers: Read<Providers>) -> Result<Arc<Models>, BriefError> {
+        let providers = providers.map_err(|problems| BriefError {
             code: Code::NoProvider,
             message: format!("No providers configured. {problems}"),
         })?;
-        let mut models = lock(&self.models);
+        let mut models = self.models.lock();
         if let Some(models) = &*models
             && Arc::ptr_eq(&models.providers, &providers)
         {
@@ -418,7 +456,7 @@ impl Models {
     /// Takes out of a text what nobody may see, now. A conversation is kept in memory, with what was said before
     /// something became a secret.
     fn clean(&self) -> Clean {
-        let mut known = lock(&self.clean);
+        let mut known = self.clean.lock();
         let version = self.scrubbers.vault().version();
         if let Some((of, clean)) = &*known
             && *of == version
@@ -440,7 +478,7 @@ impl Models {
         engines: &Engines,
         chosen: &Profile,
     ) -> Result<Arc<dyn Engine>, UnknownProfile> {
-        let mut known = lock(&self.engines);
+        let mut known = self.engines.lock();
         let key = (chosen.name.clone(), chosen.model.clone());
         if let Some(engine) = known.get(&key) {
             return Ok(engine.clone());
@@ -449,10 +487,6 @@ impl Models {
         known.insert(key, engine.clone());
         Ok(engine)
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_in_money(caps: &Caps) -> bool {
@@ -480,22 +514,48 @@ fn unknown(error: impl ToString) -> BriefError {
     BriefError { code: Code::Internal, message: error.to_string() }
 }
 
-/// How far a turn is prepared.
-enum Prepared {
-    Whole(Brief),
-    /// It needs to know what MCP servers and plugins offer.
+/// What turns of a team have in common that one look at its files serves.
+#[derive(Clone, PartialEq)]
+struct Wanted {
+    ancestors: Vec<TeamName>,
+    options: Options,
+    inner: bool,
+}
+
+/// What a turn has for itself.
+struct OneTurn {
+    topic: Option<TopicRef>,
+    memory: Arc<str>,
+    earlier: Earlier,
+    reports: bool,
+}
+
+/// How far a look has come.
+#[derive(Clone)]
+enum Looked {
+    Ready(Arc<Ready>),
+    /// It must be known what MCP servers and plugins offer.
     Draft(Draft),
 }
 
-/// A turn that is half prepared.
+#[derive(Clone)]
 struct Draft {
-    assignment: Assignment,
-    memory: Arc<str>,
-    earlier: Earlier,
     budget: Line,
     kit: Arc<Kit>,
     servers: Vec<Arc<Server>>,
     plugins: Settled,
+}
+
+/// What the files say to turns that want the same.
+struct Ready {
+    budget: Line,
+    kit: Arc<Kit>,
+    part: Arc<Part>,
+    composed: Composed,
+    tasks: Tasks,
+    sessions: Sessions,
+    /// Takes secrets out of the names of topics.
+    names: Scrubber,
 }
 
 /// What a turn is offered from outside.
@@ -511,42 +571,23 @@ fn cut_off() -> BriefError {
 
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        let inner = self.0.clone();
+        let this = self.0.clone();
+        let Assignment { lane, generation, topic, ancestors, options, inner, reports, handed } =
+            assignment;
         async move {
-            let team =
-                TeamKey { name: assignment.lane.team.clone(), generation: assignment.generation };
-            let memory = inner.memory.injected(&team).await.map_err(unknown)?;
-            let earlier = match assignment.options.cycle {
-                Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
+            let team = TeamKey { name: lane.team, generation };
+            let memory = this.memory.injected(&team).await.map_err(unknown)?;
+            let earlier = match options.cycle {
+                Some(Cycle::Reflection) => this.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let (looking, handed) = (Arc::clone(&inner), assignment.handed.clone());
-            let name = team.name.clone();
-            let prepared = blocking::run(move || {
-                let draft = looking.draft(&team, assignment, memory, earlier)?;
-                if draft.servers.is_empty() && draft.plugins.is_empty() {
-                    return looking.brief(draft, Gathered::default()).map(Prepared::Whole);
-                }
-                Ok(Prepared::Draft(draft))
-            });
-            let brief = match prepared.await.map_err(|_| cut_off())?? {
-                Prepared::Whole(brief) => brief,
-                Prepared::Draft(draft) => {
-                    let (servers, plugins) = tokio::join!(
-                        inner.sources.servers.list(&draft.servers),
-                        Instances::list(&draft.plugins),
-                    );
-                    let offers = Gathered { servers, plugins };
-                    let briefing = Arc::clone(&inner);
-                    let brief = blocking::run(move || briefing.brief(draft, offers));
-                    brief.await.map_err(|_| cut_off())??
-                }
-            };
+            let wanted = Wanted { ancestors, options, inner };
+            let ready = this.ready_for(&team, &wanted).await?;
+            let brief = this.brief(&ready, &wanted, OneTurn { topic, memory, earlier, reports });
             if handed.files.is_empty() {
                 return Ok(brief);
             }
-            let kit = lock(&inner.kits).get(&name).cloned().ok_or_else(cut_off)?;
-            let files = handing::over(&inner.files, &kit.grant, handed).await;
+            let files = handing::over(&this.files, &ready.kit.grant, handed).await;
             Ok(Brief { files, ..brief })
         }
         .boxed()

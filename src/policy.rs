@@ -1,10 +1,6 @@
 //! Policy: the operator's rules that are in force, from the settings and from the store.
 
-use std::{
-    fmt,
-    ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-};
+use std::{ops::ControlFlow, sync::Arc};
 
 use hivewright_actors::{
     approvals::grants::Grants,
@@ -25,9 +21,13 @@ use hivewright_actors::{
     },
     words,
 };
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 
-use crate::{settings::live::Live, system::WallClock};
+use crate::{
+    settings::{config::Config, live::Live},
+    system::WallClock,
+};
 
 const MOST: usize = 1_000;
 /// The note of a rule that takes the place of one that cannot be read.
@@ -105,8 +105,8 @@ impl Policies {
             store: Some((store, ids)),
             ..Inner::default()
         }));
-        book.look();
-        book.renew(&mut book.rules());
+        book.take(book.settings().as_deref());
+        book.renew(&mut book.0.rules.lock());
         book.report_unreadable();
         Ok(book)
     }
@@ -119,7 +119,7 @@ impl Policies {
     }
 
     pub fn fix(&self, stored: Vec<Rule>) {
-        let mut rules = self.rules();
+        let mut rules = self.0.rules.lock();
         rules.stored = stored;
         self.renew(&mut rules);
     }
@@ -127,7 +127,7 @@ impl Policies {
     /// Tells the operator of stored rules that cannot be read.
     fn report_unreadable(&self) {
         let Ok((store, ids)) = self.store() else { return };
-        let rules = self.rules();
+        let rules = self.0.rules.lock();
         for rule in rules.stored.iter().filter(|rule| is_unreadable(rule)) {
             let text = format!(
                 "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy remove {0}`, and add it again if it is needed.",
@@ -141,8 +141,7 @@ impl Policies {
 
     /// What calls are judged by. Looks at nothing: see [`Policies::refresh`].
     pub fn now(&self) -> Arc<Policy> {
-        let policy = self.0.policy.read();
-        policy.unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.policy.read().clone()
     }
 
     pub fn grants(&self) -> Grants {
@@ -156,8 +155,13 @@ impl Policies {
 
     /// The same after a look at the settings file, and without rules that ran out. Blocks.
     pub fn refresh(&self) -> Arc<Policy> {
-        let changed = self.look();
-        let mut rules = self.rules();
+        self.refresh_with(self.settings().as_deref())
+    }
+
+    /// The same for whoever has just looked at the settings file; none cannot be read.
+    pub fn refresh_with(&self, config: Option<&Config>) -> Arc<Policy> {
+        let changed = self.take(config);
+        let mut rules = self.0.rules.lock();
         let over = rules.expires_at.is_some_and(|end| end <= self.time());
         if changed || over {
             self.renew(&mut rules);
@@ -167,7 +171,7 @@ impl Policies {
 
     /// All rules, those of the settings first.
     pub fn list(&self) -> Vec<(Rule, RuleSource)> {
-        let rules = self.rules();
+        let rules = self.0.rules.lock();
         let settings = rules.settings.iter().map(|rule| (rule.clone(), RuleSource::Settings));
         let stored = rules.stored.iter().map(|rule| (rule.clone(), RuleSource::Stored));
         settings.chain(stored).collect()
@@ -182,7 +186,7 @@ impl Policies {
         let rule = rule.check()?;
         let _turn = self.0.turn.lock().await;
         {
-            let rules = self.rules();
+            let rules = self.0.rules.lock();
             let mut known = rules.settings.iter().chain(&rules.stored);
             if known.any(|known| known.id == rule.id) {
                 return Err(RuleError::Taken(rule.id));
@@ -194,7 +198,7 @@ impl Policies {
         let audit = Audit::new(ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
         let writes = Writes::new().put(&StoredRule(rule.clone())).put(&audit);
         store.commit(writes).await?;
-        let mut rules = self.rules();
+        let mut rules = self.0.rules.lock();
         rules.stored.push(rule.clone());
         self.renew(&mut rules);
         Ok(rule)
@@ -205,7 +209,7 @@ impl Policies {
         let (store, ids) = self.store()?;
         let _turn = self.0.turn.lock().await;
         {
-            let rules = self.rules();
+            let rules = self.0.rules.lock();
             if rules.settings.iter().any(|rule| rule.id == id) {
                 return Err(RuleError::FromSettings(id.to_owned()));
             }
@@ -216,19 +220,24 @@ impl Policies {
         let audit = Audit::new(ids, self.time(), by, "policy.remove", id, "api", "removed");
         let writes = Writes::new().delete::<StoredRule>(id).put(&audit);
         store.commit(writes).await?;
-        let mut rules = self.rules();
+        let mut rules = self.0.rules.lock();
         rules.stored.retain(|rule| rule.id != id);
         self.renew(&mut rules);
         Ok(())
     }
 
-    /// Looks at the settings file. One that cannot be read changes nothing: a fault in it must not
-    /// lift what it forbade.
-    fn look(&self) -> bool {
-        let Some(Ok(config)) = self.0.live.as_ref().map(Live::config_now) else {
+    /// The settings file as it is now, if these rules go by one and it can be read.
+    fn settings(&self) -> Option<Arc<Config>> {
+        self.0.live.as_ref()?.config_now().ok()
+    }
+
+    /// Takes over what the settings file says, if these rules go by one. One that cannot be read changes nothing: a
+    /// fault in it must not lift what it forbade.
+    fn take(&self, config: Option<&Config>) -> bool {
+        let (Some(_), Some(config)) = (&self.0.live, config) else {
             return false;
         };
-        let mut rules = self.rules();
+        let mut rules = self.0.rules.lock();
         let changed = !Arc::ptr_eq(&rules.settings, &config.policy);
         rules.settings = config.policy.clone();
         changed
@@ -240,22 +249,12 @@ impl Policies {
         let alive = all.filter(|rule| rule.expires_at.is_none_or(|end| now < end));
         let policy = Policy::new(alive.cloned().collect());
         rules.expires_at = policy.next_expiry(now);
-        let mut place = self.0.policy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.0.policy.write();
         *place = Arc::new(policy);
     }
 
     fn store(&self) -> Result<&(StoreHandle, Ids), RuleError> {
         self.0.store.as_ref().ok_or(RuleError::Fixed)
-    }
-
-    fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.0.rules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Policies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Policies").field(&self.now().rules().len()).finish()
     }
 }
 
@@ -281,7 +280,7 @@ fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
     Range::<StoredRule>::all().walk(storage, Order::Rising, &mut |key, rule| {
         rules.push(rule.map(|StoredRule(rule)| rule).unwrap_or_else(|error| {
             let name = parse::<StoredRule>(key).unwrap_or_default();
-            tracing::error!(%error, rule = %name, "a stored rule cannot be read, or is not valid");
+            tracing::error!(%error, rule = %name, "a stored rule cannot be read: all that it may be about is denied until it is removed or replaced");
             closed(storage, key).unwrap_or_else(|| unreadable(&name))
         }));
         ControlFlow::Continue(())
@@ -320,11 +319,9 @@ fn closed(storage: &dyn Storage, key: &[u8]) -> Option<Rule> {
 
 #[cfg(test)]
 mod tests {
-
     use actix::Arbiter;
     use hivewright_actors::{
-        doubles::disk::MemoryStorage,
-        notice,
+        doubles::disk::{self, MemoryStorage},
         policy::{By, Decision, Request, Role, Subject},
         storage::Batch,
         store::{Store, keys::key_of, records::Record},
@@ -381,7 +378,7 @@ mod tests {
         assert_eq!(unreadable_in(&*storage).unwrap(), names);
         assert!(matches!(decide(&book), Decision::Deny(By::Rule(_))));
         store.commit(Writes::new()).await.unwrap();
-        let notices = store.read(notice::notices).await.unwrap();
+        let notices = store.read(disk::notices).await.unwrap();
         let mut about: Vec<_> = notices.iter().map(|notice| &*notice.refs[0]).collect();
         about.sort_unstable();
         assert_eq!(about, names);

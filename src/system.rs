@@ -57,7 +57,7 @@ fn draw() -> Vec<u64> {
     let mut bytes = [0; DRAW * 8];
     // The source fails only where the kernel has none, and then no id could be trusted.
     if let Err(error) = getrandom::fill(&mut bytes) {
-        tracing::error!(%error, "the machine has no randomness");
+        tracing::error!(%error, "the machine has no randomness, so no id or key could be trusted; the service ends");
         std::process::abort();
     }
     let (numbers, _) = bytes.as_chunks();

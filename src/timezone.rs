@@ -1,12 +1,13 @@
 //! Days: when one ends and the next begins, in the operator's time zone.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use hivewright_actors::{
     budget::{Day, Days},
     clock::Timestamp,
 };
 use jiff::{ToSpan, tz::TimeZone};
+use parking_lot::RwLock;
 
 use crate::{settings::zone::Zone, time};
 
@@ -24,11 +25,11 @@ impl LocalTime {
     }
 
     pub fn set(&self, zone: Zone) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = zone;
+        *self.0.write() = zone;
     }
 
     pub fn zone(&self) -> Zone {
-        let zone = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let zone = self.0.read();
         zone.clone()
     }
 

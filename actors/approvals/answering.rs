@@ -13,7 +13,7 @@ use super::{
     refusal::NotAnswered,
 };
 use crate::{
-    channel::{Deliver, records::OutboxWrites},
+    channel::Deliver,
     ids::QuestionId,
     queue::{refusal::Refusal, submit::Submit},
     store::{StoreError, reads::get, records::Writes},
@@ -45,7 +45,7 @@ impl Approvals {
         let brought = self.bring(&question, Writes::new());
         ctx.spawn(brought.into_actor(self).map(move |brought, _, ctx| {
             if let Err(refusal) = brought {
-                tracing::warn!(id = %question.id, %refusal, "the end of a question is not told yet");
+                tracing::warn!(question = %question.id, error = %refusal, "the team is not told yet that nobody answered its question");
                 ctx.run_later(AGAIN, move |this, ctx| this.tell_expired(question, ctx));
             }
         }));
@@ -130,9 +130,8 @@ impl Handler<Ask> for Approvals {
             let mut writes = Writes::new();
             if !known {
                 writes = writes.put(&question);
-                if let Some(source) = &question.source {
-                    writes = writes.frame(&source.channel, card::question(&question));
-                }
+                let source = question.source.as_ref();
+                writes = this.to.desk.shown(writes, source, None, card::question(&question));
             }
             let committed = this.to.store.commit(writes);
             committed.into_actor(this).map(move |result, this, ctx| {

@@ -47,6 +47,7 @@ fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Fram
         task_id: approval.task.clone(),
         status: status.to_owned(),
         ref_id: Some(approval.id.to_string()),
+        by: approval.resolved_by.clone(),
         ..Notification::new(NotificationKind::Approval, team, text, &to_show(approval))
     };
     shown(approval.source.as_ref(), ts, notification)

@@ -52,7 +52,7 @@ impl Approvals {
                 return Err(error.into());
             }
             let (by, status) = (approval.resolved_by.as_deref(), approval.status.as_str());
-            tracing::info!(id = %approval.id, team = %approval.team, by, status, "approval decided");
+            tracing::info!(approval = %approval.id, team = %approval.team.name, by, status, "approval decided");
             if let Some(grant) = grant {
                 this.to.grants.keep(grant);
             }

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -18,10 +19,11 @@ use super::{
 use crate::{
     channel::records::OutboxWrites,
     clock::{Timestamp, millis},
-    ids::{Ids, TeamKey, TurnId},
+    frame::Frame,
+    ids::{ChannelId, Ids, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
     store::records::Writes,
-    task::{Cause, Label},
+    task::{Label, Source, cause::Cause},
     tool::{Asking, Caller},
 };
 
@@ -39,13 +41,14 @@ pub struct Desk {
     digester: Digester,
     /// How long requests wait, in milliseconds.
     ttl: Arc<AtomicU64>,
+    /// Where operators are: what waits for a person is shown there too.
+    operators: Arc<Mutex<Arc<[ChannelId]>>>,
     /// Short ids in use.
     taken: Arc<Mutex<HashSet<String>>>,
 }
 
 /// A call that a person must decide on.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Wish<'a> {
     pub caller: &'a Caller,
     pub turn: &'a TurnId,
@@ -60,7 +63,6 @@ pub struct Wish<'a> {
 
 /// Something that a person must decide on, whoever asks.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Proposal {
     pub kind: Kind,
     /// The team that it concerns.
@@ -75,12 +77,23 @@ pub struct Proposal {
 impl Desk {
     /// A desk whose requests wait this long.
     pub fn new(ids: Ids, digester: Digester, ttl: Duration) -> Self {
-        Self { ids, digester, ttl: Arc::new(millis(ttl).into()), taken: Arc::default() }
+        Self {
+            ids,
+            digester,
+            ttl: Arc::new(millis(ttl).into()),
+            operators: Arc::default(),
+            taken: Arc::default(),
+        }
     }
 
     /// Requests wait this long from now on.
     pub(super) fn set_ttl(&self, ttl: Duration) {
         self.ttl.store(millis(ttl), Ordering::Relaxed);
+    }
+
+    /// What waits for a person is shown in these channels too from now on.
+    pub(super) fn show_in(&self, channels: Vec<ChannelId>) {
+        *self.operators.lock() = channels.into();
     }
 
     fn ttl(&self) -> Duration {
@@ -185,17 +198,36 @@ impl Desk {
         (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1)).min(now + self.ttl())
     }
 
-    /// What makes a request count: its row, and the card that shows it where the work comes from.
-    pub fn opening(approval: &Approval) -> Writes {
+    /// What makes a request count: its row, and the card that shows it.
+    pub fn opening(&self, approval: &Approval) -> Writes {
         let writes = Writes::new().put(approval);
-        match &approval.source {
-            Some(source) => writes.frame(&source.channel, card::approval(approval)),
+        self.shown(writes, approval.source.as_ref(), None, card::approval(approval))
+    }
+
+    /// Adds a card where the work comes from and where operators are, except in one channel.
+    pub(super) fn shown(
+        &self,
+        writes: Writes,
+        source: Option<&Source>,
+        except: Option<&ChannelId>,
+        card: Frame,
+    ) -> Writes {
+        let source = source.map(|source| &source.channel);
+        let operators = self.operators.lock().clone();
+        let elsewhere = operators.iter().filter(|channel| source != Some(*channel));
+        let writes = elsewhere.filter(|channel| except != Some(*channel)).fold(
+            writes,
+            // The topic is one of another channel.
+            |writes, channel| writes.frame(channel, Frame { topic: None, ..card.clone() }),
+        );
+        match source.filter(|channel| except != Some(*channel)) {
+            Some(channel) => writes.frame(channel, card),
             None => writes,
         }
     }
 
     fn short_id(&self) -> String {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         loop {
             let mut bits = self.ids.bits();
             let letters = (0..SHORT).map(|_| {
@@ -212,15 +244,11 @@ impl Desk {
 
     /// A short id is in use already.
     pub(super) fn take(&self, short: &str) {
-        self.taken().insert(short.to_owned());
+        self.taken.lock().insert(short.to_owned());
     }
 
     /// A short id can be given again.
     pub(super) fn release(&self, short: &str) {
-        self.taken().remove(short);
-    }
-
-    fn taken(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock().remove(short);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,7 +33,6 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Grant {
     pub id: String,
     pub covers: Covers,
@@ -49,7 +49,6 @@ pub struct Grant {
 
 /// What a grant covers: calls that equal it in every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Covers {
     pub team: TeamKey,
     pub tool: String,
@@ -66,7 +65,6 @@ pub struct Covers {
 /// Why an approval cannot stand for more than its one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotGrantable {
     #[error("it is not about a call; decide on it alone")]
     NoCall,
@@ -142,7 +140,6 @@ impl Resolution {
 
 /// A call for which a person would be asked.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Call<'a> {
     pub team: &'a TeamKey,
     pub tool: &'a str,
@@ -188,7 +185,7 @@ impl Grants {
     /// Those of a store. Blocks.
     pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let grants = Self::default();
-        let mut standing = grants.lock();
+        let mut standing = grants.0.lock();
         // What cannot be read grants nothing.
         for grant in scan::<Grant>(storage, Range::all())? {
             standing.insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
@@ -207,7 +204,7 @@ impl Grants {
 
     /// Those in force, with how many calls each has left.
     pub fn list(&self, now: Timestamp) -> Vec<(Grant, Option<u32>)> {
-        let standing = self.lock();
+        let standing = self.0.lock();
         let alive = standing.values().filter(|found| !found.is_over(now));
         alive.map(|found| (found.grant.clone(), found.left())).collect()
     }
@@ -215,7 +212,7 @@ impl Grants {
     /// Whether a call may run without asking anybody, and if so what must be durable before it does.
     /// The same call asked about again uses nothing more.
     pub fn permit(&self, call: &Call<'_>, now: Timestamp) -> Option<Writes> {
-        let mut standing = self.lock();
+        let mut standing = self.0.lock();
         let found = standing.values_mut().find(|found| {
             let again = found.used.contains(call.name);
             found.grant.expires_at.is_none_or(|end| now < end)
@@ -231,7 +228,7 @@ impl Grants {
 
     /// There is no room for another.
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
-        let standing = self.lock();
+        let standing = self.0.lock();
         standing.values().filter(|found| !found.is_over(now)).count() >= MOST
     }
 
@@ -259,12 +256,12 @@ impl Grants {
 
     /// A grant is stored: it counts from now on.
     pub(super) fn keep(&self, grant: Grant) {
-        self.lock().insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
+        self.0.lock().insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
     }
 
     /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.
     pub(super) fn revoke(&self, id: &str) -> Option<Writes> {
-        self.lock().remove(id).map(|found| found.gone())
+        self.0.lock().remove(id).map(|found| found.gone())
     }
 
     /// The same of all grants of a team.
@@ -274,13 +271,9 @@ impl Grants {
 
     /// Lets go of some grants. Returns what makes that durable.
     fn forget(&self, which: impl Fn(&Standing) -> bool) -> Writes {
-        let mut standing = self.lock();
+        let mut standing = self.0.lock();
         let gone = standing.extract_if(.., |_, found| which(found));
         gone.fold(Writes::new(), |writes, (_, found)| writes.and(found.gone()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -300,7 +293,6 @@ fn use_key(id: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use serde_json::json;
 
     use super::*;

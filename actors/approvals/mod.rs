@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use crate::{
     audit::Audit,
     budget::{Days, Ledger},
-    channel::{Channel, Deliver, records::OutboxWrites},
+    channel::{Channel, Deliver},
     clock::{Clock, Timestamp, pause_until},
     ids::{ApprovalId, ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
@@ -64,7 +64,6 @@ pub struct Withdraw {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Disbanded {
-    /// The team.
     pub team: TeamKey,
 }
 
@@ -81,7 +80,6 @@ pub struct Decide {
 /// Takes back a grant at once. The answer comes once this is stored: whether there was one.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<bool, StoreError>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Revoke {
     pub grant: String,
     pub by: PrincipalId,
@@ -96,11 +94,9 @@ pub struct Ask(pub Question);
 #[derive(Clone, Message)]
 #[rtype(result = "Result<Question, NotAnswered>")]
 pub struct Reply {
-    /// The question.
     pub question: QuestionId,
     /// The answer. It may be a secret.
     pub answer: Answer,
-    /// Who.
     pub by: Decider,
     /// The conversation they say it in.
     pub channel: Option<ChannelId>,
@@ -120,6 +116,11 @@ pub struct EndOverdue;
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SetTtl(pub Duration);
+
+/// What waits for a person is shown in these channels too from now on.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ShowIn(pub Vec<ChannelId>);
 
 /// Everything that the approvals talk to.
 pub(crate) struct Neighbours {
@@ -169,15 +170,11 @@ impl Approvals {
     /// decided in that very conversation hears of it there anyway.
     fn ending(&self, approval: &Approval, decided_in: Option<&ChannelId>) -> Writes {
         let writes = Writes::new().put(approval);
-        match &approval.source {
-            Some(source)
-                if decided_in != Some(&source.channel) && approval.status != Status::Cancelled =>
-            {
-                let frame = card::resolved(approval, self.to.clock.now());
-                writes.frame(&source.channel, frame)
-            }
-            _ => writes,
+        if approval.status == Status::Cancelled {
+            return writes;
         }
+        let card = card::resolved(approval, self.to.clock.now());
+        self.to.desk.shown(writes, approval.source.as_ref(), decided_in, card)
     }
 
     /// Stores the end of an approval; then the waiting turn is told.
@@ -198,7 +195,9 @@ impl Approvals {
                     self.to.resolved.do_send(Resolved(approval));
                 }
             }
-            Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
+            Err(error) => {
+                tracing::error!(approval = %approval.id, team = %approval.team.name, %error, "the end of an approval cannot be stored; after a restart it waits again")
+            }
         }
     }
 
@@ -219,7 +218,7 @@ impl Approvals {
     fn ring(&mut self, ctx: &mut Context<Self>) {
         let (approvals, questions) = self.book.expire(self.to.clock.now());
         for approval in approvals {
-            tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
+            tracing::info!(approval = %approval.id, team = %approval.team.name, "an approval expired");
             self.settle(approval, ctx);
         }
         for question in questions {
@@ -310,6 +309,14 @@ impl Handler<SetTtl> for Approvals {
 
     fn handle(&mut self, SetTtl(ttl): SetTtl, _: &mut Self::Context) {
         self.to.desk.set_ttl(ttl);
+    }
+}
+
+impl Handler<ShowIn> for Approvals {
+    type Result = ();
+
+    fn handle(&mut self, ShowIn(channels): ShowIn, _: &mut Self::Context) {
+        self.to.desk.show_in(channels);
     }
 }
 

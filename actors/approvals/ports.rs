@@ -1,4 +1,5 @@
 //! Ports: who may decide, and where secrets go that came out of a conversation.
+#![warn(missing_docs)]
 
 use std::{fmt, sync::Arc};
 

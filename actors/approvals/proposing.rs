@@ -2,19 +2,22 @@
 
 use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
 
-use super::{Approvals, Propose, Withdraw, desk::Desk, record::Approval};
-use crate::store::StoreError;
+use super::{Approvals, Propose, Withdraw, record::Approval};
+use crate::{channel::Deliver, store::StoreError};
 
 impl Handler<Propose> for Approvals {
     type Result = ResponseActFuture<Self, Result<Approval, StoreError>>;
 
     fn handle(&mut self, Propose(proposal): Propose, _: &mut Context<Self>) -> Self::Result {
         let approval = self.to.desk.proposal(proposal, self.to.clock.now());
-        let stored = self.to.store.commit(Desk::opening(&approval));
+        let stored = self.to.store.commit(self.to.desk.opening(&approval));
         Box::pin(stored.into_actor(self).map(move |stored, this, ctx| {
-            if let Err(error) = stored {
-                this.to.desk.release(&approval.short_id);
-                return Err(error);
+            match stored {
+                Ok(frames) => this.to.channel.do_send(Deliver { frames }),
+                Err(error) => {
+                    this.to.desk.release(&approval.short_id);
+                    return Err(error);
+                }
             }
             this.book.open(approval.clone());
             this.ring(ctx);

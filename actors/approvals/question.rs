@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use crate::{
     clock::Timestamp,
     ids::{QuestionId, TaskId, TeamKey},
-    task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+    task::{Kind, Label, Lane, Lineage, Source, Task, cause::Cause},
     words,
 };
 
 /// The longest question, in characters.
 pub const LONGEST_QUESTION: usize = 4_000;
-/// The most options.
 pub const MOST_OPTIONS: usize = 20;
 /// The longest option, in characters.
 pub const LONGEST_OPTION: usize = 200;
@@ -27,7 +26,6 @@ pub const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A question, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Question {
     pub id: QuestionId,
     pub team: TeamKey,

@@ -13,7 +13,7 @@ use crate::{
     clock::Timestamp,
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
-    task::{Cause, Label, Lane, Lineage, Source},
+    task::{Label, Lane, Lineage, Source, cause::Cause},
     words,
 };
 
@@ -25,7 +25,6 @@ pub type Digester = fn(&[u8]) -> String;
 
 /// A held call, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Approval {
     pub id: ApprovalId,
     /// Six letters for people, unique among those that wait.
@@ -162,7 +161,6 @@ words! {
 
 /// One person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Vote {
     pub by: String,
     pub choice: Choice,
@@ -208,7 +206,6 @@ impl Decider {
 
 /// Somebody's word on an approval.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Word {
     /// The approval: its id or its short id.
     pub which: String,

@@ -201,7 +201,6 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
 
 /// What a former process left behind.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Recovered {
     pub approvals: Vec<Approval>,
     pub questions: Vec<Question>,
@@ -249,7 +248,7 @@ mod tests {
         approvals::question::AnswerKind,
         ids::TeamKey,
         live::watch::Filter,
-        task::{Cause, Label, Lane, Lineage},
+        task::{Label, Lane, Lineage, cause::Cause},
     };
 
     const TOPIC: &str = "topic-1";

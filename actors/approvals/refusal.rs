@@ -10,7 +10,6 @@ use crate::{queue::refusal::Refusal, store::StoreError};
 /// Why a decision does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotDecided {
     #[error("there is no such approval")]
     NotFound,
@@ -37,7 +36,6 @@ pub enum NotDecided {
 /// Why an answer does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotAnswered {
     #[error("there is no such question")]
     NotFound,

@@ -16,7 +16,6 @@ pub struct UsageQuery {
 
 /// What a list of the usage of tasks is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum UsageRank {
     Usd,
     Requests,

@@ -1,4 +1,5 @@
 //! Adapter: the port of everything that carries frames to people, such as a WebSocket or a chat network.
+#![warn(missing_docs)]
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use super::{
     outbound::Outbound,
     socket::{Closing, Item, Socket},
 };
-use crate::ids::ChannelId;
+use crate::{clock::doubling, ids::ChannelId};
 
 /// The first pause after an adapter's own failure; each one more doubles it, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -97,9 +98,9 @@ async fn carry(adapter: &dyn Adapter, frame: &Arc<Outbound>) -> Result<(), Strin
             Ok(Delivery::RetryAfter(pause)) => pause,
             // A panic in there ends one attempt and nothing else.
             Err(_) => {
-                tracing::error!(channel = %frame.channel, "channel adapter failed");
+                tracing::error!(channel = %frame.channel, "the adapter of a channel panicked; the frame is tried again");
                 failures += 1;
-                backoff(failures)
+                doubling(FIRST_PAUSE, LONGEST_PAUSE, failures - 1)
             }
         };
         if !frame.frame.body.is_durable() {
@@ -107,11 +108,6 @@ async fn carry(adapter: &dyn Adapter, frame: &Arc<Outbound>) -> Result<(), Strin
         }
         tokio::time::sleep(pause).await;
     }
-}
-
-fn backoff(failures: u32) -> Duration {
-    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
-    FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

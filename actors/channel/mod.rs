@@ -69,7 +69,6 @@ pub struct Deliver {
 pub struct Tell {
     /// To whom.
     pub channel: ChannelId,
-    /// What.
     pub frame: Frame,
 }
 
@@ -79,9 +78,7 @@ pub struct Tell {
 pub struct Reply {
     /// The channel it speaks for.
     pub channel: ChannelId,
-    /// The connection.
     pub connection: u64,
-    /// What.
     pub frame: Frame,
 }
 
@@ -89,11 +86,8 @@ pub struct Reply {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Said {
-    /// The channel.
     pub channel: ChannelId,
-    /// The connection.
     pub connection: u64,
-    /// The message.
     pub message: MessageId,
 }
 
@@ -101,7 +95,6 @@ pub struct Said {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Attach {
-    /// The channel.
     pub channel: ChannelId,
     /// The connection.
     pub socket: Arc<Socket>,
@@ -111,7 +104,6 @@ pub struct Attach {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Adopt {
-    /// The channel.
     pub channel: ChannelId,
     /// The connection.
     pub socket: Arc<Socket>,
@@ -123,7 +115,6 @@ pub struct Adopt {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Recheck {
-    /// The channel.
     pub channel: ChannelId,
 }
 
@@ -133,7 +124,6 @@ pub struct Recheck {
 pub struct Detach {
     /// The channel it spoke for.
     pub channel: ChannelId,
-    /// The connection.
     pub connection: u64,
 }
 
@@ -141,7 +131,6 @@ pub struct Detach {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Forget {
-    /// The channel.
     pub channel: ChannelId,
 }
 
@@ -149,11 +138,9 @@ pub struct Forget {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct HangUp {
-    /// The channel.
     pub channel: ChannelId,
     /// The connection; none means all of them.
     pub connection: Option<u64>,
-    /// Why.
     pub closing: Closing,
 }
 
@@ -266,7 +253,7 @@ impl Channel {
                     this.loaded(&channel, rows, ctx);
                 }
                 Err(error) => {
-                    tracing::error!(%channel, %error, "outbox cannot be read");
+                    tracing::error!(%channel, %error, "outbox cannot be read; connections are closed, for clients to come back");
                     for socket in conversation.all() {
                         socket.tell(Item::Close(Closing::Internal));
                     }
@@ -490,7 +477,7 @@ impl Handler<Undelivered> for Channel {
 
     fn handle(&mut self, undelivered: Undelivered, ctx: &mut Self::Context) {
         let Undelivered { frame, reason } = undelivered;
-        tracing::warn!(channel = %frame.channel, seq = frame.seq, reason, "frame cannot be delivered");
+        tracing::warn!(channel = %frame.channel, seq = frame.seq, error = reason, "frame cannot be delivered, and is not tried again");
         let (id, now) = (self.ids.notice(), self.clock.now());
         if let Some(notice) = undelivered::refused(&frame.channel, &frame.frame, &reason, id, now) {
             let commit = self.store.commit(Writes::new().put(&notice));

@@ -14,7 +14,6 @@ pub struct Outbound {
     pub channel: ChannelId,
     /// Its number there.
     pub seq: u64,
-    /// What it says.
     pub frame: Arc<Frame>,
     /// The same for clients that read our own wire format.
     pub text: String,

@@ -225,7 +225,6 @@ fn tells_of_gap(frame: &Frame) -> bool {
 /// A part of what a client misses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replay {
-    /// A frame.
     Frame(u64, Arc<Frame>),
     /// Frames that are gone.
     Hole(Gap),

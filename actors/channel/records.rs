@@ -110,7 +110,7 @@ impl DeliveryMark {
     pub fn read(storage: &dyn Storage, id: &ChannelId) -> Result<Self, StorageError> {
         match get::<Self>(storage, id) {
             Err(error @ StorageError::Damaged { .. }) => {
-                tracing::error!(channel = %id, %error, "what a chat network has is not known");
+                tracing::error!(channel = %id, %error, "how much was posted to a chat network cannot be read; all counts as posted");
                 let seq = super::outbox::seq(newest_ordinal(storage, id)?);
                 Ok(Self { seq, ..Self::default() })
             }
@@ -241,7 +241,6 @@ pub struct StoredFrame {
     pub ordinal: u64,
     /// Its size in the store.
     pub bytes: usize,
-    /// The frame.
     pub frame: Frame,
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Since the backup was made, numbers behind its newest may have been given and seen. They are not given
 //! again: each channel gets a frame that says so, with a number far above, and goes on from there.
+//!
+//! What waited for a chat network when the backup was made has most likely been posted since. It counts as posted: it stays
+//! in the conversation on the page, and nobody gets a day's answers twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     outbox,
-    records::{ChannelRow, OutboxRow},
+    records::{ChannelRow, DeliveryMark, OutboxRow},
 };
 use crate::{
     clock::Timestamp,
@@ -22,11 +25,14 @@ const RESTORED: &str = "The service was restored from a backup. What was said he
 #[derive(Debug, Default)]
 pub struct Renumbering {
     newest: BTreeMap<ChannelId, u64>,
+    /// Those of chat networks.
+    posted_to: BTreeSet<ChannelId>,
 }
 
 impl Renumbering {
     /// Takes note of a record by its key.
     pub fn saw(&mut self, key: &[u8]) {
+        self.posted_to.extend(parse::<DeliveryMark>(key));
         let opened = parse::<ChannelRow>(key).map(|channel| (channel, 0));
         let Some((channel, ordinal)) = opened.or_else(|| parse::<OutboxRow>(key)) else {
             return;
@@ -44,7 +50,14 @@ impl Renumbering {
         self,
         at: Timestamp,
     ) -> impl Iterator<Item = serde_json::Result<(Vec<u8>, Vec<u8>)>> {
-        self.newest.into_iter().map(move |(channel, newest)| {
+        let Self { newest, posted_to } = self;
+        let marks = posted_to.into_iter().map(|channel| {
+            let seq = newest.get(&channel).copied().map_or(0, outbox::seq);
+            let mark = DeliveryMark { seq, ..DeliveryMark::default() };
+            Ok((key_of(DeliveryMark::KIND, &channel), serde_json::to_vec(&mark)?))
+        });
+        let marks: Vec<_> = marks.collect();
+        let notes = newest.into_iter().map(move |(channel, newest)| {
             let ordinal = (at.0 / 1_000).max(newest + 1);
             let mut note = Progress::new(ProgressKind::Note, RESTORED);
             note.gap = Some(Gap {
@@ -54,6 +67,7 @@ impl Renumbering {
             });
             let frame = Frame { topic: None, ts: at, body: Body::Progress(note) };
             Ok((key_of(OutboxRow::KIND, &(channel, ordinal)), serde_json::to_vec(&frame)?))
-        })
+        });
+        marks.into_iter().chain(notes)
     }
 }

@@ -3,12 +3,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
 use super::outbound::Outbound;
@@ -27,7 +28,6 @@ static NETWORK_CONNECTIONS: AtomicU64 = AtomicU64::new(1 << 63);
 /// Something for a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// A frame.
     Frame(Arc<Outbound>),
     /// The connection now speaks for this channel.
     Adopted(ChannelId),
@@ -102,7 +102,7 @@ impl Socket {
 
     /// Adds a frame. A durable one may wait for a slow client; others are dropped for it.
     pub fn push(&self, frame: Arc<Outbound>, durable: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closing {
             return;
         }
@@ -123,7 +123,7 @@ impl Socket {
 
     /// Adds something that is not a frame.
     pub fn tell(&self, item: Item) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match item {
             Item::Close(closing) => state.close(closing),
             item => state.waiting.push_back((item, true)),
@@ -143,16 +143,12 @@ impl Socket {
     }
 
     fn take(&self) -> Option<Item> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (item, _) = state.waiting.pop_front()?;
         if let Item::Frame(frame) = &item {
             state.bytes -= frame.text.len();
         }
         Some(item)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -37,6 +37,7 @@ fn notice(text: &str) -> Frame {
             ref_id: None,
             truncated: false,
             files: Vec::new(),
+            by: None,
         }),
     }
 }

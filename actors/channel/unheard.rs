@@ -72,7 +72,7 @@ impl Channel {
                         unheard.outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
                     }
                 }
-                Err(error) => tracing::error!(%channel, %error, "outbox cannot be read"),
+                Err(error) => tracing::error!(%channel, %error, "outbox cannot be read; what waits in it goes out when a client comes"),
             }
             let excess = unheard.outbox.excess(now);
             this.drop_unheard(&channel, excess, ctx);
@@ -106,7 +106,7 @@ impl Channel {
             let (row, frames) = match going {
                 Ok(going) => going,
                 Err(error) => {
-                    tracing::error!(%channel, %error, "outbox cannot be read");
+                    tracing::error!(%channel, %error, "outbox cannot be read; nobody is told what was not delivered");
                     return;
                 }
             };

@@ -2,13 +2,10 @@
 //!
 //! What kills a process is a panic here: it comes with a webhook call, or with what is filled in while it is set up.
 
-use std::{
-    panic::resume_unwind,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::plugin::builtin::{Builtin, BuiltinHost};
@@ -46,7 +43,7 @@ impl Probe {
     }
 
     fn setting(&self, pointer: &str) -> Option<String> {
-        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = self.config.lock();
         config.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
     }
 
@@ -54,8 +51,7 @@ impl Probe {
         let part = |name: &str| params[name].as_str().unwrap_or_default();
         match method {
             "plugin/start" => {
-                *self.config.lock().unwrap_or_else(PoisonError::into_inner) =
-                    params["config"].clone();
+                *self.config.lock() = params["config"].clone();
                 Ok(json!({}))
             }
             "tools/list" => Ok(tools()),

@@ -4,12 +4,18 @@ use std::{
     collections::BTreeMap,
     fmt,
     ops::ControlFlow,
-    sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Barrier},
 };
 
+use parking_lot::{Mutex, MutexGuard};
+
 use crate::{
+    notice::Notice,
     storage::{Batch, DamageReports, Order, Storage, StorageError, Visit},
-    store::keys::printable,
+    store::{
+        keys::printable,
+        reads::{Range, scan},
+    },
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -62,7 +68,7 @@ struct Told {
 }
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Disk {
@@ -313,4 +319,11 @@ impl Storage for MemoryStorage {
     fn damage_reports(&self) -> Option<&DamageReports> {
         Some(&self.damage)
     }
+}
+
+/// All notices in a storage, oldest first.
+pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
+    let mut notices = scan::<Notice>(storage, Range::all())?;
+    notices.sort_by_key(|notice| notice.at);
+    Ok(notices)
 }

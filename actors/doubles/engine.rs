@@ -13,7 +13,7 @@ use crate::{
         Block, Engine, EngineEvent, EngineFailure, EventSink, JoinedWords, Message, StepReply,
         StepRequest,
     },
-    task::Code,
+    task::outcome::Code,
     tool::{Args, ToolCall},
     usage::Usage,
 };
@@ -87,6 +87,7 @@ impl Engine for Scripted {
         let plays = (self.script)(&request);
         Box::pin(async move {
             let mut said = String::new();
+            let mut block_ended = false;
             let mut cost = None;
             let mut input = 1;
             let reply = |said: &str, calls: &[(&str, &str)], (cost, input)| {
@@ -98,10 +99,16 @@ impl Engine for Scripted {
             for play in plays {
                 match play {
                     Play::Say(piece) => {
+                        if std::mem::take(&mut block_ended) {
+                            said.push('\n');
+                        }
                         said.push_str(piece);
                         events(EngineEvent::Text(piece.to_owned()));
                     }
-                    Play::EndText => events(EngineEvent::TextEnd),
+                    Play::EndText => {
+                        block_ended = true;
+                        events(EngineEvent::TextEnd);
+                    }
                     Play::Report(event) => {
                         if event == EngineEvent::Reset {
                             said.clear();

@@ -42,7 +42,7 @@ use crate::{
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     storage::StorageError,
     store::{Store, records::digest},
-    task::{Code, Label},
+    task::{Label, outcome::Code},
 };
 
 thread_local! {

@@ -32,7 +32,6 @@ crate::records! {
 /// A file that is kept, and who has to do with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRow {
-    /// The file.
     #[serde(flatten)]
     pub file: FileRef,
     /// When it came.

@@ -14,7 +14,10 @@ use crate::{
         Compaction, Fact, HistoryEvent, Meta, Origin, Trigger, summary_of_steps, summary_of_turns,
     },
     ids::CallId,
-    task::{Code, Ending, Label},
+    task::{
+        Label,
+        outcome::{Code, Ending},
+    },
     tool::{Args, ToolCall, ToolFault},
 };
 
@@ -102,9 +105,7 @@ pub(super) struct Folded {
 pub struct ThreadStart {
     /// The first event of the first turn that is shown as it was.
     pub keep_from_seq: u64,
-    /// When.
     pub at: Timestamp,
-    /// Why.
     pub trigger: Trigger,
     /// What is shown in place of earlier turns.
     pub shown: Arc<FixedMessages>,

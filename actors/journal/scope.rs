@@ -4,7 +4,7 @@ use crate::{
     history::Fact,
     ids::{ChannelId, TaskId},
     storage::{Storage, StorageError},
-    task::{Cause, Kind, Task, records as tasks},
+    task::{Kind, Task, cause::Cause, records as tasks},
 };
 
 /// Whose turns are one conversation, within a session.

@@ -21,7 +21,6 @@ use crate::{
 /// A session, and when it was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its lane.
     pub lane: Lane,
     /// Which life of the team.
     pub generation: u32,

@@ -55,7 +55,6 @@ pub struct EarlierTurn {
 /// The newest turns of a conversation, and what stands for those before.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Whose it is.
     pub reader: Reader,
     start: Option<ThreadStart>,
     /// In the order of their ends.

@@ -7,7 +7,10 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::TaskId,
     live::event::{DoneMeta, Event, Kind, Moment, SAID, Stream},
-    task::{Code, Ending, Lane},
+    task::{
+        Lane,
+        outcome::{Code, Ending},
+    },
 };
 
 /// So much of the arguments and the result of a call, in characters.

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use crate::{
     clock::Timestamp,
     ids::{CallId, ChannelId, FileId, MessageId, TaskId, TeamName, TopicId, TurnId},
-    task::{Code, Ending, Kind as TaskKind, Priority, TaskState, WaitReason},
+    task::{
+        Kind as TaskKind, Priority, TaskState, WaitReason,
+        outcome::{Code, Ending},
+    },
     text,
     text::{Text, Words, quoted},
     usage::Usage,

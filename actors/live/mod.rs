@@ -8,12 +8,13 @@ use std::{
     fmt,
     str::FromStr,
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, watch as signal};
 
 use crate::{
@@ -129,7 +130,7 @@ impl Publisher {
         }
         let at = self.0.clock.now();
         {
-            let mut state = self.write();
+            let mut state = self.0.state.write();
             let State { ring, turns } = &mut *state;
             for event in events {
                 if turns.knows(&event) {
@@ -174,7 +175,7 @@ impl Publisher {
     /// Watches from a place on; from now on if there is none.
     pub fn watch(&self, from: Option<Mark>, filter: Filter) -> Watch {
         if !self.0.watched.swap(true, Ordering::AcqRel) {
-            actix::spawn(self.clone().wake_watchers());
+            crate::spawn::local(self.clone().wake_watchers());
         }
         Watch::new(self.clone(), from, filter)
     }
@@ -199,11 +200,7 @@ impl Publisher {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.read()
     }
 }
 

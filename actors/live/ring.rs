@@ -22,7 +22,6 @@ pub struct Told {
     pub team_seq: Option<u64>,
     /// When it was published.
     pub at: Timestamp,
-    /// What happened.
     pub event: Event,
     wire: OnceLock<Box<str>>,
 }

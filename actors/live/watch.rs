@@ -18,7 +18,6 @@ const PIECE: usize = 512;
 
 /// What a watcher wants to see.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Filter {
     /// Only these kinds; empty is all.
     pub kinds: Vec<Kind>,

@@ -1,4 +1,5 @@
 //! Port: what other parts keep for a team, and what the spine itself does.
+#![warn(missing_docs)]
 
 use actix::Addr;
 use futures_util::future::BoxFuture;
@@ -45,12 +46,13 @@ impl Belongings for Inboxes {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (store, team) = (self.0.clone(), team.clone());
         Box::pin(async move {
-            let keys = store.read(move |storage| inbox::keys_of(storage, &team));
+            let of = team.clone();
+            let keys = store.read(move |storage| inbox::keys_of(storage, &of));
             match keys.await {
                 Ok(keys) if !keys.is_empty() => vec![Writes::new().drop_keys(keys)],
                 Ok(_) => Vec::new(),
                 Err(error) => {
-                    tracing::error!(%error, "the inbox of a team that is gone stays in the store");
+                    tracing::error!(team = %team.name, %error, "the inbox of a team that is gone stays in the store");
                     Vec::new()
                 }
             }
@@ -65,8 +67,8 @@ impl Belongings for Waiting {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (approvals, team) = (self.0.clone(), team.clone());
         Box::pin(async move {
-            if let Err(error) = approvals.send(Disbanded { team }).await {
-                tracing::error!(%error, "what a team that is gone waited for is not cancelled yet");
+            if let Err(error) = approvals.send(Disbanded { team: team.clone() }).await {
+                tracing::error!(team = %team.name, %error, "what a team that is gone waited for is cancelled only at the next start");
             }
             Vec::new()
         })

@@ -16,7 +16,11 @@ use crate::{
     notice::{Notice, NoticeKind},
     queue::{Ended, submit::Submit},
     store::records::Writes,
-    task::{Ending, Kind, Outcome, Task, records as tasks},
+    task::{
+        Kind, Task,
+        outcome::{Ending, Outcome},
+        records as tasks,
+    },
 };
 
 impl Org {
@@ -50,7 +54,7 @@ impl Org {
         let (parts, key) = (self.parts.clone(), team.key());
         let belongings = self.belongings.clone();
         let settled = self.is_settled();
-        let judged = actix::spawn(async move {
+        let judged = crate::spawn::local(async move {
             settled.await;
             judge(&parts, belongings, &key, &outcome).await
         });
@@ -61,7 +65,7 @@ impl Org {
             team.phase = match why {
                 None => Phase::Ready,
                 Some(why) => {
-                    tracing::warn!(team = %team.key(), %why, "the team could not set itself up");
+                    tracing::warn!(team = %team.name, error = %why, "the team could not set itself up");
                     writes = writes.put(&org.failed(&team, &task.id, &why));
                     Phase::Failed
                 }

@@ -5,7 +5,6 @@ use crate::{ids::TeamName, queue::refusal::Refusal};
 /// Why something was not done to a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names and messages say it")]
 pub enum OrgError {
     #[error("`name`: `{name}` cannot be the name of a team: {rule}")]
     Name { name: String, rule: &'static str },

@@ -1,4 +1,5 @@
 //! Port: the folders of teams.
+#![warn(missing_docs)]
 
 use futures_util::future::BoxFuture;
 

@@ -57,7 +57,6 @@ pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
 #[rtype(result = "Result<TeamKey, OrgError>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Spawn {
     pub name: String,
     pub parent: TeamName,
@@ -78,7 +77,6 @@ pub struct Spawn {
 /// Lets a team go, with all below it if told so. Answered when they are gone.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Removed, OrgError>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Shutdown {
     pub name: TeamName,
     pub cascade: bool,
@@ -90,7 +88,6 @@ pub struct Shutdown {
 /// Changes what a team takes on, or how it is described.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<TeamRecord, OrgError>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Update {
     pub name: TeamName,
     pub by: By,
@@ -107,7 +104,6 @@ pub struct Update {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Vec<TeamName>, OrgError>")]
 pub struct Pause {
-    /// The team.
     pub team: Option<TeamName>,
     /// Rest, or work.
     pub paused: bool,
@@ -121,7 +117,6 @@ pub struct Pause {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Degrade {
-    /// The team.
     pub team: TeamName,
     /// How often it died …
     pub deaths: usize,
@@ -147,7 +142,6 @@ pub struct Settle {
 
 /// What the organisation works with.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Parts {
     pub store: StoreHandle,
     pub work: Arc<dyn Work>,

@@ -18,7 +18,6 @@ use crate::{
 
 /// One life of a team. What the operator writes about it is in its file, not here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct TeamRecord {
     pub name: TeamName,
     /// How often the name was given, from 1.

@@ -72,7 +72,7 @@ impl Org {
             org: ctx.address(),
         };
         let settled = self.is_settled();
-        let closed = actix::spawn(async move {
+        let closed = crate::spawn::local(async move {
             settled.await;
             begun.await.map_err(|_| OrgError::Stopping)?;
             job.run(going).await
@@ -157,7 +157,7 @@ impl Job {
                 writes = writes.put_at(call, &Answer(&done));
             }
             self.parts.store.commit(writes).await.map_err(|_| OrgError::Stopping)?;
-            tracing::info!(team = %gone.key(), "team shut down");
+            tracing::info!(team = %gone.name, "team shut down");
             // Its name is free again, also for the queue.
             self.parts.work.set_state(&gone.name, TeamState::Active);
             self.org.do_send(Stepped { record: gone });

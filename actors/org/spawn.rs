@@ -102,7 +102,7 @@ impl Handler<Spawn> for Org {
             org.making.remove(&name);
             let record = joined.unwrap_or(Err(OrgError::Stopping))?;
             let key = record.key();
-            tracing::info!(team = %key, parent = record.parent.as_ref().map(display), "team made");
+            tracing::info!(team = %key.name, parent = record.parent.as_ref().map(display), "team made");
             let first = record.bootstrap_task.clone();
             org.put(record);
             // Its end may have been quicker than the news that the team is there.

@@ -26,7 +26,7 @@ use crate::{
         Store,
         reads::{Range, scan},
     },
-    task::{Kind, Lane, Outcome},
+    task::{Kind, Lane, outcome::Outcome},
     tool::records::Answer,
 };
 

@@ -1,4 +1,5 @@
 //! Work: what the organisation and its tools ask of the queue. The one place that knows how.
+#![warn(missing_docs)]
 
 use actix::Addr;
 use futures_util::future::BoxFuture;
@@ -13,7 +14,7 @@ use crate::{
         submit::{CancelTask, OpenTask, OpenTasks, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
-    task::{Lane, Outcome, WaitReason, records::LaneKey},
+    task::{Lane, WaitReason, outcome::Outcome, records::LaneKey},
 };
 
 /// The queue, as the organisation sees it.

@@ -1,6 +1,7 @@
 //! Builtin plugin: compiled into the program, a task of it instead of a child process.
 //!
 //! It speaks the messages of all plugins, by their names on the wire, and lives, fails and is replaced as they do.
+#![warn(missing_docs)]
 
 use std::sync::Arc;
 

@@ -71,14 +71,12 @@ pub enum Input {
     Use,
     /// A child takes calls.
     Started {
-        /// Which.
         run: Run,
         /// There can be only one at a time.
         exclusive: bool,
     },
     /// A child could not be started.
     StartFailed {
-        /// Which.
         run: Run,
         /// Another try would fail for the same reason.
         for_good: bool,

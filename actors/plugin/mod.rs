@@ -55,7 +55,6 @@ pub trait PluginChild: Send + Sync + 'static {
 
 /// A child that takes calls.
 pub struct Begun<C> {
-    /// The child.
     pub child: C,
     /// There must not be a second one beside it.
     pub exclusive: bool,
@@ -113,7 +112,6 @@ pub struct Use<P: PluginPort> {
 
 /// The right to use a child. It is not ended in order while somebody has it.
 pub struct Lease<P: PluginPort> {
-    /// The child.
     pub child: Arc<P::Child>,
     instance: Addr<Instance<P>>,
     _used: TaskTrackerToken,
@@ -222,7 +220,7 @@ impl<P: PluginPort> Instance<P> {
     fn start(&mut self, run: Run, after: Option<Run>, ctx: &mut Context<Self>) {
         let Some(port) = self.port.clone() else { return };
         let before = after.and_then(|run| self.children.get(&run)).map(|held| held.over.clone());
-        let task = actix::spawn(async move {
+        let task = crate::spawn::local(async move {
             if let Some(before) = before {
                 before.cancelled().await;
             }
@@ -300,10 +298,11 @@ impl<P: PluginPort> Instance<P> {
                     let _ = tokio::time::timeout(DRAIN, users.wait()).await;
                     child.stop().await;
                 };
-                let stopped = actix::spawn(stopping).into_actor(self).map(move |_, instance, _| {
-                    instance.gone(run);
-                    instance.tell();
-                });
+                let stopped =
+                    crate::spawn::local(stopping).into_actor(self).map(move |_, instance, _| {
+                        instance.gone(run);
+                        instance.tell();
+                    });
                 ctx.spawn(stopped);
             }
             Stage::Ending => {}

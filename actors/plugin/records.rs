@@ -31,7 +31,6 @@ pub const TEXTS: &[Texts] = &[
 
 /// How a plugin of a team stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct TeamPlugin {
     pub team: TeamKey,
     pub plugin: String,
@@ -69,7 +68,6 @@ impl TeamPlugin {
 
 /// What a plugin of a team has put aside, for its next child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct PluginState {
     pub team: TeamKey,
     pub plugin: String,
@@ -79,7 +77,6 @@ pub struct PluginState {
 /// A call of the webhook of a plugin's channel that was answered, so that it is not taken in again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookCall {
-    /// When.
     pub at: Timestamp,
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
-    task::{Cause, Label},
+    task::{Label, cause::Cause},
     tool, words,
 };
 
@@ -64,7 +64,6 @@ impl Subject {
 /// A call, as rules see it.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The calling team.
     pub team: &'a str,
     /// The tool's key.
     pub tool: &'a str,
@@ -82,7 +81,6 @@ pub struct Request<'a> {
     pub subject: &'a Subject,
     /// What the tool itself has against these arguments.
     pub caution: Option<Caution>,
-    /// When.
     pub now: Timestamp,
 }
 
@@ -150,7 +148,6 @@ impl Policy {
         Self { rules }
     }
 
-    /// The rules.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -69,7 +69,6 @@ pub struct Condition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its name.
     #[serde(default)]
     pub id: String,
     /// What it is for.
@@ -92,7 +91,6 @@ pub struct Rule {
     /// All of these must be true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
-    /// What it says.
     pub effect: Effect,
     /// How many people must agree. Only one so far, and not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,14 +7,13 @@ use crate::{
     channel::records::{self as outboxes, ChannelRow},
     doubles::{
         client::Client,
-        disk::{Crash, Disk},
+        disk::{self, Crash, Disk},
         engine::Play,
         world::World,
     },
     ids::{TeamKey, TriggerId},
     inbox,
     journal::records::Piece,
-    notice,
     router::records::{self as conversations, Undecided},
     scheduler::{
         manage,
@@ -28,7 +27,7 @@ use crate::{
         reads::{Range, scan, scan_keyed},
     },
     task::{
-        Ending,
+        outcome::Ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -57,7 +56,7 @@ async fn heard(world: &World, spine: &Spine, before: &Client) -> Vec<String> {
 fn kinds(world: &World) -> Vec<NoticeKind> {
     let storage = world.disk.mount(None);
     let mut kinds: Vec<_> =
-        notice::notices(&*storage).unwrap().into_iter().map(|notice| notice.kind).collect();
+        disk::notices(&*storage).unwrap().into_iter().map(|notice| notice.kind).collect();
     kinds.sort_by_key(|kind| format!("{kind:?}"));
     kinds
 }
@@ -111,7 +110,7 @@ async fn what_can_be_read_of_a_damaged_task_is_kept() {
     let task = only_task(&world);
     assert_eq!(task.body, "water the garden");
     assert!(task.lane.topic.is_some());
-    let notices = notice::notices(&*world.disk.mount(None)).unwrap();
+    let notices = disk::notices(&*world.disk.mount(None)).unwrap();
     let damaged = |notice: &&Notice| notice.kind == NoticeKind::DamagedRecord;
     let told = &notices.iter().find(damaged).unwrap().text;
     assert!(told.contains("water the garden"), "{told}");
@@ -221,7 +220,7 @@ async fn every_reader_reports_what_it_cannot_read() {
         ("topic/", Box::new(|storage| drop(conversations::each_topic(storage, &mut |_, _| {})))),
         ("msg/", {
             let channel = channel.clone();
-            Box::new(move |storage| drop(conversations::channel(storage, &channel, Timestamp(0))))
+            Box::new(move |storage| drop(conversations::messages(storage, &channel)))
         }),
         ("out/", {
             let channel = channel.clone();

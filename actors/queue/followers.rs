@@ -19,7 +19,7 @@ impl Queue {
         let Some(leader) = task.joined_to.clone() else {
             return false;
         };
-        if !self.tasks.contains_key(&leader) {
+        if !self.tasks.contains(&leader) {
             leave_leader(task);
             return false;
         }
@@ -30,7 +30,7 @@ impl Queue {
     /// Those that wait with a task, or are leased with it, first come first.
     pub(super) fn followers_of(&self, leader: &TaskId) -> Vec<TaskId> {
         let followers = self.followers.get(leader).into_iter().flatten();
-        followers.map(|(_, id)| id.clone()).filter(|id| self.tasks.contains_key(id)).collect()
+        followers.map(|(_, id)| id.clone()).filter(|id| self.tasks.contains(id)).collect()
     }
 
     /// Leases what waits with a task into the turn that goes on.
@@ -70,7 +70,7 @@ impl Queue {
         for (task, _) in self.company_of(leader) {
             let task = Task { lease: None, ..task };
             self.expect(&task);
-            self.tasks.insert(task.id.clone(), Entry::new(task));
+            self.tasks.insert(Entry::new(task));
         }
     }
 

@@ -17,7 +17,8 @@ use crate::{
     storage::{Storage, StorageError},
     store::records::Writes,
     task::{
-        Code, Ending, Kind, MAX_ATTEMPTS, Task, ending,
+        Kind, MAX_ATTEMPTS, Task, ending,
+        outcome::{Code, Ending},
         records::{self as tasks, LaneKey},
     },
 };
@@ -66,7 +67,7 @@ impl Handler<UncountLeased> for Queue {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, UncountLeased: UncountLeased, _: &mut Self::Context) -> Self::Result {
-        let leased = self.tasks.values().map(|entry| &entry.task);
+        let leased = self.tasks.all().map(|entry| &entry.task);
         let leased = leased.filter_map(|task| Some((task.id.clone(), task.lease.clone()?)));
         let leased: Vec<(TaskId, LeaseId)> = leased.collect();
         let store = self.store.clone();
@@ -86,7 +87,7 @@ impl Handler<UncountLeased> for Queue {
             });
             for committed in commits.collect::<Vec<_>>() {
                 if let Err(error) = committed.await {
-                    tracing::warn!(%error, "an attempt that the stop cut off counts");
+                    tracing::warn!(%error, "an attempt that the stop cut off counts as one of the task");
                 }
             }
         })
@@ -166,7 +167,7 @@ impl Queue {
         let company = self.company_of(&task.id);
         let started = company.iter().map(|(task, _)| task).chain([&task]);
         for task in started {
-            self.listeners.progressed.do_send(Progressed::Started(task.clone()));
+            self.tell_progress(task, Progressed::Started);
         }
         let is_cancelled = self.tasks.get(&task.id).is_some_and(|entry| entry.cancelled);
         let is_paused = self.schedule.is_paused(&task.lane.team);
@@ -278,7 +279,7 @@ impl Queue {
         // Whoever said that it is finished has said what follows.
         if let Some(result) = result
             && result.outcome.is_none()
-            && !self.tasks.contains_key(&result.id)
+            && !self.tasks.contains(&result.id)
         {
             self.take_in(*result);
         }
@@ -318,7 +319,7 @@ impl Queue {
         }
         // Its turn may not have come to show what was in the inbox.
         self.inboxes.insert(task.lane_key());
-        self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
+        self.tell_progress(&task, Progressed::Returned);
         if let Some(entry) = self.tasks.get_mut(&task.id)
             && entry.cancelled
         {
@@ -335,7 +336,7 @@ impl Queue {
         }
         self.expect(&task);
         self.commit(Writes::new().put(&task), ctx);
-        self.tasks.insert(task.id.clone(), Entry::new(task));
+        self.tasks.insert(Entry::new(task));
         self.dispatch(ctx);
     }
 }

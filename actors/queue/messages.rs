@@ -7,16 +7,15 @@ use actix::{Message, Recipient};
 use super::schedule::Full;
 use crate::{
     budget::Ledger,
-    ids::{ChannelId, LeaseId, TaskId, TeamName},
+    ids::{ChannelId, LeaseId, TaskId, TeamName, TopicId},
     store::{StoreError, records::Writes},
-    task::{Audience, Cause, Ending, Kind, Lane, Task, records::LaneKey},
+    task::{Audience, Kind, Lane, Task, cause::Cause, outcome::Ending, records::LaneKey},
 };
 
 /// Stores a task, with what must become durable beside it, and sees to it that it is done.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Enqueue {
-    /// The task.
     pub task: Task,
     /// What belongs into the same commit.
     pub writes: Writes,
@@ -26,7 +25,6 @@ pub struct Enqueue {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Finished {
-    /// The task.
     pub task: TaskId,
     /// How it ended.
     pub ending: Ending,
@@ -74,7 +72,6 @@ pub(crate) struct Join {
 #[derive(Debug, Message)]
 #[rtype(result = "Cancelled")]
 pub struct Cancel {
-    /// The lane.
     pub lane: Lane,
     /// Also end what waits.
     pub queued: bool,
@@ -124,7 +121,6 @@ pub(crate) struct Orphaned {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Dismiss {
-    /// The team.
     pub team: TeamName,
 }
 
@@ -194,7 +190,6 @@ impl Waited {
 pub struct Leased {
     /// The task, with its lease.
     pub task: Task,
-    /// The lease.
     pub lease: LeaseId,
     /// It joins the turn that is running in its lane.
     pub joins: bool,
@@ -208,9 +203,7 @@ pub struct Leased {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Taken {
-    /// The task.
     pub task: TaskId,
-    /// The lease.
     pub lease: LeaseId,
 }
 
@@ -218,7 +211,6 @@ pub struct Taken {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Waiting {
-    /// The task.
     pub task: Task,
 }
 
@@ -226,7 +218,6 @@ pub struct Waiting {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Stop {
-    /// The lane.
     pub lane: Lane,
     /// Only if it works on this task.
     pub task: Option<TaskId>,
@@ -238,7 +229,6 @@ pub struct Stop {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Ended {
-    /// The task.
     pub task: TaskId,
     /// What kind it was.
     pub kind: Kind,
@@ -264,25 +254,36 @@ pub struct Allow {
 #[rtype(result = "()")]
 pub enum Progressed {
     /// It could not be accepted; nothing was stored.
-    Refused {
-        /// The task.
-        task: Task,
-        /// Why.
-        full: Full,
-    },
+    Refused { task: Task, full: Full },
     /// Its turn started.
-    Started(Task),
+    Started(Origin),
     /// It waits again.
-    Returned(Task),
+    Returned(Origin),
     /// It has its outcome.
     Ended {
-        /// The task.
         task: Task,
         /// How it ended.
         ending: Ending,
         /// A turn had begun on it.
         was_running: bool,
     },
+}
+
+/// Where work came from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The channel.
+    pub channel: ChannelId,
+    /// The topic, in a team that works in topics.
+    pub topic: Option<TopicId>,
+}
+
+impl Origin {
+    /// That of a task; none if it came from no channel.
+    pub(crate) fn of(task: &Task) -> Option<Self> {
+        let channel = task.source.as_ref()?.channel.clone();
+        Some(Self { channel, topic: task.lane.topic.clone() })
+    }
 }
 
 /// Who hears of what happens in the queue.

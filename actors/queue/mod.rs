@@ -7,24 +7,27 @@ use std::{
     time::Duration,
 };
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, SpawnHandle,
-    WrapFuture,
-};
+use actix::{Actor, Addr, Context, Handler, MessageResult, SpawnHandle};
 use tokio::sync::oneshot;
 
 use crate::{
     budget::records::forget_costs,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
+    continuations::Continuations,
     frame::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
     store::{StoreError, StoreHandle, records::Writes},
-    task::{Code, Ending, Kind, Task, Tasks, WaitReason, records::LaneKey},
+    task::{
+        Kind, Task, Tasks, WaitReason,
+        outcome::{Code, Ending},
+        records::LaneKey,
+    },
 };
 
 pub mod causes;
+mod entries;
 mod followers;
 pub mod keep;
 mod leases;
@@ -43,10 +46,10 @@ pub mod waits;
 pub use messages::*;
 
 use causes::{Causes, Counts as CauseCounts};
+use entries::{Entries, Entry};
 use followers::Followers;
 use news::TeamNews;
 use parking::Cure;
-use placing::Placement;
 use schedule::{Limits, Schedule, Ticket};
 use waiting::Due;
 use waits::Waits;
@@ -63,7 +66,8 @@ pub struct Queue {
     ids: Ids,
     listeners: Listeners,
     schedule: Schedule,
-    tasks: HashMap<TaskId, Entry>,
+    tasks: Entries,
+    continuations: Continuations<Self>,
     followers: Followers,
     due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
@@ -83,52 +87,6 @@ pub struct Queue {
     waited: HashMap<TeamName, Waited>,
     /// Tasks whose records are damaged, until they have their end.
     lost: HashSet<TaskId>,
-}
-
-/// A task without an outcome.
-struct Entry {
-    task: Box<Task>,
-    /// What is to be stored with it, until it is.
-    unwritten: Option<Writes>,
-    /// It was leased into a turn that was running already.
-    joined: bool,
-    /// Someone wants it to end: whatever becomes of its turn, it is not run again.
-    cancelled: bool,
-    /// Why.
-    reason: Option<String>,
-    /// What its turn is about to wait for has happened already.
-    unparked: bool,
-    /// When it was leased, by the count of leases and cures.
-    leased: u64,
-    /// Its team is signalled again then, unless it takes the lease before.
-    signal: Option<Timestamp>,
-    /// Told when it is stored.
-    stored: Option<Stored>,
-    /// When it was leased last, by this process.
-    leased_at: Option<Timestamp>,
-    /// Where it stands, once that is decided.
-    placement: Option<Placement>,
-    /// Told when it is.
-    asker: Option<oneshot::Sender<Placement>>,
-}
-
-impl Entry {
-    fn new(task: impl Into<Box<Task>>) -> Self {
-        Self {
-            task: task.into(),
-            unwritten: None,
-            joined: false,
-            cancelled: false,
-            reason: None,
-            unparked: false,
-            leased: 0,
-            signal: None,
-            stored: None,
-            leased_at: None,
-            placement: None,
-            asker: None,
-        }
-    }
 }
 
 /// What a former process left to the queue.
@@ -178,7 +136,8 @@ impl Queue {
             ids,
             listeners,
             schedule: Schedule::new(limits),
-            tasks: HashMap::with_capacity(open.len()),
+            tasks: Entries::default(),
+            continuations: Continuations::default(),
             followers: Followers::new(),
             due: BTreeSet::new(),
             alarm: None,
@@ -208,7 +167,7 @@ impl Queue {
             task.redelivered |= task.lease.take().is_some();
             if queue.follows(&mut task) {
                 queue.expect(&task);
-                queue.tasks.insert(task.id.clone(), Entry::new(task));
+                queue.tasks.insert(Entry::new(task));
                 continue;
             }
             match task.parked {
@@ -235,7 +194,7 @@ impl Queue {
             self.schedule.hold(&task.lane, until);
         }
         self.expect(task);
-        self.tasks.insert(task.id.clone(), entry);
+        self.tasks.insert(entry);
     }
 
     /// Takes a task in. What could start at once is stored with its lease; the rest as waiting.
@@ -292,6 +251,13 @@ impl Queue {
         self.listeners.progressed.do_send(Progressed::Ended { task, ending, was_running });
     }
 
+    /// Tells of work that came from a channel.
+    fn tell_progress(&self, task: &Task, progressed: fn(Origin) -> Progressed) {
+        if let Some(origin) = Origin::of(task) {
+            self.listeners.progressed.do_send(progressed(origin));
+        }
+    }
+
     /// Makes something durable and sends the frames in it.
     fn commit(&self, writes: Writes, ctx: &mut Context<Self>) {
         self.commit_then(writes, ctx, |_, _| {});
@@ -305,13 +271,13 @@ impl Queue {
         then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
         let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(|result, queue, ctx| match result {
+        self.continuations.after(committed, ctx, |queue, result, ctx| match result {
             Ok(frames) => {
                 queue.channel.do_send(Deliver { frames });
                 then(queue, ctx);
             }
-            Err(error) => tracing::error!(%error, "a change of the queue is not stored"),
-        }));
+            Err(error) => tracing::error!(%error, "a change of the queue cannot be stored; after a restart it is as it was before"),
+        });
     }
 
     /// The same for the row of a task, and something that is done once it is durable. A task that the store does not take
@@ -325,7 +291,7 @@ impl Queue {
         then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
         let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| match result {
+        self.continuations.after(committed, ctx, move |queue, result, ctx| match result {
             Ok(frames) => {
                 tell_stored(stored, Ok(()));
                 queue.channel.do_send(Deliver { frames });
@@ -344,7 +310,7 @@ impl Queue {
             }
             // The process is ending.
             Err(_) => {}
-        }));
+        });
     }
 }
 
@@ -457,8 +423,8 @@ impl Handler<Cancel> for Queue {
         let Cancel { lane, queued, channel, .. } = &message;
         let (lane, queued) = (lane.clone(), *queued);
         let in_lane = |entry: &&Entry| entry.task.lease.is_some() && message.means(&entry.task);
-        let others_run =
-            message.behind.is_some() && !self.tasks.values().any(|entry| in_lane(&entry));
+        let others_run = message.behind.is_some()
+            && !self.tasks.of_team(&lane.team).any(|entry| in_lane(&entry));
         let running = self.schedule.is_running(&lane) && !others_run;
         let mut waiting = self.schedule.waiting_in(&lane);
         waiting.retain(|id| self.tasks.get(id).is_some_and(|entry| message.means(&entry.task)));
@@ -471,8 +437,12 @@ impl Handler<Cancel> for Queue {
         let mut joined = 0;
         if running {
             self.listeners.stop.do_send(Stop { lane: lane.clone(), task: None, reason: None });
-            let is_meant = |entry: &&mut Entry| in_lane(&&**entry) && !entry.cancelled;
-            for entry in self.tasks.values_mut().filter(is_meant) {
+            for id in self.tasks.ids_of_team(&lane.team) {
+                let entry = self.tasks.get_mut(&id);
+                let Some(entry) = entry.filter(|entry| in_lane(&&**entry) && !entry.cancelled)
+                else {
+                    continue;
+                };
                 // A message that joined the turn waits for its own again, unless what waits ends too.
                 entry.cancelled = queued || !entry.joined;
                 joined += usize::from(!entry.cancelled);
@@ -525,8 +495,8 @@ impl Handler<Orphaned> for Queue {
         }
         let mut orphans: Vec<Task> = self
             .tasks
-            .values()
-            .filter(|entry| entry.task.lane.team == team && entry.task.lease.is_some())
+            .of_team(&team)
+            .filter(|entry| entry.task.lease.is_some())
             .map(|entry| Task::clone(&entry.task))
             .collect();
         // Each goes to the front of its lane: the first of them last.

@@ -56,8 +56,7 @@ impl Queue {
     /// Puts news into the inboxes of those who wait, one event each. No model is called for it.
     pub(super) fn tell_askers(&self, team: &TeamName, news: TeamNews, ctx: &mut Context<Self>) {
         let mut askers: Vec<Asker> = Vec::new();
-        for Entry { task, .. } in self.tasks.values().filter(|entry| entry.task.lane.team == *team)
-        {
+        for Entry { task, .. } in self.tasks.of_team(team) {
             let Some(lane) = task.reply_to.clone() else { continue };
             let (lane, audience) = (LaneKey { lane, generation: task.asker }, task.audience());
             let is_same = |asker: &&mut Asker| asker.lane == lane && asker.audience == audience;

@@ -80,7 +80,7 @@ impl Queue {
         }
         self.hold_for(&task);
         self.expect(&task);
-        self.tasks.insert(task.id.clone(), Entry::new(task));
+        self.tasks.insert(Entry::new(task));
     }
 
     /// A lane rests as long as its first task waits for a provider.
@@ -96,7 +96,7 @@ impl Queue {
     /// Tasks whose turns were set aside, first come first.
     pub(super) fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
         let is_meant = |task: &&Task| task.parked.as_ref().is_some_and(|of| meant(task, of));
-        let tasks = self.tasks.values().map(|entry| &*entry.task);
+        let tasks = self.tasks.all().map(|entry| &*entry.task);
         let mut parked: Vec<&Task> = tasks.filter(is_meant).collect();
         parked.sort_by_key(|task| task.arrival);
         parked.into_iter().map(|task| task.id.clone()).collect()
@@ -125,8 +125,10 @@ impl Queue {
     fn wake(&mut self, team: &TeamName) {
         let now = self.clock.now();
         self.schedule.rest(team, now);
-        for Entry { task, .. } in self.tasks.values_mut() {
-            if task.lane.team == *team && task.parked.is_none() && task.not_before.take().is_some()
+        for id in self.tasks.ids_of_team(team) {
+            if let Some(Entry { task, .. }) = self.tasks.get_mut(&id)
+                && task.parked.is_none()
+                && task.not_before.take().is_some()
             {
                 self.schedule.unhold(&task.lane);
             }
@@ -154,6 +156,7 @@ impl Queue {
             }
             _ => (NoticeKind::ConfigInvalid, "goes on by itself when that is cured"),
         };
+        let note = note.trim_end_matches('.');
         let text = format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}.");
         Some(Notice::of_team(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
     }
@@ -183,12 +186,12 @@ impl Handler<Park> for Queue {
         }
         // Its turn may not have come to show what was in the inbox.
         self.inboxes.insert(task.lane_key());
-        self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
+        self.tell_progress(&task, Progressed::Returned);
         self.expect(&task);
         let team = task.lane.team.clone();
         let notice = self.hindrance(&team, wait.reason, &wait.note);
         self.commit(Writes::new().put(&task).put_all(&notice), ctx);
-        self.tasks.insert(task.id.clone(), Entry::new(task));
+        self.tasks.insert(Entry::new(task));
         if let (Some(_), Some(news)) = (notice, TeamNews::hindered(wait.reason)) {
             self.tell_askers(&team, news, ctx);
         }

@@ -14,7 +14,6 @@ use crate::{
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Placement>")]
 pub struct Place {
-    /// The task.
     pub task: TaskId,
 }
 

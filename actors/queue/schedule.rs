@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    clock::{Timestamp, millis},
+    clock::{Timestamp, doubling, millis},
     ids::{TaskId, TeamName, TopicId},
     task::{Lane, Priority, Task},
 };
@@ -58,7 +58,6 @@ impl Full {
 /// A task as the schedule knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Which.
     pub task: TaskId,
     /// How soon.
     pub priority: Priority,
@@ -480,8 +479,7 @@ impl Schedule {
         });
         if let Some(others) = failures.checked_sub(1) {
             let (first, longest) = FAILURE_PAUSES;
-            let pause = first.saturating_mul(2_u32.saturating_pow(others)).min(longest);
-            self.hold(lane, now + pause);
+            self.hold(lane, now + doubling(first, longest, others));
         }
     }
 

@@ -18,7 +18,8 @@ use crate::{
     notice::{Notice, NoticeKind},
     store::records::Writes,
     task::{
-        Code, Ending, Kind, Task, TaskState, WaitReason,
+        Kind, Task, TaskState, WaitReason,
+        outcome::{Code, Ending},
         records::{LaneKey, OpenWork},
     },
     words,
@@ -31,7 +32,6 @@ const STALE_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Submission, Refusal>")]
 pub struct Submit {
-    /// The task.
     pub task: Task,
     /// What belongs into the same commit.
     pub writes: Writes,
@@ -91,9 +91,7 @@ impl Submission {
 /// A task without an end, for whoever looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenTask {
-    /// Its name.
     pub task_id: TaskId,
-    /// Whose.
     pub team: TeamName,
     /// What kind.
     pub kind: Kind,
@@ -134,9 +132,10 @@ pub(crate) struct OpenTasks {
 impl Queue {
     pub(super) fn open_tasks(&self, team: Option<&TeamName>) -> Vec<OpenTask> {
         let now = self.clock.now();
-        let tasks = self.tasks.values().map(|entry| &*entry.task);
-        let mut tasks: Vec<&Task> =
-            tasks.filter(|task| team.is_none_or(|team| task.lane.team == *team)).collect();
+        let mut tasks: Vec<&Task> = match team {
+            Some(team) => self.tasks.of_team(team).map(|entry| &*entry.task).collect(),
+            None => self.tasks.all().map(|entry| &*entry.task).collect(),
+        };
         tasks.sort_by_key(|task| task.arrival);
         let open = tasks.into_iter().map(|task| OpenTask {
             task_id: task.id.clone(),
@@ -333,7 +332,6 @@ impl Handler<OpenTasks> for Queue {
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct CancelTask {
-    /// The task.
     pub task: TaskId,
     /// Why, for whoever asked for it.
     pub reason: String,

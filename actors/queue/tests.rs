@@ -10,17 +10,16 @@ use crate::{
     channel::Channel,
     doubles::{
         clock::ManualClock,
-        disk::{Disk, MemoryStorage},
+        disk::{self, Disk, MemoryStorage},
         entropy::Sequence,
     },
     ids::LeaseId,
-    notice,
     org::{record::TeamRecord, tree::Tree},
     store::{
         Store,
         reads::{Range, scan},
     },
-    task::{Lane, Outcome, Task, ending, records as tasks},
+    task::{Lane, Task, ending, outcome::Outcome, records as tasks},
     usage::Usage,
 };
 
@@ -331,7 +330,7 @@ async fn a_lease_that_is_not_taken_up_is_told_again() {
     assert_eq!(again.len(), 2);
     assert_eq!(again[0], again[1]);
     assert_eq!(setting.leases().len(), 2);
-    let notices = setting.store.read(notice::notices).await.unwrap();
+    let notices = setting.store.read(disk::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{AsyncContext, Context};
 
 use super::{ACK_AFTER, Entry, Progressed, Queue, placing::Placement, tell_stored};
 use crate::{
@@ -11,7 +11,10 @@ use crate::{
     frame::{Body, Frame},
     ids::TaskId,
     store::StoreError,
-    task::{Code, Ending, Outcome, Task, ending},
+    task::{
+        Task, ending,
+        outcome::{Code, Ending, Outcome},
+    },
     usage::Usage,
 };
 
@@ -69,11 +72,10 @@ impl Queue {
     ) {
         let Some(entry) = self.tasks.get(id) else { return };
         let lane = &entry.task.lane;
-        tracing::error!(task = %id, team = %lane.team, %error, "a task cannot be stored");
+        tracing::error!(task = %id, team = %lane.team, %error, "a task cannot be stored, and fails");
         if was_running {
             // What ends here has waited last, for whoever counts what runs.
-            let task = Task::clone(&entry.task);
-            self.listeners.progressed.do_send(Progressed::Returned(task));
+            self.tell_progress(&entry.task, Progressed::Returned);
         }
         self.leave_schedule(id);
         let reason = format!("it could not be stored: {error}");
@@ -118,7 +120,7 @@ impl Queue {
             finished_at: self.clock.now(),
         };
         if ending == Ending::Dead {
-            tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
+            tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up; `hivewright tasks retry` tries it again");
         }
         let was_parked = task.parked.clone();
         let closed = ending::close(&mut task, outcome, &self.ids, &self.teams);
@@ -132,7 +134,7 @@ impl Queue {
         let follow_up = closed.follow_up;
         task.parked = was_parked;
         // Whoever waits for the end reads it from the store.
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
+        self.continuations.after(committed, ctx, move |queue, result, ctx| {
             match result {
                 Ok(frames) => {
                     tell_stored(stored, Ok(()));
@@ -140,7 +142,7 @@ impl Queue {
                 }
                 // The row stays as it was, and the next start tries once more.
                 Err(error) => {
-                    tracing::error!(task = %task.id, %error, "the end of a task is not stored");
+                    tracing::error!(task = %task.id, team = %task.lane.team, %error, "the end of a task cannot be stored; the next start tries again");
                 }
             }
             if let Some(follow_up) = follow_up {
@@ -148,7 +150,7 @@ impl Queue {
             }
             queue.note_end(*task, ending, false);
             queue.dispatch(ctx);
-        }));
+        });
     }
 
     /// What a task waits for that is not simply behind others of its lane, for whoever sent it.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Queue;
 use crate::{
     ids::{TaskId, TeamName},
-    task::{Lane, Outcome, records as tasks},
+    task::{Lane, outcome::Outcome, records as tasks},
 };
 
 /// Waits for the end of a task. Nothing is answered if there is no such task.
@@ -17,7 +17,6 @@ use crate::{
 #[derive(Debug, Message)]
 #[rtype(result = "Option<Outcome>")]
 pub struct Wait {
-    /// The task.
     pub task: TaskId,
     /// The lane whose turn waits; none is someone outside.
     pub waiter: Option<Lane>,
@@ -55,7 +54,7 @@ impl Queue {
             self.give_slots_back();
         }
         if self.waits.for_team.iter().any(|(of, ..)| of == team)
-            && !self.tasks.values().any(|entry| entry.task.lane.team == *team)
+            && self.tasks.of_team(team).next().is_none()
         {
             for (_, count, tell) in self.waits.for_team.extract_if(.., |(of, ..)| of == team) {
                 let _ = tell.send(count);
@@ -83,7 +82,7 @@ impl Handler<Wait> for Queue {
     type Result = ResponseFuture<Option<Outcome>>;
 
     fn handle(&mut self, Wait { task, waiter }: Wait, ctx: &mut Context<Self>) -> Self::Result {
-        let ended = self.tasks.contains_key(&task).then(|| {
+        let ended = self.tasks.contains(&task).then(|| {
             if let Some(lane) = &waiter {
                 self.schedule.lend(lane);
             }
@@ -109,19 +108,13 @@ impl Handler<CancelTeam> for Queue {
 
     fn handle(&mut self, message: CancelTeam, ctx: &mut Context<Self>) -> Self::Result {
         let CancelTeam { team, reason } = message;
-        let open: Vec<TaskId> = self
-            .tasks
-            .values()
-            .filter(|entry| entry.task.lane.team == team)
-            .map(|entry| entry.task.id.clone())
-            .collect();
+        let open = self.tasks.ids_of_team(&team);
         for id in &open {
             self.cancel_task(id, &reason, ctx);
         }
         self.dispatch(ctx);
         let count = open.len();
-        let left = self.tasks.values().any(|entry| entry.task.lane.team == team);
-        if !left {
+        if self.tasks.of_team(&team).next().is_none() {
             return Box::pin(std::future::ready(count));
         }
         let (tell, ended) = oneshot::channel();

@@ -71,7 +71,6 @@ pub struct EraseDeleted;
 
 /// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the texts say it")]
 pub enum BrokenOff {
     #[error("how long things are kept is not known: {0}")]
     Settings(String),
@@ -126,13 +125,13 @@ impl Retention {
     fn begin(&mut self, ctx: &mut Context<Self>) {
         // On a task of its own: a panic in there costs one night's work, not this actor.
         let now = self.clock.now();
-        let work = actix::spawn(retain(self.store.clone(), self.keeping.clone(), now));
+        let work = crate::spawn::local(retain(self.store.clone(), self.keeping.clone(), now));
         self.running = Some(work.abort_handle());
         ctx.spawn(work.into_actor(self).map(move |ended, retention, ctx| {
             retention.running = None;
             match ended {
                 Ok(Ok(removed)) => tracing::info!(?removed, "old records are removed"),
-                Ok(Err(error)) => tracing::warn!(%error, "old records are not all removed"),
+                Ok(Err(error)) => tracing::warn!(%error, "old records are not all removed; the next run tries again"),
                 Err(error) => tracing::error!(%error, "removing old records failed unexpectedly"),
             }
             retention.sleep_until(retention.next(retention.clock.now()), ctx);

@@ -41,7 +41,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Removed {
     pub tasks: u64,
     pub journal: u64,

@@ -58,7 +58,8 @@ use crate::{
         records::{Record, Writes},
     },
     task::{
-        Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task, TopicRef,
+        Ancestor, Kind, Label, Lane, Lineage, Source, Task, TopicRef,
+        outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
     tool::{Asking, Caller, Effect, records::Answer},

@@ -18,7 +18,8 @@ use crate::{
     storage::{Storage, StorageError},
     store::records::{Writes, digest},
     task::{
-        Ending, Task, TopicRef, ending,
+        Task, TopicRef, ending,
+        outcome::Ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -209,7 +210,7 @@ impl Router {
         ctx.spawn(read.into_actor(self).map(move |found, router, _| match found {
             Ok(fate) => router.tell_repeated(&channel, asker, id, fate),
             Err(error) => {
-                tracing::error!(%channel, %error, "message cannot be looked up");
+                tracing::error!(%channel, %error, "what became of a repeated message cannot be looked up; its sender is told");
                 let error = "what became of this message cannot be looked up; send it again";
                 let error = ErrorBody::refusal("internal", error);
                 router.refuse_repeat(&channel, asker, id, error);

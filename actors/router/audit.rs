@@ -13,13 +13,10 @@ use crate::{
 /// One decision of the trust gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Its name.
     pub id: String,
-    /// When.
     pub at: Timestamp,
     /// The type of the channel.
     pub channel_type: ChannelType,
-    /// The channel.
     pub channel: ChannelId,
     /// Who wrote.
     pub sender: String,

@@ -26,7 +26,6 @@ pub(super) struct Conversation {
     pub(super) row: ChannelRow,
     /// The channel is in the store: it has had a message, or its owner's connections share it.
     pub(super) stored: bool,
-    /// Who writes.
     pub(super) sender: Sender,
     /// The connection that they write over.
     pub(super) speaking: Option<u64>,
@@ -39,7 +38,10 @@ pub(super) struct Conversation {
     pub(super) stored_topics: HashMap<TopicId, Timestamp>,
     /// Up to when each topic was read, and by the channel's name what belongs to none.
     pub(super) read: HashMap<String, Timestamp>,
+    /// Messages by the names that their senders gave them.
     pub(super) known: HashMap<MessageId, MessageRow>,
+    /// Those are all that the channel has. Only whoever is connected needs them: others wait for a look at the store.
+    pub(super) knows_all: bool,
     pub(super) work: HashMap<TopicId, OpenWork>,
     /// Messages whose topic is being found out, in order of arrival.
     pub(super) deciding: VecDeque<Undecided>,
@@ -47,6 +49,8 @@ pub(super) struct Conversation {
     pub(super) asking: bool,
     /// Commits under way that change it: until they are made the store does not know it as it is.
     pub(super) storing: usize,
+    /// Looks into the store that began while it was known: it is known until they end.
+    pub(super) looks: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,10 +95,12 @@ impl Conversation {
             stored_topics: HashMap::new(),
             read: HashMap::new(),
             known: HashMap::new(),
+            knows_all: true,
             work: HashMap::new(),
             deciding: VecDeque::new(),
             asking: false,
             storing: 0,
+            looks: 0,
         }
     }
 
@@ -108,7 +114,7 @@ impl Conversation {
             topics.record(&topic, &words, at);
         }
         Self {
-            known: history.messages.into_iter().collect(),
+            knows_all: false,
             topics,
             stored_topics,
             read: history.read.into_iter().collect(),
@@ -122,6 +128,19 @@ impl Conversation {
         self.speaking = Some(connection);
         self.connections.insert(connection, self.sender.clone());
         self
+    }
+
+    /// Whether the store need not be asked if it has a message of this name.
+    pub(super) fn has_looked_for(&self, message: &MessageId) -> bool {
+        self.knows_all || self.known.contains_key(message)
+    }
+
+    /// All messages that the store knows by name. What happened since counts.
+    pub(super) fn learn(&mut self, messages: HashMap<MessageId, MessageRow>) {
+        if !std::mem::replace(&mut self.knows_all, true) {
+            let newer = std::mem::replace(&mut self.known, messages);
+            self.known.extend(newer);
+        }
     }
 
     /// Its topics as lists show them.
@@ -176,6 +195,7 @@ impl Conversation {
             && self.work.is_empty()
             && self.deciding.is_empty()
             && self.storing == 0
+            && self.looks == 0
     }
 
     /// Counts work of a topic up or down.

@@ -23,11 +23,8 @@ use crate::{
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), NotDeleted>")]
 pub struct DeleteTopic {
-    /// Its channel.
     pub channel: ChannelId,
-    /// The topic.
     pub topic: TopicId,
-    /// Who wants that.
     pub by: PrincipalId,
     /// From where, as the audit says it.
     pub from: String,
@@ -36,7 +33,6 @@ pub struct DeleteTopic {
 /// A topic that was deleted while something of it may be left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedTopic {
-    /// Its channel.
     pub channel: ChannelId,
     /// Nothing of it is older.
     pub created_at: Timestamp,

@@ -23,7 +23,7 @@ use crate::{
     interactions::{Interaction, Said},
     router::records::{Undecided, grants},
     store::records::Writes,
-    task::{Cause, Label},
+    task::{Label, cause::Cause},
 };
 
 /// The code of a refusal that whoever is kept out by name must not hear of.
@@ -37,7 +37,6 @@ const GRANTS_RETRY: Duration = Duration::from_secs(1);
 pub struct Sender {
     /// By which door they came in.
     pub channel_type: ChannelType,
-    /// Who.
     pub id: String,
     /// Who claims that it is them, without proof.
     pub asserted_by: Option<PrincipalId>,
@@ -87,7 +86,6 @@ impl Sender {
 pub struct WouldAdmit {
     /// Where they would write.
     pub channel: ChannelId,
-    /// Who.
     pub sender: Sender,
 }
 
@@ -267,7 +265,7 @@ impl Router {
             // Grants that were given meanwhile are among them: they are stored before this is read.
             Ok(grants) => router.grants = grants,
             Err(error) => {
-                tracing::error!(%error, "grants of trust cannot be read: nobody is let in")
+                tracing::error!(%error, "grants of trust cannot be read: nobody is let in by name until they can")
             }
         }));
     }

@@ -22,7 +22,6 @@ pub struct Grant {
     pub grantee: Grantee,
     /// Which of both.
     pub level: Level,
-    /// Who decided it.
     pub by: String,
 }
 

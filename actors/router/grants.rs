@@ -11,9 +11,7 @@ use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId, words};
 pub struct Origin<'a> {
     /// The type of the channel.
     pub channel_type: &'a ChannelType,
-    /// The channel.
     pub channel: &'a ChannelId,
-    /// The sender.
     pub sender: &'a str,
 }
 
@@ -46,9 +44,7 @@ impl Level {
 /// Whom a grant is about. There is one grant for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Grantee {
-    /// The channel type.
     pub channel_type: ChannelType,
-    /// The sender.
     pub sender: String,
     /// The one channel; none is every channel of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,16 +94,13 @@ pub fn is_plain(text: &str) -> bool {
 /// A grant, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderGrant {
-    /// Its name.
     pub id: String,
     /// Whom it is about.
     #[serde(flatten)]
     pub grantee: Grantee,
-    /// What it says.
     pub level: Level,
     /// Who gave it.
     pub granted_by: String,
-    /// When.
     pub at: Timestamp,
 }
 

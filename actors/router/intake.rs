@@ -251,7 +251,8 @@ impl Router {
         let question = choice::question(&candidates, &first.content, self.to.clock.now());
         let classifier = self.to.classifier.clone();
         // On a task of its own: a panic in there costs an opinion, not the router.
-        let answer = actix::spawn(async move { classifier.ask(Purpose::Topics, question).await });
+        let answer =
+            crate::spawn::local(async move { classifier.ask(Purpose::Topics, question).await });
         let channel = channel.clone();
         ctx.spawn(answer.into_actor(self).map(move |answer, router, ctx| {
             let answer = answer.ok().flatten();

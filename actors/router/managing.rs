@@ -14,9 +14,7 @@ use crate::{
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Topic, NotChanged>")]
 pub struct ChangeTopic {
-    /// Its channel.
     pub channel: ChannelId,
-    /// The topic.
     pub topic: TopicId,
     /// What becomes different.
     pub change: TopicPatch,

@@ -26,15 +26,15 @@ use crate::{
     identities::{Identities, Owner},
     ids::{ChannelId, GrantId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,
-    queue::{Cancel, Progressed, Queue, causes::Counts},
-    router::records::{ChannelHistory, Undecided},
+    queue::{Cancel, Origin, Progressed, Queue, causes::Counts},
+    router::records::{ChannelHistory, MessageRow, Undecided},
     scheduler::{
         self,
         views::{Ears, Heard},
     },
     storage::StorageError,
-    store::{StoreHandle, records::Writes},
-    task::{Ending, Lane, Tasks, TopicRef, records::LaneKey},
+    store::{StoreHandle, reads::get_readable, records::Writes},
+    task::{Lane, Tasks, TopicRef, outcome::Ending, records::LaneKey},
 };
 
 mod answers;
@@ -79,9 +79,7 @@ use trust::Policy;
 pub struct Open {
     /// The new channel.
     pub channel: ChannelId,
-    /// Whose it is.
     pub owner: Owner,
-    /// Who writes.
     pub sender: Sender,
     /// What waits for the connection.
     pub socket: Arc<Socket>,
@@ -93,7 +91,6 @@ pub struct Open {
 pub struct Close {
     /// The channel it spoke for.
     pub channel: ChannelId,
-    /// The connection.
     pub connection: u64,
 }
 
@@ -101,11 +98,9 @@ pub struct Close {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Receive {
-    /// The channel.
     pub channel: ChannelId,
     /// The connection that they said it over.
     pub connection: u64,
-    /// What.
     pub inbound: Inbound,
 }
 
@@ -130,7 +125,6 @@ pub struct Resume {
 pub enum Inbound {
     /// Words for the main team.
     Message {
-        /// The words.
         content: String,
         /// The topic, if the sender chose one.
         topic: Option<String>,
@@ -169,7 +163,6 @@ pub struct Reconfigure(pub Settings);
 /// The rules of the way in.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of topics.
     pub topics: resolve::Settings,
     /// Whether a model is asked when words don't tell the topic.
     pub ask_model: bool,
@@ -370,22 +363,52 @@ impl Router {
         topics::Topic::over_before(self.to.clock.now(), self.settings.topics.idle_after)
     }
 
-    /// Reads a channel that is not known here.
+    /// Reads a channel that is not known here. Whoever reads says with [`Self::know`] that they have.
     fn read_channel(
-        &self,
+        &mut self,
         channel: &ChannelId,
     ) -> impl Future<Output = Result<Option<ChannelHistory>, StorageError>> + use<> {
-        let is_known = self.conversations.contains_key(channel);
+        let is_known = self.begin_look(channel);
         let (channel, since) = (channel.clone(), self.said_since());
         let read = self.to.store.read(move |storage| records::channel(storage, &channel, since));
         async move { if is_known { Ok(None) } else { read.await } }
     }
 
-    /// What was read of a channel is known from now on, unless the channel is used meanwhile.
+    /// The same with one message, if it is known by name, for whoever says it without a connection.
+    fn read_message(
+        &mut self,
+        channel: &ChannelId,
+        message: &MessageId,
+    ) -> impl Future<Output = Result<(Option<ChannelHistory>, Option<MessageRow>), StorageError>> + use<>
+    {
+        let is_known = self.begin_look(channel);
+        let conversation = self.conversations.get(channel);
+        let has_looked = conversation.is_some_and(|known| known.has_looked_for(message));
+        let (key, since) = ((channel.clone(), message.clone()), self.said_since());
+        let read = self.to.store.read(move |storage| {
+            let history = if is_known { None } else { records::channel(storage, &key.0, since)? };
+            Ok((history, get_readable::<MessageRow>(storage, &key)?))
+        });
+        async move { if has_looked { Ok((None, None)) } else { read.await } }
+    }
+
+    /// Somebody looks into the store: a channel that is known is not put away before they have. Returns whether it is.
+    fn begin_look(&mut self, channel: &ChannelId) -> bool {
+        let known = self.conversations.get_mut(channel);
+        known.is_some_and(|known| {
+            known.looks += 1;
+            true
+        })
+    }
+
+    /// What was read of a channel is known from now on, unless the channel is used meanwhile. Nothing is read of one that
+    /// was known.
     fn know(&mut self, channel: &ChannelId, history: Option<ChannelHistory>) {
-        if let Some(history) = history
-            && !self.conversations.contains_key(channel)
-        {
+        if let Some(known) = self.conversations.get_mut(channel) {
+            if history.is_none() {
+                known.looks = known.looks.saturating_sub(1);
+            }
+        } else if let Some(history) = history {
             let conversation = self.conversation(history);
             self.conversations.insert(channel.clone(), conversation);
         }
@@ -480,8 +503,10 @@ impl Actor for Router {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.sweep(ctx);
-        ctx.run_interval(sweep::SWEEP_INTERVAL, Self::sweep);
+        ctx.run_later(sweep::FIRST_SWEEP, |router, ctx| {
+            router.sweep(ctx);
+            ctx.run_interval(sweep::SWEEP_INTERVAL, Self::sweep);
+        });
         let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
         for channel in waiting {
             self.decide(&channel, ctx);
@@ -576,18 +601,18 @@ impl Handler<Progressed> for Router {
     type Result = ();
 
     fn handle(&mut self, progressed: Progressed, ctx: &mut Self::Context) {
-        let (task, queued, running) = match &progressed {
-            Progressed::Refused { task, .. } => (task, -1, 0),
-            Progressed::Started(task) => (task, -1, 1),
-            Progressed::Returned(task) => (task, 1, -1),
-            Progressed::Ended { task, was_running: true, .. } => (task, 0, -1),
-            Progressed::Ended { task, was_running: false, .. } => (task, -1, 0),
+        let (origin, queued, running) = match &progressed {
+            Progressed::Refused { task, .. } => (Origin::of(task), -1, 0),
+            Progressed::Started(origin) => (Some(origin.clone()), -1, 1),
+            Progressed::Returned(origin) => (Some(origin.clone()), 1, -1),
+            Progressed::Ended { task, was_running: true, .. } => (Origin::of(task), 0, -1),
+            Progressed::Ended { task, was_running: false, .. } => (Origin::of(task), -1, 0),
         };
-        let Some(channel) = task.source.as_ref().map(|source| source.channel.clone()) else {
+        let Some(Origin { channel, topic }) = origin else {
             return;
         };
         if let Some(conversation) = self.conversations.get_mut(&channel)
-            && let Some(topic) = &task.lane.topic
+            && let Some(topic) = &topic
         {
             conversation.count(topic, queued, running);
             if matches!(progressed, Progressed::Ended { .. }) {

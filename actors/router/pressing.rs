@@ -26,9 +26,7 @@ pub struct Press {
     pub channel: ChannelId,
     /// Whose the channel is.
     pub owner: PrincipalId,
-    /// Who presses.
     pub sender: Sender,
-    /// Which one.
     pub button: Button,
 }
 
@@ -37,7 +35,6 @@ pub struct Press {
 pub enum Button {
     /// A word on a call that waits.
     Decide {
-        /// The approval.
         approval: ApprovalId,
         /// The digest of the call that was shown.
         digest: String,
@@ -46,7 +43,6 @@ pub enum Button {
     },
     /// Options of a question.
     Answer {
-        /// The question.
         question: QuestionId,
         /// Those that were chosen.
         selected: Vec<String>,

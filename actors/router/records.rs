@@ -1,6 +1,6 @@
 //! Records of the router: messages, topics, and what the trust gate decided.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -28,7 +28,7 @@ use crate::{
         records::{Record, Writes},
         redact::{Owner, Texts},
     },
-    task::{Cause, Label, ended, query::TaskQuery, records as tasks},
+    task::{Label, cause::Cause, ended, query::TaskQuery, records as tasks},
 };
 
 /// Where messages and topics hold words.
@@ -91,12 +91,10 @@ pub struct Undecided {
     pub id: MessageId,
     /// Who wrote it.
     pub sender: String,
-    /// What.
     pub content: String,
     /// The topic that its sender chose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// When.
     pub at: Timestamp,
     /// The ack frame has been stored.
     pub acked: bool,
@@ -174,15 +172,12 @@ impl Key for Grantee {
     }
 }
 
-/// What is known of a channel.
+/// What is known of a channel, but for its messages.
 #[derive(Debug)]
 pub struct ChannelHistory {
     /// Who opened it.
     pub row: ChannelRow,
-    /// Its topics.
     pub topics: Vec<Topic>,
-    /// Its known messages.
-    pub messages: Vec<(MessageId, MessageRow)>,
     /// What people said in each of its topics lately, oldest first.
     pub said: Vec<(TopicId, Timestamp, String)>,
     /// Up to when each place was read.
@@ -199,7 +194,6 @@ pub fn channel(
     let Some(row) = get::<ChannelRow>(storage, id)? else {
         return Ok(None);
     };
-    let messages = scan_keyed::<MessageRow>(storage, Range::under(&(id,)))?;
     let read = scan_keyed::<ReadMark>(storage, Range::under(&(id,)))?.into_iter();
     let topics = scan::<Topic>(storage, Range::under(&(id,)))?;
     let mut said = Vec::new();
@@ -210,10 +204,18 @@ pub fn channel(
     Ok(Some(ChannelHistory {
         row,
         topics,
-        messages: messages.into_iter().map(|((_, id), row)| (id, row)).collect(),
         said,
         read: read.map(|((_, place), ReadMark(until))| (place, until)).collect(),
     }))
+}
+
+/// The messages of a channel that are known by name: there may be thousands. Whoever needs one looks for that.
+pub fn messages(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+) -> Result<HashMap<MessageId, MessageRow>, StorageError> {
+    let rows = scan_keyed::<MessageRow>(storage, Range::under(&(channel,)))?;
+    Ok(rows.into_iter().map(|((_, id), row)| (id, row)).collect())
 }
 
 /// What people said in a topic lately, oldest first: as much as tells what it is about.

@@ -1,5 +1,7 @@
 //! A connection that goes on with an earlier channel, if it is its own, or with the one that its owner's connections share.
 
+use std::collections::HashMap;
+
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{Close, Conversation, Resume, Router};
@@ -12,8 +14,8 @@ use crate::{
     clock::Timestamp,
     frame::ErrorBody,
     identities::Owner,
-    ids::ChannelId,
-    router::records::{self as conversations, ChannelHistory, HomeChannel},
+    ids::{ChannelId, MessageId},
+    router::records::{self as conversations, ChannelHistory, HomeChannel, MessageRow},
     storage::{Storage, StorageError},
     store::{reads::get, records::Writes},
 };
@@ -24,6 +26,7 @@ struct Found {
     /// It is stored as the one that its owner's connections share.
     is_home: bool,
     history: Option<ChannelHistory>,
+    messages: HashMap<MessageId, MessageRow>,
     newest: u64,
 }
 
@@ -33,14 +36,19 @@ impl Found {
         channel: Option<ChannelId>,
         said_since: Timestamp,
     ) -> Result<Self, StorageError> {
-        let (history, newest) = match &channel {
-            Some(id) => {
-                let newest = outboxes::newest_ordinal(storage, id)?;
-                (conversations::channel(storage, id, said_since)?, newest)
-            }
-            None => (None, 0),
+        let mut found = Self {
+            channel: None,
+            is_home: false,
+            history: None,
+            messages: HashMap::new(),
+            newest: 0,
         };
-        Ok(Self { channel, is_home: false, history, newest })
+        if let Some(id) = &channel {
+            found.newest = outboxes::newest_ordinal(storage, id)?;
+            found.history = conversations::channel(storage, id, said_since)?;
+            found.messages = conversations::messages(storage, id)?;
+        }
+        Ok(Self { channel, ..found })
     }
 
     /// The channel that an owner's connections share: the one that is known to be made, or that is stored, or else the
@@ -81,7 +89,7 @@ impl Router {
             return ctx.notify(resume);
         }
         let Resume { fresh, channel: named, home, last_seq, socket } = resume;
-        let Found { channel, is_home, history, newest } = found;
+        let Found { channel, is_home, history, messages, newest } = found;
         if !self.admit_control(&fresh, channel.as_ref().unwrap_or(&fresh), ctx) {
             return socket.tell(Item::NotAdopted);
         }
@@ -125,6 +133,9 @@ impl Router {
                 self.conversations.insert(channel.clone(), resumed);
             }
             (None, None) => {}
+        }
+        if let Some(conversation) = self.conversations.get_mut(&channel) {
+            conversation.learn(messages);
         }
         let mut writes = Writes::new();
         if let Some(owner) = owner {
@@ -179,7 +190,7 @@ impl Handler<Resume> for Router {
             Ok(found) => router.resume(resume, found, ctx),
             Err(error) => {
                 let channel = resume.channel.as_ref().unwrap_or(&resume.fresh);
-                tracing::error!(%channel, %error, "channel cannot be read");
+                tracing::error!(%channel, %error, "channel cannot be read; the connection is closed");
                 resume.socket.tell(Item::Close(Closing::Internal));
             }
         }));

@@ -24,19 +24,15 @@ use crate::{
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Accepted, ErrorBody>")]
 pub struct Say {
-    /// The channel.
     pub channel: ChannelId,
     /// It is made if there is none.
     pub may_open: bool,
     /// Whose it must be.
     pub owner: Owner,
-    /// Who writes.
     pub sender: Sender,
-    /// What.
     pub content: String,
     /// To which team; none is the main one. It is the caller's to see that there is one.
     pub team: Option<TeamKey>,
-    /// In which topic.
     pub topic: Option<Wanted>,
     /// The name of the message.
     pub id: MessageId,
@@ -72,11 +68,9 @@ pub struct Fork {
 /// A message that is on its way, or was answered at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The message.
     pub message: MessageId,
     /// The work it becomes; a command becomes none.
     pub task: Option<TaskId>,
-    /// Its topic.
     pub topic: Option<TopicId>,
     /// The answer to a command.
     pub reply: Option<String>,
@@ -263,10 +257,20 @@ impl Handler<Say> for Router {
     type Result = ResponseActFuture<Self, Result<Accepted, ErrorBody>>;
 
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
-        let read = self.read_channel(&say.channel);
-        let said = read.into_actor(self).map(move |history, router: &mut Self, ctx| {
-            let gone = |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
-            router.know(&say.channel, history.map_err(gone)?);
+        let read = self.read_message(&say.channel, &say.id);
+        let said = read.into_actor(self).map(move |found, router: &mut Self, ctx| {
+            let Ok((history, message)) = found else {
+                router.know(&say.channel, None);
+                router.put_away_if_idle(&say.channel);
+                let error = "the channel cannot be read";
+                return Err(Box::new(ErrorBody::refusal("internal", error)));
+            };
+            router.know(&say.channel, history);
+            if let (Some(message), Some(found)) =
+                (message, router.conversations.get_mut(&say.channel))
+            {
+                found.known.entry(say.id.clone()).or_insert(message);
+            }
             let (waiter, fate) = oneshot::channel();
             let channel = say.channel.clone();
             let said = router.say(say, waiter, ctx);

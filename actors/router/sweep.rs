@@ -26,6 +26,8 @@ use crate::{
     },
 };
 
+/// It looks at all channels: a process that begins does more urgent things first.
+pub(super) const FIRST_SWEEP: Duration = Duration::from_secs(60);
 pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 const INTERACTIONS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
@@ -129,7 +131,7 @@ impl Router {
                     router.drop_excess(excess, ctx);
                 }
             }
-            Err(error) => tracing::error!(%error, "old records cannot be looked up"),
+            Err(error) => tracing::error!(%error, "old topics and channels cannot be looked up; it is tried again"),
         }));
     }
 

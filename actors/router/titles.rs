@@ -26,13 +26,14 @@ impl Router {
         let conversation = self.conversations.get(channel);
         let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
         let is_wanted = topic.is_some_and(|topic| topic.untitled && !topic.closed);
+        let is_wanted = is_wanted && self.to.classifier.may_know(Purpose::Titles);
         if !self.settings.titles || !is_wanted || !self.untitled.insert(id.clone()) {
             return;
         }
         let (classifier, of) = (self.to.classifier.clone(), task.id.clone());
         let read = self.to.store.read(move |storage| tasks::find(storage, &of));
         // On a task of its own: a panic in there costs a title, not the router.
-        let asked = actix::spawn(async move {
+        let asked = crate::spawn::local(async move {
             let task = read.await.ok().flatten()?;
             classifier.ask(Purpose::Titles, question(&task)).await
         });

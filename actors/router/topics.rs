@@ -29,7 +29,6 @@ const DONE_LISTED: usize = 20;
 /// A topic as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topic {
-    /// Its id.
     pub id: TopicId,
     /// Its name, unique in the channel.
     pub name: String,

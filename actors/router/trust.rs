@@ -46,7 +46,6 @@ pub enum Policy {
 pub struct Trust {
     /// Where a channel type has no policy of its own.
     pub default_policy: Stance,
-    /// By channel type.
     pub channels: HashMap<ChannelType, TypeTrust>,
 }
 

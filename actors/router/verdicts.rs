@@ -180,7 +180,7 @@ impl Router {
         let target = excerpt::line(target, 64);
         let outcome = "refused: scope `approve` is missing";
         let (now, from) = (self.to.clock.now(), channel.as_str());
-        tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");
+        tracing::warn!(by = %by.principal, action, channel = from, "somebody without the scope `approve` wanted to decide, and was refused");
         let ids = &self.to.ids;
         Writes::new().put(&Audit::new(ids, now, &by.principal, action, target, from, outcome))
     }

@@ -67,7 +67,7 @@ impl Scheduler {
         self.settle_window(id);
         self.plan_next(id);
         self.last.insert(id.clone(), run.clone());
-        tracing::debug!(trigger = %id, team = %team, run = %run.id, cause = run.cause.as_str(), decision = run.decision.as_str(), "trigger fired");
+        tracing::debug!(trigger = %id, team = %team.name, run = %run.id, cause = run.cause.as_str(), decision = run.decision.as_str(), "trigger fired");
 
         let mut writes = self.row_of(id).put_all(&notice).put(&run);
         if let Some(payload) = pending.payload
@@ -114,7 +114,7 @@ impl Scheduler {
         };
         let id = id.clone();
         // On a task of its own: a panic in there costs a look, not the scheduler.
-        let look = actix::spawn(look);
+        let look = crate::spawn::local(look);
         ctx.spawn(look.into_actor(self).map(move |found, scheduler, ctx| {
             let found = found.unwrap_or_default();
             if let Some(problem) = &found.problem {

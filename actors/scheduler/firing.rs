@@ -38,7 +38,6 @@ const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Whether a team works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Standing {
     Active,
     Paused,
@@ -115,7 +114,7 @@ pub(super) struct Pending {
     pub(super) body: String,
     pub(super) label: Label,
     pub(super) source: Option<Source>,
-    pub(super) principal: task::Cause,
+    pub(super) principal: task::cause::Cause,
     /// In place of the trigger's own.
     pub(super) overlap: Option<OverlapPolicy>,
     pub(super) max_steps: Option<u32>,
@@ -137,7 +136,7 @@ impl Pending {
             body,
             label: Label::Trusted,
             source: None,
-            principal: task::Cause::System,
+            principal: task::cause::Cause::System,
             overlap: None,
             max_steps: None,
             remember: false,

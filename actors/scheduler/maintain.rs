@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ids::TeamKey,
     store::records::{Writes, digest},
-    task::{Ending, Outcome},
+    task::outcome::{Ending, Outcome},
     text::Span,
 };
 
@@ -41,7 +41,6 @@ pub struct Wanted {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), Refusal>")]
 pub struct Maintain {
-    /// The team.
     pub team: TeamKey,
     /// What its settings ask for.
     pub wanted: Wanted,
@@ -146,7 +145,7 @@ impl Handler<Maintain> for Scheduler {
         let now = self.now();
         for (kind, definition) in wanted {
             if let Err(problems) = self.check(&definition, false) {
-                tracing::warn!(%team, trigger = definition.name, %problems, "settings ask for a trigger that cannot be");
+                tracing::warn!(team = %team.name, trigger = definition.name, %problems, "settings ask for a trigger that cannot be");
                 continue;
             }
             let trigger = match self.named(&team, &definition.name).cloned() {

@@ -28,7 +28,6 @@ pub const MOST: usize = 50;
 /// Makes a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Create {
     pub team: TeamKey,
     pub definition: Definition,
@@ -40,7 +39,6 @@ pub struct Create {
 /// Changes a trigger. Answered with what it is then, or was, once that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Manage {
     pub which: Which,
     pub change: Change,
@@ -54,7 +52,6 @@ pub enum Change {
     Enable,
     /// It fires no more.
     Disable {
-        /// Why.
         reason: String,
         /// Its tasks end too.
         cancel_running: bool,
@@ -72,7 +69,6 @@ pub type Define = Box<dyn FnOnce(&Trigger) -> Result<Definition, Problems> + Sen
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "usize")]
 pub struct Forget {
-    /// The team.
     pub team: TeamKey,
 }
 

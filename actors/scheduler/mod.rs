@@ -51,7 +51,6 @@ use views::{Board, Ears, Heard};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Ports {
     /// Where triggers are to be seen.
     pub board: Board,
@@ -64,7 +63,6 @@ pub struct Ports {
 }
 
 /// Everything that the scheduler talks to.
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Neighbours {
     /// Where work goes, and rows that must keep in step with it.
     pub queue: Addr<Queue>,
@@ -84,7 +82,6 @@ impl Neighbours {
 /// Why the scheduler does not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names and messages say it")]
 pub enum Refusal {
     #[error(transparent)]
     Invalid(#[from] Problems),

@@ -18,7 +18,7 @@ use crate::{
     ids::{Ids, TaskId},
     notice::NoticeKind,
     store::records::Writes,
-    task::{Label, Outcome, Task},
+    task::{Label, Task, outcome::Outcome},
 };
 
 /// What is held back through a quiet time: so many texts, of so many characters.
@@ -92,7 +92,7 @@ pub(super) fn tell_run(
     let Some(place) = place else {
         if matches!(trigger.definition.config, Config::Keyword(_) | Config::Message(_)) {
             let task = run.task_id.as_ref().map(TaskId::as_str);
-            tracing::error!(trigger = %trigger.id, task, "the run of a trigger that listens has no channel to tell");
+            tracing::error!(trigger = %trigger.id, task, "the run of a trigger that listens has no channel to tell; its result is a notice");
         }
         run.notified = Notified::Inbox;
         let text = excerpt::excerpt(&text, LONGEST_HELD, &rest);

@@ -16,7 +16,11 @@ use crate::{
     ids::TaskId,
     queue::Ended,
     store::records::Writes,
-    task::{Code, Ending, Label, Outcome, Task, ended::find_readable},
+    task::{
+        Label, Task,
+        ended::find_readable,
+        outcome::{Code, Ending, Outcome},
+    },
 };
 
 /// How soon an end that cannot be read is looked at again.
@@ -201,7 +205,7 @@ impl Scheduler {
             };
             writes = notify::tell_run(trigger, &mut run, end, ids, view);
             if let Some(reason) = tripped {
-                tracing::warn!(trigger = %id, team = %run.team, reason, "trigger disabled");
+                tracing::warn!(trigger = %id, team = %run.team.name, error = reason, "trigger disabled");
                 let told = notify::tell_breaker(trigger, &run, &reason, task.label, ids, view.now);
                 writes = writes.and(told);
             }
@@ -240,7 +244,7 @@ impl Scheduler {
                 }
                 Err(error) => {
                     // Left open, it would be in the way of the next one until the service starts again.
-                    tracing::warn!(%task, %error, "how a run of a trigger ended cannot be read yet");
+                    tracing::warn!(%task, %error, "how a run of a trigger ended cannot be read; it is tried again");
                     ctx.run_later(READ_AGAIN, move |scheduler, ctx| scheduler.take_end(task, ctx));
                 }
             }

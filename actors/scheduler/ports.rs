@@ -1,4 +1,5 @@
 //! Ports: patterns of recurring times with the zones they are read in, and expressions.
+#![warn(missing_docs)]
 
 use std::sync::Arc;
 

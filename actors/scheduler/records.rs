@@ -141,7 +141,6 @@ pub struct Payload(pub String);
 /// What a former process left to the scheduler.
 #[derive(Debug, Default)]
 pub struct Recovered {
-    /// All triggers.
     pub triggers: Vec<Trigger>,
     /// The newest run of each.
     pub last: Vec<Run>,

@@ -13,10 +13,9 @@ use super::{
 use crate::{
     excerpt::{self, Unit},
     ids::{TaskId, TriggerId},
-    queue::keep::Keep,
+    queue::{keep::Keep, submit::Overlap},
     store::records::Writes,
     task::{self, Label, Source},
-    words,
 };
 
 /// What the prompt shows of a body.
@@ -25,7 +24,6 @@ const SHOWN: usize = 64 * 1024;
 /// Fires a trigger now, whatever its state. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<ByHand, Refusal>")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Fire {
     pub which: Which,
     /// [`Cause::Test`] or [`Cause::Manual`].
@@ -37,33 +35,15 @@ pub struct Fire {
     pub overlap: Overlap,
     /// A message or a body as it would have come.
     pub sample: Option<String>,
-    pub principal: task::Cause,
+    pub principal: task::cause::Cause,
     pub source: Option<Source>,
     /// The turn that wants it, if one does: the run is part of its work.
     pub turn: Option<ByTurn>,
 }
 
-words! {
-    /// What a run by hand does if the trigger's last task is unfinished.
-    #[schemars(rename = "TriggerOverlap")]
-    #[derive(Default)]
-    pub enum Overlap {
-        /// Says so and starts nothing.
-        #[default]
-        Confirm = "confirm",
-        /// Starts behind it.
-        Allow = "allow",
-        /// Does not start.
-        Skip = "skip",
-        /// Stops it first.
-        Replace = "replace",
-    }
-}
-
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ByHand {
-    /// It fired.
     Fired(Box<Answer>),
     /// Someone must decide what becomes of this task.
     NeedsConfirmation(TaskId),
@@ -73,13 +53,11 @@ pub enum ByHand {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Answer, Refusal>")]
 pub struct Call {
-    /// The trigger.
     pub trigger: TriggerId,
     /// What tells this delivery from others.
     pub key: String,
     /// Header fields that the team is shown.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub payload: String,
     /// The body does not concern the trigger, and why.
     pub filtered: Option<String>,

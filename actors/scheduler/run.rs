@@ -103,7 +103,6 @@ words! {
 
 /// A reason that a trigger has fired for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Known {
     pub trigger: TriggerId,
     pub key: String,
@@ -116,7 +115,6 @@ pub struct Known {
 
 /// A row of the history of a trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Run {
     pub id: RunId,
     pub trigger: TriggerId,
@@ -160,7 +158,6 @@ pub struct Run {
 /// Whether anyone was told of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Notified {
     #[default]
     Nobody,

@@ -1,9 +1,10 @@
 //! Views of triggers: lists for whoever asks, and what others read without asking.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use actix::{Handler, Message, MessageResult};
 use dashmap::DashMap;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -52,13 +53,11 @@ pub struct Counts {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Listed>")]
 pub struct Get {
-    /// Which one.
     pub which: Which,
 }
 
 /// A trigger with its newest run.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Listed {
     pub trigger: Trigger,
     pub last_run: Option<Run>,
@@ -104,7 +103,6 @@ impl Board {
 /// A message that was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Message)]
 #[rtype(result = "()")]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Heard {
     pub channel: ChannelId,
     pub message: MessageId,
@@ -148,7 +146,7 @@ pub(super) type Captures = Vec<(String, String)>;
 
 impl Ears {
     fn now(&self) -> Arc<Vec<Ear>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     /// Some trigger listens at all.
@@ -186,7 +184,7 @@ impl Ears {
     }
 
     fn replace(&self, trigger: &TriggerId, ear: Option<Ear>) {
-        let mut ears = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ears = self.0.write();
         let ears = Arc::make_mut(&mut ears);
         ears.retain(|other| other.trigger != *trigger);
         ears.extend(ear);

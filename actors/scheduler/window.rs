@@ -60,7 +60,6 @@ words! {
 
 /// One opening of a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Occurrence {
     /// When it opened. Names it.
     pub opened_at: Timestamp,

@@ -86,11 +86,9 @@ struct Group {
 /// A frame that is now in its channel's outbox.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbered {
-    /// The channel.
     pub channel: ChannelId,
     /// Its place among the channel's durable frames, from 1, without gaps.
     pub ordinal: u64,
-    /// The frame.
     pub frame: Arc<Frame>,
 }
 

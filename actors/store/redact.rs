@@ -156,7 +156,7 @@ impl Redaction {
                     Ok(_) => {}
                     // Nobody will read it again.
                     Err(error @ StorageError::Damaged { .. }) => {
-                        tracing::error!(%error, "a record is not looked through for secrets");
+                        tracing::error!(%error, "a damaged record is not looked through for secrets");
                     }
                     Err(error) => left = Err(error),
                 }

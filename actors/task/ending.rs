@@ -12,7 +12,8 @@ use crate::{
     org::view::OrgView,
     store::records::Writes,
     task::{
-        Ending, Kind, Label, OnResult, Outcome, Task,
+        Kind, Label, OnResult, Task,
+        outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
 };

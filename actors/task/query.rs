@@ -97,7 +97,6 @@ pub type TaskPlace = (Timestamp, TaskId);
 pub type TaskWindow = Window<TaskPlace>;
 
 impl TaskWindow {
-    /// The newest.
     pub fn newest(most: usize) -> Self {
         Self { order: Order::Falling, after: None, skip: 0, most, counted: 0 }
     }
@@ -108,7 +107,6 @@ pub type TaskPage = Part<TaskPlace>;
 
 /// What tasks are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct TaskFacet {
     pub team: TeamName,
     pub kind: Kind,

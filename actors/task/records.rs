@@ -4,7 +4,10 @@ use std::{borrow::Cow, collections::HashMap, ops::ControlFlow};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Ending, Kind, Lane, Parked, Source, Task};
+use super::{
+    Kind, Lane, Parked, Source, Task,
+    outcome::{Code, Ending},
+};
 use crate::{
     clock::Timestamp,
     excerpt,
@@ -50,7 +53,6 @@ const ASKED: usize = 200;
 /// A lane in one life of its team, as keys name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LaneKey {
-    /// The lane.
     pub lane: Lane,
     /// Which life of the team.
     pub generation: u32,
@@ -60,7 +62,6 @@ pub struct LaneKey {
 const NO_TOPIC: &str = "main";
 
 impl LaneKey {
-    /// This lane.
     pub fn new(lane: &Lane, generation: u32) -> Self {
         Self { lane: lane.clone(), generation }
     }
@@ -192,11 +193,8 @@ pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
 /// A task that ended, as the order of ends has it: what lists of finished work are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTask {
-    /// When.
     pub at: Timestamp,
-    /// Whose.
     pub team: TeamName,
-    /// Which.
     pub id: TaskId,
     /// It was a message of a person.
     pub is_chat: bool,
@@ -239,7 +237,6 @@ pub struct TeamError {
     pub code: Option<Code>,
     /// For people.
     pub message: String,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -270,9 +267,7 @@ pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<TeamKey, TeamError>,
 /// A task without an outcome, as far as it is needed to count.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OpenWork {
-    /// Its id.
     pub id: TaskId,
-    /// Its lane.
     pub lane: Lane,
     /// What kind of work it is.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! Budget of a session: before each model call its estimate is set aside in all budgets that it draws on.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use actix::Context;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
     budget::records::{DayKey, Warned},
     budget::{Overdrawn, Request, Spent, SpentRow},
     channel::records::OutboxWrites,
-    engine::Paid,
+    engine::{Paid, SpendingLimit},
     frame::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::CallId,
@@ -55,6 +55,20 @@ impl Session {
         }
     }
 
+    /// What an engine that makes several calls in a step may spend on them; none where nothing is limited. What is set aside
+    /// for the step is what the next call may cost.
+    pub(super) fn spending_limit(&self) -> Option<SpendingLimit> {
+        let line = self.brief.budget.clone();
+        if line.iter().all(|(_, caps)| caps.is_open()) {
+            return None;
+        }
+        let recipe = &self.cx.recipe;
+        let (ledger, days, clock) =
+            (recipe.ledger.clone(), recipe.days.clone(), recipe.clock.clone());
+        let tasks = self.tasks_above();
+        Some(Arc::new(move |more| ledger.affords(&line, &tasks, more, days.day_of(clock.now()))))
+    }
+
     /// A try of a model call has cost something and gave no answer.
     pub(super) fn lose(&mut self, lost: Paid) {
         let Paid { profile, model, usage } = lost;
@@ -65,9 +79,18 @@ impl Session {
         self.wants.push_front(Want::Record(vec![fact], Vec::new()));
     }
 
-    /// A call that had begun to answer is cut off: what it cost can only be estimated.
-    pub(super) fn cut_off(&mut self) {
-        let output = tokens(std::mem::take(&mut self.spending.heard));
+    /// Books the model calls of a step that is stopped, as far as they are over. Returns how many tokens they brought.
+    pub(super) fn book_completed(&mut self) -> u64 {
+        let completed = self.spending.unbooked.take();
+        let output = completed.iter().map(|paid| paid.usage.output).sum();
+        completed.into_iter().for_each(|paid| self.lose(paid));
+        output
+    }
+
+    /// A call that had begun to answer is cut off: what it cost can only be estimated. `booked` tokens of what was heard in
+    /// this step are paid for.
+    pub(super) fn cut_off(&mut self, booked: u64) {
+        let output = tokens(std::mem::take(&mut self.spending.heard)).saturating_sub(booked);
         if output == 0 {
             return;
         }
@@ -173,7 +196,7 @@ impl Session {
             approval.short_id
         );
         let notice = self.cx.notice(NoticeKind::Budget, &overdrawn.team, text, &approval.id);
-        requests.add(CallId::from(BUDGET), approval);
+        requests.add(&self.cx.recipe.desk, CallId::from(BUDGET), approval);
         requests.writes = requests.writes.put(&notice);
         requests
     }

@@ -11,9 +11,10 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    Spoke, Team,
+    Team,
     held_calls::{self, ApprovalRequests},
     session::{RunningCall, Session},
+    speech::Speech,
     turn::{Held, Input, digest, telling::text_of},
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     },
     ids::CallId,
     live::event::Stream,
-    task::Code,
+    task::outcome::Code,
     tool::{
         Args, BeforeCalls, CallContext, Direction, Interception, ToolCall, ToolFault, ToolReply,
         specs::ToolSpecs,
@@ -89,6 +90,7 @@ impl Session {
             earlier: Arc::default(),
             messages,
             thinking: self.brief.thinking,
+            unbooked: self.spending.unbooked.within(self.spending_limit()),
             cancel: self.cancel_token.child_token(),
         }
     }
@@ -103,13 +105,8 @@ impl Session {
         self.text.said.clear();
         self.spending.heard = 0;
         self.watchdog.sign();
-        let (team, session) = (ctx.address(), self.leased.key());
-        let events = Arc::new(move |event| {
-            if is_heard(&event) {
-                team.do_send(Spoke { session: session.clone(), event, at: Instant::now() });
-            }
-        });
-        let call = actix::spawn(call(events).instrument(self.span()));
+        let events = Speech::sink(ctx.address(), self.leased.key(), is_heard);
+        let call = crate::spawn::local(call(events).instrument(self.span()));
         self.model = Some(RunningCall::of(&call));
         call
     }
@@ -126,8 +123,8 @@ impl Session {
             Ok(replied) => Some(replied),
             Err(error) if error.is_cancelled() => None,
             Err(error) => {
-                let turn = &self.leased.turn;
-                tracing::error!(team = %self.cx.name, %turn, %error, "engine panicked");
+                let task = &self.leased.task.id;
+                tracing::error!(team = %self.cx.name, %task, %error, "engine panicked; the step fails");
                 let message = "the engine failed unexpectedly";
                 Some(Err(EngineFailure::new(Code::Internal, message)))
             }
@@ -166,7 +163,7 @@ impl Session {
         };
         let Some(rewording) = rewording else { return self.intercept(reply, ctx) };
         self.watchdog.sign();
-        let task = actix::spawn(rewording.instrument(self.span()));
+        let task = crate::spawn::local(rewording.instrument(self.span()));
         self.model = Some(RunningCall::of(&task));
         self.after(task, ctx, move |session, joined, ctx| {
             session.model = None;
@@ -178,7 +175,10 @@ impl Session {
                 }
                 Err(error) if error.is_cancelled() => return,
                 // What cannot be reworded is said as it is.
-                Err(error) => tracing::error!(%error, "a hook panicked"),
+                Err(error) => {
+                    let task = &session.leased.task.id;
+                    tracing::error!(team = %session.cx.name, %task, %error, "a hook panicked; the words go out as they are");
+                }
             }
             session.intercept(reply, ctx);
         });
@@ -197,7 +197,7 @@ impl Session {
             return self.step_replied(reply, Vec::new(), ctx);
         };
         self.watchdog.sign();
-        let task = actix::spawn(looking.instrument(self.span()));
+        let task = crate::spawn::local(looking.instrument(self.span()));
         self.model = Some(RunningCall::of(&task));
         self.after(task, ctx, |session, joined, ctx| {
             session.model = None;
@@ -206,8 +206,8 @@ impl Session {
                 Err(error) if error.is_cancelled() => {}
                 Err(error) => {
                     // Nobody knows what they would have said: nothing passes.
-                    let turn = &session.leased.turn;
-                    tracing::error!(team = %session.cx.name, %turn, %error, "a hook panicked");
+                    let task = &session.leased.task.id;
+                    tracing::error!(team = %session.cx.name, %task, %error, "a hook panicked; the calls of the step are refused");
                     let refusal = ToolReply::failed(ToolFault::Denied, "plugin unavailable");
                     let said = vec![Interception::Refuse(refusal); calls_of(&reply).count()];
                     session.step_replied(reply, said, ctx);
@@ -255,8 +255,8 @@ impl Session {
                 Input::Summarised(Some(text_of(&blocks)), Some(paid))
             }
             Some(Err(error)) => {
-                let turn = &self.leased.turn;
-                tracing::warn!(team = %self.cx.name, %turn, %error, "no summary could be had");
+                let task = &self.leased.task.id;
+                tracing::warn!(team = %self.cx.name, %task, %error, "no summary could be had; the conversation is cut short instead");
                 Input::Summarised(None, None)
             }
         };
@@ -291,7 +291,7 @@ impl Session {
         let (id, tool_name) = (call.id.clone(), call.name.clone());
         let tools = self.brief.tools.clone();
         let task = async move { tools.run(call, context).await };
-        let task = actix::spawn(task.instrument(self.span()));
+        let task = crate::spawn::local(task.instrument(self.span()));
         self.tools.insert(id.clone(), RunningCall::of(&task));
         self.publish(Stream::ToolStart { id: id.clone(), tool_name: tool_name.clone() });
         let cx = self.cx.clone();
@@ -300,7 +300,7 @@ impl Session {
                 if error.is_cancelled() {
                     return ToolReply::failed(ToolFault::Cancelled, "cancelled");
                 }
-                tracing::error!(team = %cx.name, tool = tool_name, %error, "tool panicked");
+                tracing::error!(team = %cx.name, tool = tool_name, %error, "tool panicked; the call fails");
                 ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly")
             });
             cx.recipe.meter.tool_called(&tool_name, reply.fault.is_none());
@@ -333,8 +333,9 @@ impl Session {
     pub(super) fn stop_calls(&mut self, ctx: &mut Context<Team>) {
         self.stopping = true;
         self.cancel_token.cancel();
+        let booked = self.book_completed();
         if self.model.take().is_some() {
-            self.cut_off();
+            self.cut_off(booked);
             self.pay();
         }
         if !self.tools.is_empty() {
@@ -362,7 +363,7 @@ impl Session {
                 asking: &held.asking,
             };
             let approval = self.cx.recipe.desk.request(wish, self.cx.now());
-            requests.add(held.call.id, approval);
+            requests.add(&self.cx.recipe.desk, held.call.id, approval);
         }
         requests
     }

@@ -27,7 +27,7 @@ use crate::{
     notice::NoticeKind,
     queue::{Return, Unstorable, parking::Park},
     store::{Numbered, StoreError, records::Writes},
-    task::{Ending, Source, Wait, WaitReason, ending},
+    task::{Source, Wait, WaitReason, ending, outcome::Ending},
     tool::Stow,
 };
 
@@ -108,7 +108,9 @@ impl Session {
                         alongside.then.await;
                     }
                     // The call says so when it runs.
-                    Err(error) => tracing::error!(error, "secrets of a call cannot be kept"),
+                    Err(error) => {
+                        tracing::error!(error, "secrets of a call cannot be kept; the call fails")
+                    }
                 }
             }
             Ok(Vec::new())
@@ -186,8 +188,8 @@ impl Session {
             Ok(frames) => frames,
             Err(error) if error.is_of_the_request() => return self.refused(error, ctx),
             Err(error) => {
-                let turn = &self.leased.turn;
-                tracing::warn!(team = %self.cx.name, %turn, %error, "turn abandoned");
+                let task = &self.leased.task.id;
+                tracing::warn!(team = %self.cx.name, %task, %error, "turn abandoned; what is durable stays, and the task goes on elsewhere or after the next start");
                 // The task is someone else's, or the process is ending.
                 self.over = true;
                 return;
@@ -202,7 +204,8 @@ impl Session {
             }
             After::Parked(wait, opened) => {
                 self.cx.deliver(frames);
-                let task = self.leave();
+                self.leave();
+                let task = self.leased.task.clone();
                 if wait.reason == WaitReason::Login {
                     (self.cx.recipe.on_hindrance)(Hindrance::Login);
                 }
@@ -212,7 +215,8 @@ impl Session {
             After::Ended(ended) => self.ended(*ended, frames),
             After::Returned(pause) => {
                 self.cx.deliver(frames);
-                let task = self.leave();
+                self.leave();
+                let task = self.leased.task.clone();
                 self.cx.queue.do_send(Return { task, after: Some(pause), uncounted: false });
             }
         }
@@ -222,6 +226,7 @@ impl Session {
     fn go_on(&mut self, mut frames: Vec<Numbered>, ctx: &mut Context<Team>) {
         if !frames.is_empty() {
             self.flush();
+            self.text.block_ended = false;
             let voids = frames.iter().any(voids);
             if frames.first().is_some_and(|first| matches!(first.frame.body, Body::Ack(_))) {
                 // What was held for the ack stands directly behind it.
@@ -283,7 +288,7 @@ impl Session {
         if self.inbox.leaves_some {
             told.push(leader.lane_key());
         }
-        let mut tasks = vec![(leader.clone(), closed.follow_up.map(Box::new))];
+        let mut tasks = vec![(leader.id.clone(), closed.follow_up.map(Box::new))];
         // Without an answer, those that joined wait for turns of their own.
         let answered = self.joined.iter().filter(|_| end.ending == Ending::Done);
         for mut task in answered.map(|(task, _)| task.clone()) {
@@ -291,7 +296,7 @@ impl Session {
             let same = ending::close_turn(&mut task, label, outcome, words, leader, ids, view);
             closing = closing.and(same.writes);
             told.extend(same.told);
-            tasks.push((task, same.follow_up.map(Box::new)));
+            tasks.push((task.id, same.follow_up.map(Box::new)));
         }
         closing = closing.and(self.settle_approved(&facts));
         if steps > 0 {
@@ -332,7 +337,8 @@ impl Session {
         match self.turn.refused_by_store(&error) {
             Some(end) => self.end(Vec::new(), end, ctx),
             None => {
-                let task = self.leave();
+                self.leave();
+                let task = self.leased.task.clone();
                 self.cx.queue.do_send(Unstorable { task, error });
             }
         }

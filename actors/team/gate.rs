@@ -93,7 +93,17 @@ pub(super) struct TextStream {
     pub(super) unsent: String,
     /// So often the person is not told yet that what was said before is void.
     pub(super) voiding: u32,
+    /// A block of it is complete, and nothing else was told since.
+    pub(super) block_ended: bool,
     pub(super) pace: Pace,
+}
+
+impl TextStream {
+    /// A piece of text as it stands in the answer, where each block begins a line.
+    pub(super) fn apart(&mut self, piece: String) -> String {
+        let begins = std::mem::take(&mut self.block_ended) && !self.said.is_empty();
+        if begins { format!("\n{piece}") } else { piece }
+    }
 }
 
 /// What the model writes in the present step and whoever watches has not been told yet.

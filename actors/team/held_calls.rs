@@ -21,10 +21,10 @@ pub(super) struct ApprovalRequests {
 }
 
 impl ApprovalRequests {
-    pub(super) fn add(&mut self, call: CallId, approval: Approval) {
+    pub(super) fn add(&mut self, desk: &Desk, call: CallId, approval: Approval) {
         let id = approval.id.clone();
         self.facts.push(Fact::Meta(Meta::Approval { call, approval: id }));
-        self.writes = std::mem::take(&mut self.writes).and(Desk::opening(&approval));
+        self.writes = std::mem::take(&mut self.writes).and(desk.opening(&approval));
         self.opened.push(approval);
     }
 }

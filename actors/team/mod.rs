@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
-    WrapFuture,
-};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Recipient};
 use tokio::time::Instant;
 
 use crate::{
@@ -14,7 +11,7 @@ use crate::{
     budget::{Days, Ledger},
     channel::Channel,
     clock::{Clock, Timestamp},
-    engine::EngineEvent,
+    continuations::Continuations,
     ids::{Ids, TaskId, TeamName, TopicId, TurnId},
     live::Publisher,
     meter::Meter,
@@ -36,6 +33,7 @@ mod lease;
 mod outcome;
 mod preparation;
 mod session;
+mod speech;
 mod steering;
 mod stream;
 #[cfg(test)]
@@ -48,6 +46,7 @@ use lanes::{Lanes, Preparing, Work};
 use lease::{Cancellation, LeasedTask, SessionKey};
 use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
+use speech::Speech;
 
 /// Order of the supervisor to a team.
 #[derive(Debug, Message)]
@@ -91,14 +90,13 @@ pub struct BeganAnew {
     pub at: Timestamp,
 }
 
-/// An engine says something about a running step.
+/// An engine has begun to say something about a running step.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Spoke {
     session: SessionKey,
-    event: EngineEvent,
-    /// When the engine had it.
-    at: Instant,
+    /// What it has said by the time that this is heard.
+    speech: Arc<Speech>,
 }
 
 /// All that a team is made of.
@@ -136,6 +134,7 @@ pub struct Team {
     incarnation: u64,
     supervisor: Recipient<Reported>,
     lanes: Lanes,
+    continuations: Continuations<Self>,
     prompt_size: PromptSize,
     leases: u64,
     idle_since: Instant,
@@ -157,6 +156,7 @@ impl Team {
             incarnation,
             supervisor,
             lanes: Lanes::default(),
+            continuations: Continuations::default(),
             prompt_size: PromptSize::default(),
             leases: 0,
             idle_since: Instant::now(),
@@ -177,7 +177,7 @@ impl Team {
         };
         act(session, ctx);
         if session.over {
-            session.timers.cancel(ctx);
+            session.timers.cancel();
             self.rest(topic);
         }
     }
@@ -211,11 +211,9 @@ impl Team {
         let preparing = Preparing { leased, company, cancelled: None, waiting: Vec::new() };
         lane.work = Work::Preparing(Box::new(preparing));
         let prepared = preparation::prepare(self.cx.clone(), task, lane.history.clone(), inbox);
-        ctx.spawn(
-            prepared
-                .into_actor(self)
-                .map(move |result, team, ctx| team.prepared(&key, result, ctx)),
-        );
+        self.continuations.after(prepared, ctx, move |team, result, ctx| {
+            team.prepared(&key, result, ctx);
+        });
     }
 
     fn prepared(
@@ -237,7 +235,9 @@ impl Team {
                 let overhead = self.prompt_size.of(&prepared.brief);
                 let lane = self.lanes.get(&key.topic);
                 let (cx, known) = (self.cx.clone(), lane.history.take());
-                let mut session = Session::new(cx, leased, known, prepared, overhead);
+                let continuations = self.continuations.clone();
+                let mut session =
+                    Session::new(cx, continuations, leased, known, prepared, overhead);
                 session.joined = company;
                 lane.work = Work::Running(Box::new(session));
                 self.with_session(&key.topic, ctx, |session, ctx| session.start(cancelled, ctx));
@@ -378,8 +378,10 @@ impl Handler<BeganAnew> for Team {
 impl Handler<Spoke> for Team {
     type Result = ();
 
-    fn handle(&mut self, Spoke { session, event, at }: Spoke, ctx: &mut Self::Context) {
-        self.resume(&session, ctx, |session, ctx| session.spoke(event, at, ctx));
+    fn handle(&mut self, Spoke { session, speech }: Spoke, ctx: &mut Self::Context) {
+        for (event, at) in speech.take() {
+            self.resume(&session, ctx, |session, ctx| session.spoke(event, at, ctx));
+        }
     }
 }
 

@@ -10,8 +10,13 @@ use crate::{
     approvals::record::Approval,
     clock::{Timestamp, millis},
     history::Fact,
+    ids::TaskId,
     queue::{Finished, Unstorable},
-    task::{Code, Ending, Outcome, Task, Wait, ending, records::LaneKey},
+    task::{
+        Task, Wait, ending,
+        outcome::{Code, Ending, Outcome},
+        records::LaneKey,
+    },
     usage::Usage,
 };
 
@@ -37,7 +42,7 @@ impl After {
 pub(super) struct Ended {
     pub(super) ending: Ending,
     /// They have their outcome, each with the work that was stored with it.
-    pub(super) tasks: Vec<(Task, Option<Box<Task>>)>,
+    pub(super) tasks: Vec<(TaskId, Option<Box<Task>>)>,
     /// Lanes that find something in their inbox.
     pub(super) told: Vec<LaneKey>,
 }
@@ -50,7 +55,7 @@ impl Ended {
         cx.recipe.meter.turn_ended(&cx.name, sdk, ending, ran);
         for (task, follow_up) in tasks {
             let told = std::mem::take(&mut told);
-            cx.queue.do_send(Finished { task: task.id, ending, ran, follow_up, told });
+            cx.queue.do_send(Finished { task, ending, ran, follow_up, told });
         }
     }
 }
@@ -64,13 +69,13 @@ pub(super) fn end_unprepared(
 ) {
     let held = leased.task.clone();
     let task = &mut leased.task;
-    tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
+    tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), error = end.message, "turn could not begin; the task ends");
     let outcome = outcome(&end, Usage::default(), cx.now());
     let (ids, view) = (&cx.recipe.ids, &cx.recipe.view);
     let closed = ending::close(task, outcome, ids, view);
     let ended = Ended {
         ending: end.ending,
-        tasks: vec![(task.clone(), closed.follow_up.map(Box::new))],
+        tasks: vec![(task.id.clone(), closed.follow_up.map(Box::new))],
         // What was in its own inbox was not shown.
         told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };

@@ -38,7 +38,11 @@ use crate::{
     },
     storage::StorageError,
     store::{StoreHandle, reads::get},
-    task::{Cause, Code, Ending, Kind, Task, Wait, WaitReason},
+    task::{
+        Kind, Task, Wait, WaitReason,
+        cause::Cause,
+        outcome::{Code, Ending},
+    },
     tool::{Caller, Direction, Toolset},
 };
 
@@ -420,7 +424,7 @@ async fn brief(cx: &TeamContext, task: &Task, handed: Handed) -> Result<Brief, U
     let same = assignment.clone();
     let briefing = cx.recipe.briefing.clone();
     // On a task of its own: a panic in there ends this turn, not the team.
-    let brief = actix::spawn(async move { briefing.brief(assignment).await });
+    let brief = crate::spawn::local(async move { briefing.brief(assignment).await });
     match AbortOnDropHandle::new(brief).await {
         Ok(Ok(brief)) => Ok(brief),
         Ok(Err(error)) => Err(Unprepared {
@@ -457,7 +461,7 @@ impl Unprepared {
         let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
         if of_settings && !leased.task.kind.is_awaited() {
             let task = leased.task;
-            tracing::warn!(team = %cx.name, task = %task.id, message, "turn waits for settings");
+            tracing::warn!(team = %cx.name, task = %task.id, error = message, "a task waits for settings to be put right");
             let deadline = task.deadline_at;
             let wait = Wait { reason, note: message, until: None };
             cx.queue.do_send(Park { task, wait });

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, fut::wrap_future};
+use actix::Context;
 use tokio::{
     task::{AbortHandle, JoinHandle},
     time::Instant,
@@ -32,6 +32,8 @@ use crate::{
     approvals::record::Approval,
     briefing::Brief,
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
+    continuations::{Continuations, Timer},
+    engine::Unbooked,
     history::HistoryEvent,
     ids::{ApprovalId, CallId, LeaseId},
     journal::{LaneHistory, fold::TurnFold},
@@ -45,6 +47,7 @@ use crate::{
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Session {
     pub(super) cx: Arc<TeamContext>,
+    continuations: Continuations<Team>,
     pub(super) leased: LeasedTask,
     pub(super) turn: Turn,
     pub(super) brief: Brief,
@@ -108,6 +111,8 @@ pub(super) struct Spending {
     pub(super) tries: Usage,
     /// How many bytes the present try has brought so far.
     pub(super) heard: usize,
+    /// What calls of an engine that makes several in a step have cost.
+    pub(super) unbooked: Unbooked,
 }
 
 /// A call into foreign code. Dropping it stops the call at once.
@@ -128,18 +133,16 @@ impl Drop for RunningCall {
 /// Timers of a session. They are cancelled with it.
 #[derive(Default)]
 pub(super) struct Timers {
-    pub(super) ack: Option<SpawnHandle>,
-    pub(super) text: Option<SpawnHandle>,
-    pub(super) live: Option<SpawnHandle>,
-    watch: Option<SpawnHandle>,
+    pub(super) ack: Option<Timer>,
+    pub(super) text: Option<Timer>,
+    pub(super) live: Option<Timer>,
+    watch: Option<Timer>,
 }
 
 impl Timers {
-    pub(super) fn cancel(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn cancel(&mut self) {
         let Self { ack, text, live, watch } = std::mem::take(self);
-        for timer in [ack, text, live, watch].into_iter().flatten() {
-            ctx.cancel_future(timer);
-        }
+        [ack, text, live, watch].into_iter().flatten().for_each(Timer::cancel);
     }
 }
 
@@ -148,6 +151,7 @@ impl Session {
     /// is how many characters the model is told besides the conversation.
     pub(super) fn new(
         cx: Arc<TeamContext>,
+        continuations: Continuations<Team>,
         mut leased: LeasedTask,
         known: Option<LaneHistory>,
         mut prepared: Prepared,
@@ -184,6 +188,7 @@ impl Session {
             ack_due: Instant::now() + (task.created_at + ACK_AFTER).since(now),
             watchdog: Watchdog::new(deadline, brief.idle_timeout),
             cx,
+            continuations,
             leased,
             turn,
             brief,
@@ -258,8 +263,8 @@ impl Session {
                 // Nothing begins any more; what runs is waited for and recorded.
                 while self.wants.pop_front_if(|want| want.begins()).is_some() {}
                 if self.wants.is_empty() && self.model.is_none() && self.tools.is_empty() {
-                    let task = self.leave();
-                    return self.cx.give_back(task);
+                    self.leave();
+                    return self.cx.give_back(self.leased.task.clone());
                 }
             }
             let Some(want) = self.wants.pop_front() else {
@@ -291,11 +296,10 @@ impl Session {
         self.stopping && !self.tools.is_empty() && self.wants.front().is_some_and(ends)
     }
 
-    /// Leaves the lane, with the messages that joined. Returns the task that it was on.
-    pub(super) fn leave(&mut self) -> Task {
+    /// Leaves the lane, with the messages that joined.
+    pub(super) fn leave(&mut self) {
         self.over = true;
         self.cx.give_back_joined(std::mem::take(&mut self.joined));
-        self.leased.task.clone()
     }
 
     /// The process is stopping: the turn goes on to its next commit point and gives its task back.
@@ -353,10 +357,9 @@ impl Session {
         then: impl FnOnce(&mut Self, F::Output, &mut Context<Team>) + 'static,
     ) {
         let key = self.leased.key();
-        let future = wrap_future::<_, Team>(future);
-        ctx.spawn(future.map(move |output, team, ctx| {
+        self.continuations.after(future, ctx, move |team, output, ctx| {
             team.resume(&key, ctx, |session, ctx| then(session, output, ctx));
-        }));
+        });
     }
 
     /// The same after a pause.
@@ -365,8 +368,8 @@ impl Session {
         pause: Duration,
         ctx: &mut Context<Team>,
         then: impl FnOnce(&mut Self, &mut Context<Team>) + 'static,
-    ) -> SpawnHandle {
+    ) -> Timer {
         let key = self.leased.key();
-        ctx.run_later(pause, move |team, ctx| team.resume(&key, ctx, then))
+        self.continuations.later(pause, ctx, move |team, ctx| team.resume(&key, ctx, then))
     }
 }

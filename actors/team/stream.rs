@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use actix::{AsyncContext, Context, SpawnHandle};
+use actix::Context;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{Team, gate::LiveStream, session::Session, turn::Want};
 use crate::{
     channel::{Tell, records::OutboxWrites},
     clock::Timestamp,
+    continuations::Timer,
     engine::EngineEvent,
     excerpt,
     frame::{Body, Frame, Progress, ProgressKind},
@@ -53,11 +54,13 @@ impl Session {
                 self.spending.heard += piece.len();
             }
             EngineEvent::Text(piece) => {
+                let piece = self.text.apart(piece);
                 self.show(false, &piece, ctx);
                 self.say(piece, at, ctx);
             }
             // Nobody waits for whole blocks.
-            EngineEvent::TextEnd | EngineEvent::InLine => {}
+            EngineEvent::TextEnd => self.text.block_ended = true,
+            EngineEvent::InLine => {}
             EngineEvent::Thinking(piece) => self.show(true, &piece, ctx),
             EngineEvent::Reset => self.withdraw_text(ctx),
             EngineEvent::Retry(text) => {
@@ -143,7 +146,7 @@ impl Session {
         }
     }
 
-    fn merge_timer(&mut self, to: Reader) -> &mut Option<SpawnHandle> {
+    fn merge_timer(&mut self, to: Reader) -> &mut Option<Timer> {
         match to {
             Reader::Person => &mut self.timers.text,
             Reader::Watcher => &mut self.timers.live,
@@ -212,7 +215,7 @@ impl Session {
     /// The text that began at `since` makes the ack soon. Time that it spent in the mailbox counts.
     fn settle_ack(&mut self, since: Instant, ctx: &mut Context<Team>) {
         if let Some(former) = self.timers.ack.take() {
-            ctx.cancel_future(former);
+            former.cancel();
         }
         let pause = (since + TEXT_SETTLES).saturating_duration_since(Instant::now());
         self.timers.ack = Some(self.later(pause, ctx, |session, ctx| {

@@ -17,7 +17,10 @@ use crate::{
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     journal::thread::Earlier,
-    task::{Code, Ending, Label, Task, Wait, WaitReason},
+    task::{
+        Label, Task, Wait, WaitReason,
+        outcome::{Code, Ending},
+    },
     tool::{Asking, Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
 };

@@ -25,7 +25,11 @@ use hivewright_actors::{
         definition::Definition,
     },
     store::{Store, records::Writes},
-    task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},
+    task::{
+        Kind, Lane, Task,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 

@@ -24,7 +24,11 @@ use hivewright_actors::{
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
     store::{Store, StoreHandle, records::Writes},
-    task::{Ending, Lane, Outcome, Task, records::FinishedTask},
+    task::{
+        Lane, Task,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 use tokio::sync::oneshot;

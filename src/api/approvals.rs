@@ -9,7 +9,7 @@ use hivewright_actors::{
         record::{self, Approval, Choice, Execution, Resolution, Status},
     },
     policy::caution::{Kind, Risk},
-    task::{Cause, Label, Lane, Lineage},
+    task::{Label, Lane, Lineage, cause::Cause},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -50,11 +50,14 @@ impl Draft {
 
     /// It takes a body of this type.
     pub fn takes<T: DeserializeOwned + JsonSchema>(&mut self) {
-        let name = T::schema_name();
         let reader = Reader::<T>::default();
-        self.bodies.insert(name.to_string(), reader.schema().clone());
-        self.body = Some(json!({"$ref": format!("#{SCHEMAS}/{name}")}));
         self.needs_body = reader.json(json!({})).is_err();
+        self.refer_to(&T::schema_name(), reader.schema());
+    }
+
+    fn refer_to(&mut self, name: &str, body: &Value) {
+        self.bodies.insert(name.to_owned(), body.clone());
+        self.body = Some(json!({"$ref": format!("#{SCHEMAS}/{name}")}));
     }
 
     /// All schemas that it refers to, by name.

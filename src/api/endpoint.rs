@@ -6,7 +6,7 @@ use std::{marker::PhantomData, ops::Deref};
 use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{draft::Draft, input::Reader, page, reply::Reply, scope::Scope};
 
@@ -217,13 +217,22 @@ where
     Q: DeserializeOwned + JsonSchema,
     B: DeserializeOwned + JsonSchema,
 {
-    let mut draft = Draft::default();
     let query = Reader::<Q>::default();
-    draft.query = query.schema()["properties"].as_object().cloned().unwrap_or_default();
+    draft(operation, query.schema(), Draft::takes::<B>, R::describe)
+}
+
+fn draft(
+    operation: &Operation,
+    query: &Value,
+    take: fn(&mut Draft),
+    answer: fn(&mut Draft),
+) -> Draft {
+    let mut draft = Draft::default();
+    draft.query = query["properties"].as_object().cloned().unwrap_or_default();
     if operation.has_body() {
-        draft.takes::<B>();
+        take(&mut draft);
     }
-    R::describe(&mut draft);
+    answer(&mut draft);
     draft
 }
 
@@ -250,23 +259,31 @@ pub struct NotAnId(pub String);
 impl<R, P: Serialize, Q, B> Endpoint<R, P, Q, B> {
     /// The path of a request.
     pub fn target(&self, parameters: &P) -> Result<String, NotAnId> {
-        let mut target = self.path.to_owned();
-        for (name, value) in pairs(parameters) {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
-            let leads_up = matches!(value.as_str(), "." | "..");
-            if value.is_empty() || leads_up || !value.bytes().all(is_plain) {
-                return Err(NotAnId(value));
-            }
-            target = target.replace(&format!("{{{name}}}"), &value);
-        }
-        Ok(target)
+        filled(self.path, pairs(parameters))
     }
+}
+
+/// A path with its parameters in their places.
+fn filled(path: &str, parameters: Vec<(String, String)>) -> Result<String, NotAnId> {
+    let mut target = path.to_owned();
+    for (name, value) in parameters {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
+        let leads_up = matches!(value.as_str(), "." | "..");
+        if value.is_empty() || leads_up || !value.bytes().all(is_plain) {
+            return Err(NotAnId(value));
+        }
+        target = target.replace(&format!("{{{name}}}"), &value);
+    }
+    Ok(target)
 }
 
 /// The fields of a query, as text. Lists are repeated, null is left out.
 pub fn pairs(query: &impl Serialize) -> Vec<(String, String)> {
-    let fields: Map<String, Value> =
-        serde_json::to_value(query).and_then(serde_json::from_value).unwrap_or_default();
+    texts(serde_json::to_value(query).unwrap_or_default())
+}
+
+fn texts(fields: Value) -> Vec<(String, String)> {
+    let Value::Object(fields) = fields else { return Vec::new() };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let pairs = fields.into_iter().flat_map(|(name, value)| match value {
         Value::Null => Vec::new(),

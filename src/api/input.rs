@@ -4,13 +4,7 @@
 //! `flatten`, and quotes what it found. The schema is checked first, and whole; serde then converts what
 //! is known to fit. So what is refused is what is documented.
 
-use std::{
-    any::TypeId,
-    collections::BTreeMap,
-    marker::PhantomData,
-    ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{any::TypeId, collections::BTreeMap, marker::PhantomData, ops::Deref, sync::Arc};
 
 use hivewright_actors::{
     live::{Mark, event::Kinds},
@@ -20,6 +14,7 @@ use hivewright_actors::{
     },
     text::{Size, Span},
 };
+use parking_lot::Mutex;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json, map::Entry};
@@ -68,7 +63,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> Reader<T> {
     /// turn.
     pub fn shared() -> Self {
         static SCHEMAS: Mutex<BTreeMap<TypeId, Arc<InputSchema>>> = Mutex::new(BTreeMap::new());
-        let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut schemas = SCHEMAS.lock();
         let input = schemas.entry(TypeId::of::<T>()).or_insert_with(|| Self::default().input);
         Self { input: input.clone(), of: PhantomData }
     }

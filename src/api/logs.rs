@@ -1,29 +1,17 @@
 //! Logs: what the service wrote to its log.
 
 use clap::Args;
-use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
+use crate::settings::config::Level;
 
 pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> =
     get("/api/v1/logs", Read, "Lists what the service wrote to its log in the last 14 days.")
         .sorted(&["-at"])
         .scrubbed();
-
-words! {
-    /// From the worst to the least.
-    #[schemars(rename = "LogLevel")]
-    pub enum Level {
-        Error = "error",
-        Warn = "warn",
-        Info = "info",
-        Debug = "debug",
-        Trace = "trace",
-    }
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -157,6 +157,9 @@ pub enum ConversationBlock {
         arguments: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ok: Option<bool>,
+        /// It did not run: somebody, or a rule, decided against it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        denied: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,7 +225,8 @@ pub struct ConversationNotification {
 
 impl ConversationNotification {
     pub fn new(at: u64, told: Notification) -> Self {
-        let Notification { content, team, task_id, status, kind, ref_id, truncated, files } = told;
+        let Notification { content, team, task_id, status, kind, ref_id, truncated, files, by: _ } =
+            told;
         Self { at, content, team, task_id, status, kind, ref_id, truncated, files }
     }
 }

@@ -4,7 +4,10 @@ use hivewright_actors::{
     file::MOST_FILES,
     ids::{ChannelId, MessageId, TaskId, TopicId},
     queue::placing::Placement,
-    task::{Code, Ending, TaskState, WaitReason},
+    task::{
+        TaskState, WaitReason,
+        outcome::{Code, Ending},
+    },
     words,
 };
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 //! Replies: the forms that answers have.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -111,8 +111,7 @@ pub struct ItemError {
 }
 
 /// Adds an answer with something under `data`.
-fn enveloped<T: JsonSchema>(draft: &mut Draft, status: u16) {
-    let data = draft.schema::<T>();
+fn enveloped(draft: &mut Draft, status: u16, data: Schema) {
     let schema = json!({"type": "object", "properties": {"data": data}, "required": ["data"]});
     draft.answers.push((status, Some((JSON, schema))));
 }
@@ -121,7 +120,8 @@ macro_rules! enveloped {
     ($($name:ident: $($status:literal),+;)+) => {$(
         impl<T: JsonSchema + 'static> Reply for $name<T> {
             fn describe(draft: &mut Draft) {
-                $(enveloped::<T>(draft, $status);)+
+                let data = draft.schema::<T>();
+                $(enveloped(draft, $status, data.clone());)+
             }
         }
 
@@ -142,8 +142,9 @@ enveloped! {
 
 impl<D: JsonSchema + 'static, G: JsonSchema + 'static> Reply for Settled<D, G> {
     fn describe(draft: &mut Draft) {
-        enveloped::<D>(draft, 200);
-        enveloped::<G>(draft, 202);
+        let (done, goes_on) = (draft.schema::<D>(), draft.schema::<G>());
+        enveloped(draft, 200, done);
+        enveloped(draft, 202, goes_on);
     }
 }
 
@@ -209,26 +210,30 @@ not_json! {
 impl<T: JsonSchema + 'static> Reply for Rows<T> {
     fn describe(draft: &mut Draft) {
         let data = draft.schema::<Vec<T>>();
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                "data": data,
-                "total": {
-                    "type": "integer", "minimum": 0, "maximum": MOST_COUNTED,
-                    "description": "How many there are in all, counted up to 10,000.",
-                },
-                "total_capped": {
-                    "type": "boolean", "description": "There are more than were counted.",
-                },
-                "next_cursor": {
-                    "type": "string",
-                    "description": "For `cursor` of the request for the next rows.",
-                },
-            },
-            "required": ["data", "total"],
-        });
-        draft.answers.push((200, Some((JSON, schema))));
+        draft.answers.push((200, Some((JSON, page(data)))));
     }
+}
+
+/// The schema of some of the things of a kind.
+fn page(data: Schema) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "data": data,
+            "total": {
+                "type": "integer", "minimum": 0, "maximum": MOST_COUNTED,
+                "description": "How many there are in all, counted up to 10,000.",
+            },
+            "total_capped": {
+                "type": "boolean", "description": "There are more than were counted.",
+            },
+            "next_cursor": {
+                "type": "string",
+                "description": "For `cursor` of the request for the next rows.",
+            },
+        },
+        "required": ["data", "total"],
+    })
 }
 
 impl<T: JsonSchema + DeserializeOwned + 'static> Readable for Rows<T> {

@@ -7,7 +7,10 @@ use hivewright_actors::{
     clock::millis,
     ids::{TaskId, TeamName},
     queue::submit::Overlap,
-    task::{Code, Kind, Label, Lineage, Outcome, Priority, Task, TaskState, WaitReason},
+    task::{
+        Kind, Label, Lineage, Priority, Task, TaskState, WaitReason,
+        outcome::{Code, Outcome},
+    },
     text::Span,
     usage::Usage,
 };

@@ -10,7 +10,7 @@ use hivewright_actors::{
         record::{Capability, Phase, TeamState},
         shutdown::Removed,
     },
-    task::{Code, Kind, TaskState, WaitReason},
+    task::{Kind, TaskState, WaitReason, outcome::Code},
     words,
 };
 use schemars::JsonSchema;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use hivewright_actors::{
     ids::{ChannelId, RunId, TaskId, TeamName, TriggerId},
+    queue::submit::Overlap,
     scheduler::{
-        requests::Overlap,
         run::{Cause, Decision, RunOutcome},
         trigger::{State, config::TriggerType, definition::Definition},
         window::{Closed, Phase},

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::{
-    taint::{Extent, UntrustedFile},
+    taint::label::{Extent, UntrustedFile},
     time::date,
 };
 

@@ -51,7 +51,7 @@ impl RegularBackups {
         on_failure: impl Fn(String) + 'static,
     ) -> Self {
         let (settings, heard) = watch::channel(Plan::of(config));
-        let task = actix::spawn(keep(storage, home, heard, on_failure));
+        let task = hivewright_actors::spawn::local(keep(storage, home, heard, on_failure));
         Self { settings, _task: AbortOnDropHandle::new(task) }
     }
 
@@ -109,11 +109,11 @@ async fn attempt(
 ) -> bool {
     match blocking::run(create).await.unwrap_or_else(|cut_off| Err(cut_off.to_string())) {
         Ok(file) => {
-            tracing::info!(file = %file.display(), "backup made");
+            tracing::info!(path = %file.display(), "backup made");
             true
         }
         Err(error) => {
-            tracing::error!(error, "the regular backup failed");
+            tracing::error!(error, "the regular backup failed, and is tried again");
             on_failure(error);
             false
         }

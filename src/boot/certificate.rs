@@ -1,10 +1,8 @@
 //! The certificate that connections are encrypted with. It is read again while the service runs.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, sync::Arc};
 
+use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
     crypto::{CryptoProvider, ring},
@@ -40,7 +38,7 @@ impl Certificate {
     /// get what counted before. Blocks.
     pub(super) fn read_again(&self) -> Result<(), Problem> {
         let fresh = Arc::new(read(&self.files, &self.provider)?);
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        *self.now.write() = fresh;
         Ok(())
     }
 
@@ -55,8 +53,7 @@ impl Certificate {
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let now = self.now.read();
-        Some(now.unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.now.read().clone())
     }
 }
 

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr};
 
 use crate::{
     settings::{error::StartError, problem::Problem},
-    storage::open::OpenError,
+    storage::error::OpenError,
 };
 
 /// Why the service did not start, or did not end well.

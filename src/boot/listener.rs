@@ -11,7 +11,7 @@ use std::{
 };
 
 use actix_web::{
-    App, HttpRequest, HttpResponse, HttpServer,
+    HttpRequest, HttpResponse,
     dev::{Extensions, ServerHandle},
     rt::net::{TcpStream, UnixStream},
     web,
@@ -22,6 +22,7 @@ use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
     http::Served,
+    serving::Serving,
 };
 use crate::{
     channels::websocket::{self, Door, Guest},
@@ -31,6 +32,7 @@ use crate::{
         error::ApiError,
         tasks::giving,
     },
+    logging::seldom::Seldom,
     settings::channels::WebSocket,
 };
 
@@ -52,31 +54,21 @@ pub(super) fn serve(
         app.app_data(door.clone()).route("/ws", web::get().to(connect));
     });
     let connections = Connections::default();
-    let http = HttpServer::new(move || App::new().configure(routes.clone()))
-        .workers(workers())
-        .keep_alive(http::KEEP_ALIVE)
-        .client_request_timeout(http::SLOWEST_HEADER)
-        .shutdown_timeout(LAST_REQUESTS_S)
-        .disable_signals()
-        .on_connect(move |connection, data| {
-            if let Some(stream) = tcp_stream(connection) {
-                prepare(stream, DEAF, &connections, data);
-            } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
-                connections.check_user(stream, data);
-            }
-        });
-    let http = match socket {
-        Some(socket) => http.listen_uds(socket).map_err(refused)?,
-        None => http,
+    let on_connect = move |connection: &dyn Any, data: &mut Extensions| {
+        if let Some(stream) = tcp_stream(connection) {
+            prepare(stream, DEAF, &connections, data);
+        } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
+            connections.check_user(stream, data);
+        }
     };
-    let http = match certificate {
-        Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
-        None => http.listen(listener),
+    let serving = Serving {
+        routes: Arc::new(routes),
+        on_connect: Box::new(on_connect),
+        workers: workers(),
+        keep_alive: http::KEEP_ALIVE.into(),
+        last_requests_s: LAST_REQUESTS_S,
     };
-    let server = http.map_err(refused)?.run();
-    let handle = server.handle();
-    actix::spawn(server);
-    Ok(handle)
+    serving.start(listener, certificate, socket, &refused)
 }
 
 /// Listens on a Unix socket of the run dir, for commands of the same user. One that a killed process
@@ -149,10 +141,13 @@ fn prepare(stream: &TcpStream, deaf: Duration, connections: &Connections, data: 
     }
     let deaf = u32::try_from(deaf.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, deaf) {
-        tracing::warn!(%error, "a deaf client cannot be given up by the kernel");
+        static TOLD: Seldom = Seldom::new();
+        if let Some(times) = TOLD.due() {
+            tracing::warn!(%error, times, "a client that stops to read may hold its connection for long");
+        }
     }
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "frames may wait for each other");
+        tracing::debug!(%error, "small frames of a connection may be sent late");
     }
 }
 
@@ -161,7 +156,7 @@ mod tests {
 
     use std::io::{Read, Write};
 
-    use actix_web::web::Bytes;
+    use actix_web::{App, HttpServer, web::Bytes};
     use futures_util::{StreamExt, stream};
     use tokio::sync::mpsc;
 

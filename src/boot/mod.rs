@@ -16,7 +16,7 @@ use std::{
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::dev::ServerHandle;
 use hivewright_actors::{
-    approvals::ports::Deciders,
+    approvals::{ShowIn, ports::Deciders},
     blocking,
     channel::{CountConnections, Shutdown},
     clock::Timestamp,
@@ -76,6 +76,7 @@ pub mod parts;
 mod plugin_packages;
 mod plugins;
 mod reload;
+mod serving;
 mod starting;
 mod storage;
 pub(crate) mod systemd;
@@ -105,6 +106,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+const UNCLOSED: &str = "the store was not closed whole; the next start looks at it first";
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -190,16 +192,18 @@ impl Service {
         };
         let upkeep = upkeep.start();
         let parts = parts::look(&context, &spine, open_tasks).await;
-        let tidying = actix::spawn(context.files.clone().keep_tidy());
+        let tidying = hivewright_actors::spawn::local(context.files.clone().keep_tidy());
         let gate = Gate::new(&config.server);
         let (servers, browsers) = (services.servers.clone(), services.browsers.clone());
         let plugins = services.plugins.clone();
-        let settling = actix::spawn(plugins::settle(plugins.clone(), &context, &spine));
+        let settling =
+            hivewright_actors::spawn::local(plugins::settle(plugins.clone(), &context, &spine));
         let listening =
             listening::listen(&spine.live, plugins.clone(), &spine.view, spine.store.clone());
-        let listening = actix::spawn(listening);
+        let listening = hivewright_actors::spawn::local(listening);
         let (depot, store) = (services.depot.clone(), spine.store.clone());
-        let updates = actix::spawn(updates::follow(depot, store, spine.live.clone()));
+        let updates =
+            hivewright_actors::spawn::local(updates::follow(depot, store, spine.live.clone()));
         let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -216,7 +220,7 @@ impl Service {
         let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
         forget_replaced(backup_home(&context.home, &config.backup, &config.limits));
         catch_up(&context);
-        actix::spawn(code_pages::let_go());
+        hivewright_actors::spawn::local(code_pages::let_go());
         Ok(Self {
             spine,
             storage: context.storage.clone(),
@@ -283,7 +287,7 @@ impl Service {
         tokio::select! {
             () = self.stop() => {}
             signal = told() => {
-                tracing::warn!(signal, "stopping at once");
+                tracing::warn!(signal, "stopping at once: running turns go on after the next start");
                 std::process::exit(1);
             }
         }
@@ -323,8 +327,8 @@ impl Service {
         let storage = self.storage.clone();
         match blocking::run(move || storage.rest()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the next start looks at the store first"),
-            Err(error) => tracing::warn!(%error, "the next start looks at the store first"),
+            Ok(Err(error)) => tracing::warn!(%error, "{UNCLOSED}"),
+            Err(error) => tracing::warn!(%error, "{UNCLOSED}"),
         }
     }
 
@@ -353,7 +357,7 @@ async fn listen(
 ) -> Result<ServerHandle, ServiceError> {
     // Without it commands go by the address, which suffices where nothing stands before it.
     let local = listen_locally(socket.path()).inspect_err(|error| {
-        tracing::warn!(%error, "commands cannot use a Unix socket");
+        tracing::warn!(%error, "there is no Unix socket for commands; they use the address");
     });
     let tcp = starting.listener()?;
     // In between, whoever connects waits: the socket goes on listening.
@@ -374,7 +378,7 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
 fn forget_replaced(layout: StorageHome) {
     tokio::task::spawn_blocking(move || {
         if let Err(error) = migrate::forget_replaced(&layout) {
-            tracing::warn!(%error, "a replaced store cannot be removed");
+            tracing::warn!(%error, "the store that an upgrade or a restore replaced cannot be removed; the next start tries again");
         }
     });
 }
@@ -414,7 +418,9 @@ fn start_discord(context: &Context, spine: &Spine) -> Discord {
         live: spine.live.clone(),
         files: context.files.clone(),
     };
-    Discord::start(parts, context.channels.discord.clone())
+    let settings = context.channels.discord.clone();
+    spine.approvals.do_send(ShowIn(settings.operator_places()));
+    Discord::start(parts, settings)
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.
@@ -454,7 +460,7 @@ fn team_arbiter() -> ArbiterHandle {
             .max_blocking_threads(BLOCKING_THREADS)
             .build()
             .unwrap_or_else(|error| {
-                tracing::error!(%error, "a thread for teams cannot be started");
+                tracing::error!(%error, "a thread for teams cannot be started; the service ends");
                 std::process::exit(1)
             })
     });

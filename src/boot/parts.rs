@@ -18,7 +18,7 @@ use crate::{
         problem::Problems,
         providers::Providers,
     },
-    text::rough_size,
+    text::{counted, rough_size},
     vault::Vault,
 };
 
@@ -81,7 +81,7 @@ fn vault(vault: &Vault) -> Result<String, String> {
     let health = vault.health();
     match health.locked {
         Some(locked) => Err(format!("locked: {locked}")),
-        None => Ok(format!("open, {} secrets", health.secrets)),
+        None => Ok(format!("open, {}", counted(health.secrets, "secret"))),
     }
 }
 

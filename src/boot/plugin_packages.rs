@@ -25,8 +25,7 @@ use crate::{
         fault::FaultCode,
         package::Files,
     },
-    settings::{home::Home, live::Live, watch::FolderWatch},
-    tools::registry,
+    settings::{home::Home, live::Live, tool_groups, watch::FolderWatch},
 };
 
 /// A folder that did not change for this long has been written.
@@ -40,7 +39,7 @@ pub(super) fn depot(home: &Home, live: &Live, view: &OrgView, teams: &Tree) -> D
     let recovered: BTreeSet<String> = names(teams);
     let (installed, live, view) = (home.plugins(), live.clone(), view.clone());
     let reserved: BTreeSet<String> =
-        registry::keys().map(|key| key.split('.').next().unwrap_or(key).to_owned()).collect();
+        tool_groups::keys().map(|key| key.split('.').next().unwrap_or(key).to_owned()).collect();
     let depot = Depot::new(home.plugins(), move || {
         let settings = live.held().map(|set| set.config.plugins.clone()).unwrap_or_default();
         Sources {
@@ -55,7 +54,7 @@ pub(super) fn depot(home: &Home, live: &Live, view: &OrgView, teams: &Tree) -> D
         }
     });
     if let Err(error) = depot.prepare() {
-        tracing::error!(%error, "the folder of plugins cannot be used");
+        tracing::error!(%error, "the folder of plugins cannot be used; plugins in it may be missing until that is mended and the service restarted");
     }
     depot.reload();
     depot
@@ -70,7 +69,7 @@ pub(super) struct PluginWatch {
 impl PluginWatch {
     pub(super) fn start(depot: Depot, context: Arc<Context>) -> Self {
         let nudge = Arc::new(Notify::new());
-        let task = actix::spawn(watch(depot, context, nudge.clone()));
+        let task = hivewright_actors::spawn::local(watch(depot, context, nudge.clone()));
         Self { nudge, _task: AbortOnDropHandle::new(task) }
     }
 

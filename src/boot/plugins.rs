@@ -36,7 +36,9 @@ pub(super) fn settle(
                 }
             });
             if settled.await.is_err() {
-                tracing::error!("plugins could not be settled");
+                tracing::error!(
+                    "plugins of teams were not switched on or off as settings say; the next change tries again"
+                );
             }
             tokio::select! {
                 changed = packages.changed() => if changed.is_err() { return },

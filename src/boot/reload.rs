@@ -3,12 +3,12 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use hivewright_actors::{
-    approvals::SetTtl,
+    approvals::{SetTtl, ShowIn},
     blocking,
     live::event::{Event, Kind},
     notice::NoticeKind,
@@ -18,6 +18,7 @@ use hivewright_actors::{
     spine::Spine,
     store::records::Writes,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -96,18 +97,14 @@ pub(super) struct SharedStanding(Arc<Mutex<Standing>>);
 
 impl SharedStanding {
     pub(super) fn now(&self) -> Standing {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// The settings were read anew; the certificate is read by itself.
     fn replace(&self, standing: Standing) {
-        let mut present = self.lock();
+        let mut present = self.0.lock();
         let certificate_fault = present.certificate_fault.take();
         *present = Standing { certificate_fault, ..standing };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Standing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,7 +147,7 @@ impl Reload {
         }
         let (orders, ordered) = mpsc::unbounded_channel();
         let discord = watch.told.discord.clone();
-        let task = actix::spawn(watch.run(ordered));
+        let task = hivewright_actors::spawn::local(watch.run(ordered));
         Self { standing, discord, orders, _task: AbortOnDropHandle::new(task) }
     }
 
@@ -262,7 +259,7 @@ impl Watch {
 
     async fn reread(&mut self) -> Result<(), Problems> {
         let renewed = self.renew_certificate().await;
-        self.standing.lock().certificate_fault = renewed.as_ref().err().map(ToString::to_string);
+        self.standing.0.lock().certificate_fault = renewed.as_ref().err().map(ToString::to_string);
         if let Err(problems) = &renewed {
             tracing::error!(%problems, "the certificate is refused; the former one still counts");
             self.tell(problems);
@@ -289,9 +286,10 @@ impl Watch {
                 self.spine.router.do_send(Reconfigure(settings));
                 let standing = Standing::of(&set.channels);
                 if let Some(fault) = &standing.fault {
-                    tracing::warn!(fault, "some of the channels' settings are not in use");
+                    tracing::warn!(error = fault, "some settings of channels are not in use");
                 }
                 self.standing.replace(standing);
+                self.spine.approvals.do_send(ShowIn(set.channels.discord.operator_places()));
                 self.told.discord.set(&set.channels.discord);
                 self.apply(&set.config);
                 if let Ok(providers) = self.context.live.providers().await {
@@ -309,7 +307,7 @@ impl Watch {
                 Err(problems)
             }
             Err(error) => {
-                tracing::error!(%error, "the settings could not be read");
+                tracing::error!(%error, "the settings could not be read; what they said before still counts");
                 Err(Problem::of_file(&self.context.home.config_file(), "could not be read").into())
             }
         }
@@ -360,7 +358,7 @@ impl Watch {
         let (home, url) = (self.context.home.clone(), public_url(&server, self.context.address));
         tokio::task::spawn_blocking(move || {
             if let Err(error) = write_address(&home, &url) {
-                tracing::error!(%error, "the address file cannot be written");
+                tracing::error!(%error, "the address file cannot be written; commands may look for the service where it was before");
             }
         });
     }
@@ -369,7 +367,7 @@ impl Watch {
     fn complain(&mut self, problems: &Problems) {
         let file = self.context.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
-        let mut standing = self.standing.lock();
+        let mut standing = self.standing.0.lock();
         standing.channels_fault = of_channels.then(|| problems.to_string());
         standing.fault = Some(problems.to_string());
         drop(standing);
@@ -408,14 +406,14 @@ mod tests {
     #[test]
     fn a_refused_certificate_is_told_of_until_it_is_renewed() {
         let standing = SharedStanding(Arc::default());
-        standing.lock().certificate_fault = Some("cert.pem: no certificate".to_owned());
+        standing.0.lock().certificate_fault = Some("cert.pem: no certificate".to_owned());
 
         let wrong = Standing { fault: Some("config.yaml: no".to_owned()), ..Standing::default() };
         standing.replace(wrong);
         let both = standing.now().faults();
         standing.replace(Standing::default());
         let one = standing.now().faults();
-        standing.lock().certificate_fault = None;
+        standing.0.lock().certificate_fault = None;
 
         assert_eq!(both.as_deref(), Some("config.yaml: no\ncert.pem: no certificate"));
         assert_eq!(one.as_deref(), Some("cert.pem: no certificate"));

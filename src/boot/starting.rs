@@ -8,23 +8,24 @@ use std::{
     net::{SocketAddr, TcpListener},
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use actix_web::{
-    App, HttpRequest, HttpResponse, HttpServer,
+    HttpRequest, HttpResponse,
     dev::ServerHandle,
     http::{KeepAlive, header},
     web,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
+    serving::Serving,
 };
 use crate::{
-    http,
     settings::{config::Server, home::Home, replace::replace},
     storage::{Progress, Unit},
 };
@@ -39,7 +40,7 @@ pub(super) struct Phase(Arc<Mutex<String>>);
 
 impl Phase {
     pub(super) fn set(&self, doing: impl Into<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doing.into();
+        *self.0.lock() = doing.into();
     }
 
     /// An upgrade of the store has come this far: nothing else of opening it tells.
@@ -53,7 +54,7 @@ impl Phase {
     }
 
     fn now(&self) -> String {
-        let doing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let doing = self.0.lock();
         doing.clone()
     }
 }
@@ -78,24 +79,20 @@ impl Starting {
         let address = listener.local_addr().map_err(failed)?;
         let phase = Phase::default();
         let told = web::Data::new(phase.clone());
-        let http = HttpServer::new(move || {
-            App::new().app_data(told.clone()).default_service(web::to(answer))
-        })
-        .workers(1)
-        // Whoever comes again meets the service.
-        .keep_alive(KeepAlive::Disabled)
-        .client_request_timeout(http::SLOWEST_HEADER)
-        .shutdown_timeout(LAST_REQUESTS_S)
-        .disable_signals();
-        let ours = listener.try_clone().map_err(failed)?;
-        let http = match certificate {
-            Some(certificate) => http.listen_rustls_0_23(ours, certificate.clone().settings()?),
-            None => http.listen(ours),
+        let routes = move |app: &mut web::ServiceConfig| {
+            app.app_data(told.clone()).default_service(web::to(answer));
         };
-        let server = http.map_err(failed)?.run();
-        let handle = server.handle();
-        actix::spawn(server);
-        Ok(Self { address, phase, listener, server: handle })
+        let serving = Serving {
+            routes: Arc::new(routes),
+            on_connect: Box::new(|_, _| ()),
+            workers: 1,
+            // Whoever comes again meets the service.
+            keep_alive: KeepAlive::Disabled,
+            last_requests_s: LAST_REQUESTS_S,
+        };
+        let ours = listener.try_clone().map_err(failed)?;
+        let server = serving.start(ours, certificate.cloned(), None, &failed)?;
+        Ok(Self { address, phase, listener, server })
     }
 
     pub(super) fn listener(&self) -> Result<TcpListener, ServiceError> {

@@ -48,13 +48,12 @@ use crate::{
         load,
         problem::Problems,
         references::Environment,
-        scaffold,
+        scaffold, tool_groups,
         zone::Zone,
     },
     storage::{self, tiers::TieredStorage},
     system::{Randomness, WallClock},
     timezone::LocalTime,
-    tools::registry,
     transcript::{files::Folder, follower::Follower},
     vault::Vault,
 };
@@ -149,7 +148,7 @@ impl Opened {
         let http = http.map_err(|error| machine(no_client, error))?;
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
-        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
+        let tools = tool_groups::keys().chain([REPORT_RUN]).map(str::to_owned);
         let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
         let store = start_store(storage.clone(), metrics.clone());
         let ids = Ids::new(Arc::new(Randomness));
@@ -261,7 +260,7 @@ fn follow(
     let folder = Folder::new(home.history(), secrets.clone());
     if !config.sessions.transcripts {
         if let Err(error) = folder.set_incomplete() {
-            tracing::warn!(%error, "transcripts will lack what happens while they are off");
+            tracing::warn!(%error, "it cannot be noted that transcripts are off; once they are on again they will lack what happens meanwhile");
         }
         return None;
     }
@@ -311,7 +310,7 @@ fn open_channels(
         Err(problems) => (Channels::closed(), Some(problems)),
     };
     if let Some(fault) = &fault {
-        tracing::error!(%fault, "only the operator's command line is let in");
+        tracing::error!(error = %fault, "the settings of channels are refused; only the operator's command line is let in");
     }
     (channels, fault)
 }
@@ -326,7 +325,7 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
             providers.demo
         }
         Err(problems) => {
-            tracing::error!(%problems, "no model can be asked");
+            tracing::error!(%problems, "the settings of providers are refused; no model can be asked");
             false
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn start(
 ) -> AbortOnDropHandle<()> {
     let watch =
         Watch { briefing, live, queue, unprepared: Vec::new(), login: false, providers: None };
-    AbortOnDropHandle::new(actix::spawn(watch.run(told)))
+    AbortOnDropHandle::new(hivewright_actors::spawn::local(watch.run(told)))
 }
 
 struct Watch {

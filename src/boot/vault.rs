@@ -94,7 +94,7 @@ pub(super) async fn open(
         .map_err(|error| machine("the vault cannot be opened", error))?;
     let log = secrets.clone();
     vault.on_change(move |vault| log.learn_vault(vault.all_secrets()));
-    actix::spawn(sweep(vault.clone()));
+    hivewright_actors::spawn::local(sweep(vault.clone()));
     if let Some(locked) = vault.locked() {
         let text = format!("the vault is locked: {locked}");
         tracing::error!("{text}");
@@ -119,7 +119,7 @@ async fn sweep(vault: Vault) {
     loop {
         tokio::time::sleep(SWEEP).await;
         if let Err(error) = vault.release_forgotten().await {
-            tracing::error!(%error, "old credentials of teams that were never made stay for now");
+            tracing::warn!(%error, "old credentials of teams that were never made stay for now");
         }
     }
 }
@@ -129,6 +129,6 @@ fn no_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "a crash may leave an image of the memory on the disk");
+        tracing::warn!(%error, "core dumps cannot be switched off: a crash may leave an image of the memory, secrets included, on the disk");
     }
 }

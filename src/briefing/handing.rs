@@ -19,8 +19,8 @@ use crate::{
     files::{FileError, FileStore},
     sandbox::{quota::Excess, workspace::WorkspaceError},
     system::hex,
-    taint::{TaintError, Worker, seen::Seen},
-    tools::toolbox::Grant,
+    taint::{TaintError, label::Worker, seen::Seen},
+    tools::grant::Grant,
 };
 
 /// Where a team finds what it is given.
@@ -66,7 +66,7 @@ pub(super) async fn over(store: &FileStore, grant: &Grant, handed: Handed) -> Ve
         let path = match hand(store, grant, &file, &task, label).await {
             Ok(path) => Some(path),
             Err(error) => {
-                tracing::warn!(team = %grant.team, %task, file = %file.id, %error, "a file is not in the workspace");
+                tracing::warn!(team = %grant.team, %task, file = %file.id, %error, "a file that came with a task cannot be put into the workspace");
                 None
             }
         };

@@ -23,7 +23,7 @@ use crate::{
 impl Turns {
     /// What a team works with as itself.
     fn part_of(&self, team: &TeamKey) -> Result<Arc<Part>, BriefError> {
-        let kit = self.0.kit(&team.name)?;
+        let kit = self.0.kit(&team.name, self.0.team_file(&team.name)?)?;
         let servers = Servers::offers(&self.0.servers(team, &kit));
         let plugins = Instances::offers(&self.0.plugins.settle(team, &kit.team.plugins));
         let offers = Gathered { servers, plugins };

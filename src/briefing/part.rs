@@ -14,7 +14,7 @@ use hivewright_actors::{
     tool::Toolset,
 };
 
-use super::{Gathered, Inner, Kit, config_error, lock};
+use super::{Gathered, Inner, Kit, config_error};
 use crate::{
     engines::{self, installed::Installed},
     mcp::Offers,
@@ -27,7 +27,7 @@ use crate::{
         subagents::Subagent,
     },
     sandbox::workspace::Workspace,
-    settings::{config::Sdk, providers::Profile},
+    settings::{config::Sdk, providers::Profile, tool_groups},
     system::sha256,
     teams::self_changes::{Earlier, PROPOSE},
     tools::{
@@ -35,14 +35,13 @@ use crate::{
         contract::Tool,
         filter::{FilterError, ToolFilter},
         host::{Asleep, TeamTools},
+        made::Made,
         mcp, plugin,
         plugin_tool::{
             loading::{Loaded, LoadedTools},
             manage, run,
         },
         propose_change::ProposeChange,
-        registry,
-        toolbox::Made,
         use_skill::{Gives, UseSkill},
         web::{repository::SearchSkillRepository, search::WebSearch},
         wire::wire_name,
@@ -61,7 +60,7 @@ pub(super) fn inner() -> Result<ToolFilter, FilterError> {
 /// nothing else and talks to nobody; what it is itself it changes by a proposal.
 pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
     let reading = ["get_status", "list_completed_tasks", "list_teams", "whoami"];
-    let org = registry::members("@org").unwrap_or_default();
+    let org = tool_groups::members("@org").unwrap_or_default();
     let not_reading = org.iter().filter(|tool| !reading.contains(tool));
     let mut patterns: Vec<String> = not_reading.map(|tool| format!("!{tool}")).collect();
     let others = [
@@ -133,13 +132,13 @@ impl Inner {
         let library = self.prompts.library(name);
         let (subagent, skill) = (options.subagent.as_deref(), options.skill.as_deref());
         if let (Some(subagent), Some(skill)) = (subagent, skill) {
-            tracing::warn!(team = %name, subagent, skill, "a task names both; the subagent wins");
+            tracing::warn!(team = %name, subagent, skill, "a task names a subagent and a skill; the subagent is taken");
         }
         let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
         let loaded =
             self.plugin_tools.load(name, &kit.grant.workspace, required(&role, options.cycle));
         let installed = self.engines.installed(kit.team.sdk, &kit.agents);
-        let mut parts = lock(&kit.roles);
+        let mut parts = kit.roles.lock();
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
         let known = parts.iter().find(|part| {
             part.cast.role == role
@@ -242,7 +241,8 @@ impl Inner {
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
             toolset_hash: sha256(&serde_json::to_vec(&*specs).unwrap_or_default())[..16].to_owned(),
-            builtins: registry::built_in()
+            builtins: tool_groups::BUILT_IN
+                .into_iter()
                 .map(|tool| Availability { tool, enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has)
@@ -347,7 +347,7 @@ fn required(role: &Role, cycle: Option<Cycle>) -> BTreeSet<&str> {
     }
     let skills = role.active.iter().chain(&role.loadable);
     let names = skills.flat_map(|skill| skill.required_tools()).map(String::as_str);
-    names.filter(|name| !registry::keys().any(|key| key == *name)).collect()
+    names.filter(|name| !tool_groups::keys().any(|key| key == *name)).collect()
 }
 
 /// What a turn gets with the skills that it loads: for as long as it has none, it does not have their tools.

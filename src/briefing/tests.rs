@@ -19,7 +19,10 @@ use hivewright_actors::{
     meter::Unmetered,
     storage::Storage,
     store::{StoreHandle, records::Writes},
-    task::{Code, Ending, Label, Lane, Options, Task, TopicRef},
+    task::{
+        Label, Lane, Options, Task, TopicRef,
+        outcome::{Code, Ending},
+    },
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply},
 };
 use serde_json::{Value, json};
@@ -750,8 +753,11 @@ async fn sorting_a_message_is_paid_by_the_main_team() {
     let answer = place.turns.ask(Purpose::Topics, "#reply yes".to_owned()).await;
 
     assert_eq!(answer.as_deref(), Some("yes"));
-    // The demo gives no titles.
+    // The demo gives no titles, and is not asked for any once it is known to answer.
     assert_eq!(place.turns.ask(Purpose::Titles, "#reply yes".to_owned()).await, None);
+    place.brief().await;
+    let known = [Purpose::Titles, Purpose::Topics].map(|purpose| place.turns.may_know(purpose));
+    assert_eq!(known, [false, true]);
     let spent = place.ledger.drawn(&"main".into(), day);
     assert_ne!(spent, Spent::default());
 

@@ -1,7 +1,7 @@
 //! Questions about topics: a model is asked which one a message belongs to or what one is called, and the main team pays.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -20,9 +20,10 @@ use hivewright_actors::{
     store::{StoreHandle, reads::get_readable, records::Writes},
     usage::Usage,
 };
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Inner, Turns, choice, is_in_money, lock, part, profiles};
+use super::{Inner, Turns, choice, is_in_money, part, profiles};
 use crate::{engines::Question, settings::providers::Provider, system::WallClock};
 
 /// How much a model may say about a topic.
@@ -41,6 +42,11 @@ fn manner(purpose: Purpose) -> (&'static str, Duration) {
 }
 
 impl Classifier for Turns {
+    /// The demo has no opinion on what things are called.
+    fn may_know(&self, purpose: Purpose) -> bool {
+        purpose != Purpose::Titles || !self.0.demo.load(Ordering::Relaxed)
+    }
+
     fn ask(&self, purpose: Purpose, question: String) -> BoxFuture<'static, Option<String>> {
         let inner = self.0.clone();
         async move { inner.ask(purpose, &question).await }.boxed()
@@ -58,7 +64,7 @@ impl Inner {
             None => providers.choose(&team.provider_profile, team.model.as_deref()),
         };
         let chosen = chosen.ok()?;
-        // The demo has no opinion on what things are called.
+        // Also where others than the demo are there.
         if purpose == Purpose::Titles && chosen.provider == Provider::Offline {
             return None;
         }
@@ -71,7 +77,7 @@ impl Inner {
         let bill = match self.till.open(caps, &price, system.len() + question.len()) {
             Ok(bill) => Arc::new(bill),
             Err(overdrawn) => {
-                tracing::info!(%overdrawn, "no model is asked about a topic");
+                tracing::debug!(error = %overdrawn, "no model is asked about a topic");
                 return None;
             }
         };
@@ -80,12 +86,12 @@ impl Inner {
         let pay = Arc::new(move |part| paid.add(part));
         let asked = self.engines.ask(&profiles, &choice(&chosen), question, pay).await;
         bill.settle();
-        let paid = std::mem::take(&mut *lock(&bill.paid));
+        let paid = std::mem::take(&mut *bill.paid.lock());
         self.till.note(purpose, paid).await;
         match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
-                tracing::info!(%error, "no model helped with a topic");
+                tracing::warn!(%error, "no model helped to tell topics apart, or to name one; rules decide");
                 None
             }
         }
@@ -155,15 +161,15 @@ impl Bill {
     /// A try has cost this.
     fn add(&self, paid: Paid) {
         self.till.meter.model_called(&MAIN.into(), &paid.profile, &paid.usage);
-        if let Some((_, sum)) = &mut *lock(&self.open) {
+        if let Some((_, sum)) = &mut *self.open.lock() {
             *sum += paid.usage;
         }
-        lock(&self.paid).push(paid);
+        self.paid.lock().push(paid);
     }
 
     /// No more tries follow. It becomes durable with the next call of the main team.
     fn settle(&self) {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some((reservation, usage)) = open.take() {
             self.till.ledger.settle(reservation, Spent::of(&usage));
         }

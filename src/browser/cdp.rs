@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
@@ -98,7 +99,7 @@ impl Link {
 
     /// Whoever waits hears that nothing will come.
     pub(super) fn close(&self) {
-        self.pending().take();
+        self.0.pending.lock().take();
     }
 
     /// The browser is ended since it holds more bytes on the disk than these.
@@ -112,10 +113,6 @@ impl Link {
         self.0.excess.get().map_or(BrowserError::Ended, |disk| BrowserError::Disk(*disk))
     }
 
-    fn pending(&self) -> MutexGuard<'_, Option<Pending>> {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Says a command to the browser, or to one of its pages.
     pub(super) async fn call(
         &self,
@@ -125,7 +122,7 @@ impl Link {
     ) -> Result<Value, BrowserError> {
         let (answer, answered) = oneshot::channel();
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
-        match &mut *self.pending() {
+        match &mut *self.0.pending.lock() {
             Some(pending) => drop(pending.insert(id, answer)),
             None => return Err(self.why_closed()),
         }
@@ -176,13 +173,14 @@ impl Link {
         let heard = match serde_json::from_slice(message) {
             Ok(heard) => heard,
             Err(error) => {
-                tracing::warn!(%error, "a browser said something that cannot be read");
+                tracing::warn!(%error, "a browser said something that cannot be read, and that is left out");
                 return;
             }
         };
         match heard {
             Heard { id: Some(id), result, error, .. } => {
-                let waiting = self.pending().as_mut().and_then(|pending| pending.remove(&id));
+                let waiting =
+                    self.0.pending.lock().as_mut().and_then(|pending| pending.remove(&id));
                 let answer = match error {
                     Some(Refusal { message }) => Err(BrowserError::Refused(message)),
                     None => Ok(result),

@@ -1,8 +1,9 @@
 //! Gate of a team's browser: what its proxy lets through, and what it did not.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hivewright_actors::{ids::TeamName, policy::Subject};
+use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::snapshot::cut;
@@ -56,24 +57,20 @@ impl TeamGate {
         Self(Mutex::new(State { terms, spent: 0, failures: Vec::new(), more: 0 }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The terms of a call, which hold until the next.
     pub(super) fn set(&self, mut terms: Terms) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         terms.admit = terms.admit.or_else(|| state.terms.admit.take());
         (state.terms, state.spent) = (terms, 0);
     }
 
     pub(super) fn scrubber(&self) -> Scrubber {
-        self.state().terms.scrubber.clone()
+        self.0.lock().terms.scrubber.clone()
     }
 
     /// What failed since the last time.
     pub(super) fn take_failures(&self) -> Failures {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let list = std::mem::take(&mut state.failures);
         Failures { list, more: std::mem::take(&mut state.more) }
     }
@@ -81,26 +78,26 @@ impl TeamGate {
 
 impl Gate for TeamGate {
     fn team(&self) -> TeamName {
-        self.state().terms.team.clone()
+        self.0.lock().terms.team.clone()
     }
 
     fn egress(&self) -> Arc<Egress> {
-        Arc::clone(&self.state().terms.egress)
+        Arc::clone(&self.0.lock().terms.egress)
     }
 
     fn admit(&self, host: &str) -> Result<(), String> {
-        let Terms { admit, subject, .. } = self.state().terms.clone();
+        let Terms { admit, subject, .. } = self.0.lock().terms.clone();
         admit.map_or(Ok(()), |admit| admit(host, &subject))
     }
 
     fn spend(&self, bytes: u64) -> u64 {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.spent += bytes;
         state.spent
     }
 
     fn failed(&self, url: &Url, error: EgressError) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         // A browser tries some things twice.
         if state.failures.iter().any(|(known, _)| known == url) {
             return;
@@ -128,7 +125,7 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::task::{Cause, Label};
+    use hivewright_actors::task::{Label, cause::Cause};
 
     use super::*;
 

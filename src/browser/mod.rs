@@ -11,7 +11,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use hivewright_actors::{
     store::records::Writes,
     text::Size,
 };
+use parking_lot::Mutex;
 use reqwest::Url;
 use tokio::{
     runtime::Handle,
@@ -180,14 +181,10 @@ impl Browsers {
         }))
     }
 
-    fn teams(&self) -> MutexGuard<'_, HashMap<TeamName, Arc<Slot>>> {
-        self.0.teams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn runtime(&self) -> Result<&Handle, BrowserError> {
         let start = || {
             let started = Thread::start("browsers");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for browsers")).ok()
+            started.inspect_err(|error| tracing::error!(%error, "no thread for browsers can be started; their tools fail until a restart")).ok()
         };
         let thread = self.0.thread.get_or_init(start).as_ref();
         let none = || BrowserError::Unstarted("the machine has no thread for it".to_owned());
@@ -201,7 +198,7 @@ impl Browsers {
 
     /// The browser of a team for one call, started if there is none.
     pub async fn open(&self, team: &TeamName, terms: Terms) -> Result<InUse, BrowserError> {
-        let of_team = Arc::clone(self.teams().entry(team.clone()).or_default());
+        let of_team = Arc::clone(self.0.teams.lock().entry(team.clone()).or_default());
         let mut slot = Arc::clone(&of_team).lock_owned().await;
         if !is_alive(&mut slot).await {
             *slot = None;
@@ -215,7 +212,7 @@ impl Browsers {
 
     /// The same if there is one.
     pub async fn find(&self, team: &TeamName, terms: Terms) -> Result<InUse, BrowserError> {
-        let slot = self.teams().get(team).cloned().ok_or(BrowserError::NoPage)?;
+        let slot = self.0.teams.lock().get(team).cloned().ok_or(BrowserError::NoPage)?;
         let mut slot = slot.lock_owned().await;
         if slot.is_none() {
             return Err(BrowserError::NoPage);
@@ -239,7 +236,7 @@ impl Browsers {
 
     /// Ends the browser of a team, if there is one. Says whether there was.
     pub async fn close(&self, team: &TeamName) -> bool {
-        let slot = self.teams().get(team).cloned();
+        let slot = self.0.teams.lock().get(team).cloned();
         let Some(slot) = slot else { return false };
         let open = slot.lock().await.take();
         match open {
@@ -253,7 +250,7 @@ impl Browsers {
 
     /// Ends all, and waits until nothing of them is left.
     pub async fn end(&self) {
-        let teams: Vec<TeamName> = self.teams().keys().cloned().collect();
+        let teams: Vec<TeamName> = self.0.teams.lock().keys().cloned().collect();
         let ending = join_all(teams.iter().map(|team| self.close(team)));
         if tokio::time::timeout(END, ending).await.is_err() {
             tracing::warn!("some browsers did not end in time, and are killed");
@@ -269,7 +266,7 @@ impl Inner {
         let place = place.ok().and_then(Result::ok).ok_or(BrowserError::Busy(most))?;
         let guard = self.guard.clone();
         let session = Session::start(&self.program, &self.sandbox, guard, terms, disk).await?;
-        let watch = tokio::spawn(watch(slot, session.gone(), idle));
+        let watch = hivewright_actors::spawn::anywhere(watch(slot, session.gone(), idle));
         Ok(Open {
             session: Arc::new(session),
             is_doubted: false,
@@ -325,7 +322,8 @@ impl Belongings for Browsers {
     fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
         let (browsers, team) = (self.clone(), team.clone());
         Box::pin(async move {
-            let closing = tokio::spawn(async move { browsers.close(&team).await });
+            let closing =
+                hivewright_actors::spawn::anywhere(async move { browsers.close(&team).await });
             if now {
                 // What has not ended by then ends without anybody waiting for it.
                 let _ = tokio::time::timeout(END, closing).await;
@@ -337,7 +335,7 @@ impl Belongings for Browsers {
         let (browsers, team) = (self.clone(), team.name.clone());
         Box::pin(async move {
             browsers.close(&team).await;
-            browsers.teams().remove(&team);
+            browsers.0.teams.lock().remove(&team);
             Vec::new()
         })
     }

@@ -7,7 +7,8 @@ use std::{
 
 use crate::sandbox::process::{
     SYSTEM_FOLDERS, Sandbox, SandboxError,
-    agent::{Agent, AgentJob, PORT},
+    agent::{Agent, AgentJob},
+    layout::PORT,
     plan::AgentProgram,
 };
 

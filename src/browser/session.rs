@@ -112,7 +112,7 @@ impl Session {
             over: CancellationToken::new(),
         };
         let body = Body { life, errors, relay, disk };
-        tokio::spawn(session.run(body, guard, connection, events, end));
+        hivewright_actors::spawn::anywhere(session.run(body, guard, connection, events, end));
         let prepared = tokio::time::timeout(START_TIMEOUT, session.prepare()).await;
         session.context = prepared.map_err(|_| unstarted("it does not answer"))?.map_err(
             |error| match error {

@@ -194,7 +194,21 @@ async fn decide(
     screen: Screen,
 ) -> Result<(), Failure> {
     let answer = service.call(&DECIDE, &ById { id }, &Empty {}, &word).await?;
-    answer.tell(screen, |row| format!("{} is {}{}", row.short_id, row.status, alone(&row)))
+    answer.tell(screen, |row| {
+        let note = kept_note(&row, word.note.as_deref());
+        format!("{} is {}{}{note}", row.short_id, row.status, alone(&row))
+    })
+}
+
+/// What was decided before in the same way stays, with its note.
+fn kept_note(row: &ApprovalRow, given: Option<&str>) -> String {
+    match (&row.note, given) {
+        (kept, Some(given)) if kept.as_deref() != Some(given) => match kept {
+            Some(kept) => format!("; its note stays \"{}\"", printable(kept)),
+            None => "; it stays without a note".to_owned(),
+        },
+        _ => String::new(),
+    }
 }
 
 fn alone(row: &ApprovalRow) -> &'static str {
@@ -294,6 +308,18 @@ mod tests {
         );
         assert!(one.contains("digest     0123456789abcdef\n"), "{one}");
         assert!(one.contains("\"command\": \"rm -r build\""), "{one}");
+    }
+
+    /// OP-79: who decides a second time with other words is told that they do not count.
+    #[test]
+    fn a_note_that_does_not_count_is_no_secret() {
+        let mut denied = row();
+        denied["note"] = json!("not today");
+        let denied: ApprovalRow = serde_json::from_value(denied).unwrap();
+
+        assert_eq!(kept_note(&denied, Some("not today")), "");
+        assert_eq!(kept_note(&denied, None), "");
+        assert_eq!(kept_note(&denied, Some("never")), "; its note stays \"not today\"");
     }
 
     /// OP-79, PL-83

@@ -9,7 +9,7 @@ use clap::{Arg, Args, Command, CommandFactory, Parser};
 use tokio::time::timeout;
 
 use super::{
-    Cli, Context,
+    Cli, Context, contexts,
     failure::Failure,
     screen::{Screen, printable},
     service::{MOST_ROWS, Service},
@@ -19,6 +19,8 @@ use crate::{
     api::endpoint::Empty,
     api::{
         approvals::{ApprovalFilter, LIST_APPROVALS},
+        jobs::{JobFilter, LIST_JOBS},
+        plugins::{LIST_PLUGINS, PluginFilter},
         questions::{LIST_QUESTIONS, QuestionFilter},
         tasks::{LIST_TASKS, TaskFilter},
         teams::{LIST_TEAMS, TeamFilter},
@@ -74,7 +76,10 @@ enum Names {
     Questions,
     Triggers,
     Tokens,
+    Plugins,
+    Jobs,
     Settings,
+    Contexts,
 }
 
 /// A line as far as it was typed.
@@ -113,7 +118,7 @@ impl<'c> Typed<'c> {
                 (None, word) => match typed.command.find_subcommand(word) {
                     Some(inner) if place == 0 => {
                         if typed.top.is_empty() {
-                            word.clone_into(&mut typed.top);
+                            inner.get_name().clone_into(&mut typed.top);
                         }
                         typed.command = inner;
                     }
@@ -224,6 +229,9 @@ impl<'c> Typed<'c> {
             ("questions", "id") => Some(Names::Questions),
             ("trigger", "which") => Some(Names::Triggers),
             ("token", "id") => Some(Names::Tokens),
+            ("plugin" | "channel", "key") => Some(Names::Plugins),
+            ("jobs", "id") => Some(Names::Jobs),
+            (_, "context") | ("context", "name") => Some(Names::Contexts),
             ("config", "key" | "field") => Some(Names::Settings),
             _ => None,
         }
@@ -243,6 +251,9 @@ async fn listed(names: Names, context: &Context) -> Result<Vec<(String, String)>
     if names == Names::Settings {
         let fields = effective::fields(&context.home, &context.environment).into_iter();
         return Ok(fields.map(|row| (row.path, row.value.to_string())).collect());
+    }
+    if names == Names::Contexts {
+        return contexts::names(&context.home);
     }
     let service = Service::find(context)?;
     macro_rules! rows {
@@ -271,7 +282,13 @@ async fn listed(names: Names, context: &Context) -> Result<Vec<(String, String)>
             (format!("{}/{}", row.team, row.definition.name), row.state.to_string())
         }),
         Names::Tokens => rows!(LIST_TOKENS, Empty {}, |row| (row.name, row.id.to_string())),
-        Names::Settings => Ok(Vec::new()),
+        Names::Plugins => {
+            rows!(LIST_PLUGINS, PluginFilter::default(), |row| { (row.key, row.description) })
+        }
+        Names::Jobs => rows!(LIST_JOBS, JobFilter::default(), |row| {
+            (row.id, format!("{}, {}", row.kind, row.state))
+        }),
+        Names::Settings | Names::Contexts => Ok(Vec::new()),
     }
 }
 
@@ -307,6 +324,9 @@ mod tests {
         assert_eq!(names("tasks create --priority "), None);
         assert_eq!(names("config set ser"), Some(Names::Settings));
         assert_eq!(names("tea"), None);
+        assert_eq!(names("triggers remove "), Some(Names::Triggers));
+        assert_eq!(names("context use "), Some(Names::Contexts));
+        assert_eq!(names("status --context "), Some(Names::Contexts));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use clap::Args;
 use hivewright_actors::words;
 
-use super::{Context, failure::Failure};
+use super::screen::Screen;
 use crate::api::flags;
 
 words! {
@@ -29,13 +29,12 @@ pub(super) struct Arguments {
     pub(super) shell: Shell,
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    context.screen.write(match arguments.shell {
+pub(super) fn print(arguments: &Arguments, screen: Screen) {
+    screen.write(match arguments.shell {
         Shell::Bash => BASH,
         Shell::Zsh => ZSH,
         Shell::Fish => FISH,
     });
-    Ok(())
 }
 
 // Where nothing is found, files are completed.

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Context, answer::Answer, failure::Failure, table::columns};
+use super::{Context, answer::Answer, failure::Failure, service::Service, table::columns};
 use crate::settings::{home::Home, replace::replace};
 
 /// Where they are kept, in the data dir.
@@ -47,7 +47,7 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright context list --json")]
     List,
     /// Forget a name
-    #[command(after_help = "Example:\n  hivewright context remove office")]
+    #[command(aliases = ["delete", "rm"], after_help = "Example:\n  hivewright context remove office")]
     Remove {
         /// The name of the context
         name: String,
@@ -83,13 +83,29 @@ pub(super) fn way_to(home: &Home, name: Option<&str>) -> Result<Option<Way>, Fai
     }
 }
 
+/// The services that have a name, and where each is.
+pub(super) fn names(home: &Home) -> Result<Vec<(String, String)>, Failure> {
+    let local = (LOCAL.to_owned(), "the service of the home".to_owned());
+    let others = read(home)?.services.into_iter().map(|(name, way)| (name, way.url));
+    Ok([local].into_iter().chain(others).collect())
+}
+
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let home = &context.home;
     let mut contexts = read(home)?;
     let (what, name) = match action {
-        Action::List => return listed(&contexts).table(context.screen),
+        Action::List => {
+            listed(&contexts).table(context.screen)?;
+            if contexts.current.is_none() && !context.screen.json {
+                context.screen.remark("· commands are for `local`, the service of the home");
+            }
+            return Ok(());
+        }
         Action::Add { name } => {
-            contexts.services.insert(known_name(&name)?, given(context)?);
+            let way = given(context)?;
+            // What leads nowhere is refused now; whether the service answers is no matter of today.
+            Service::find(context)?;
+            contexts.services.insert(known_name(&name)?, way);
             ("added", name)
         }
         Action::Use { name } => {

@@ -21,7 +21,7 @@ use super::{
     link::{Event, Link, patiently},
     screen::complain,
     service::{MOST_ROWS, Service},
-    table::{beginning, moment},
+    table::{beginning, exact},
 };
 use crate::api::{
     approvals::SHOW_APPROVAL,
@@ -265,7 +265,7 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
         let answer = context.command(&format!("questions answer {name}"));
         (what, expires_at, format!("answer with {answer}"))
     };
-    let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", moment(&at)));
+    let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", exact(&at)));
     // Wanted or not: without a decision nothing goes on.
     complain(&format!("· {what}\n· {how}{until}"));
 }

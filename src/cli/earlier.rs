@@ -9,7 +9,7 @@ use hivewright_actors::{
 use super::{
     Context,
     answer::Answer,
-    failure::Failure,
+    failure::{Exit, Failure},
     service::{MOST_ROWS, Service},
     table::{self, beginning, moment},
 };
@@ -56,16 +56,23 @@ impl Which {
     /// The conversation that is meant; none if a new one is to begin.
     pub(super) async fn find(&self, context: &Context) -> Result<Option<Earlier>, Failure> {
         let found = match &self.topic {
-            Some(id) => first(context, |one| one.is_open && one.topic.as_str() == id).await?,
+            Some(id) => match first(context, |one| one.topic.as_str() == id).await? {
+                Some(archived) if !archived.is_open => {
+                    let reopen = context.command(&format!("topics reopen {id}"));
+                    let message = format!("topic `{id}` is archived; {reopen} opens it again");
+                    return Err(Failure::new(Exit::Conflict, message));
+                }
+                found => found,
+            },
             None if self.newest => first(context, |one| one.is_open).await?,
             None => return Ok(None),
         };
         found.map(Some).ok_or_else(|| {
             let topics = context.command("topics list");
             Failure::not_found(match &self.topic {
-                Some(id) => format!(
-                    "none of your conversations has an open topic `{id}`; {topics} lists them"
-                ),
+                Some(id) => {
+                    format!("none of your conversations has a topic `{id}`; {topics} lists them")
+                }
                 None => {
                     "there is no conversation to go on with; leave `--continue` out to begin one"
                         .to_owned()
@@ -149,22 +156,25 @@ fn messages(items: Vec<ConversationItem>) -> impl Iterator<Item = ConversationMe
     })
 }
 
-/// The last things that were said in it, oldest first: the words of the person, and the answers.
-pub(super) async fn last_words(
+/// The last messages of it, oldest first, and all that have not ended.
+pub(super) async fn last_messages(
     earlier: &Earlier,
     many: usize,
     context: &Context,
-) -> Result<Vec<(String, String)>, Failure> {
+) -> Result<Vec<ConversationMessage>, Failure> {
     let answer = said(earlier, LOOKED_AT, &Service::find(context)?).await?;
-    let mut said: Vec<_> = messages(answer.data()?).map(exchange).take(many).collect();
-    said.reverse();
-    Ok(said)
+    let newest = messages(answer.data()?).enumerate();
+    let shown = newest.filter(|(place, message)| *place < many || message.state.is_open());
+    let mut shown: Vec<_> = shown.map(|(_, message)| message).collect();
+    shown.reverse();
+    Ok(shown)
 }
 
-fn exchange(message: ConversationMessage) -> (String, String) {
-    let answer = message.blocks.into_iter().filter_map(|block| match block {
-        ConversationBlock::Text { text } => Some(text),
+/// What was answered so far.
+pub(super) fn answer(message: &ConversationMessage) -> String {
+    let answer = message.blocks.iter().filter_map(|block| match block {
+        ConversationBlock::Text { text } => Some(text.as_str()),
         _ => None,
     });
-    (message.text, answer.collect::<Vec<_>>().join("\n\n"))
+    answer.collect::<Vec<_>>().join("\n\n")
 }

@@ -3,7 +3,7 @@
 use hivewright_actors::{
     ids::ChannelId,
     live::event::Kind,
-    task::{Code, Ending},
+    task::outcome::{Code, Ending},
 };
 
 use super::{

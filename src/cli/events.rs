@@ -16,7 +16,7 @@ use super::{
     link::{Patience, SILENCE, patiently},
     screen::printable,
     service::Service,
-    table::{beginning, exact},
+    table::{beginning, one_line, to_the_second},
 };
 use crate::{
     api::{
@@ -41,6 +41,9 @@ const SHOWN: usize = 120;
 pub(super) struct Arguments {
     #[command(flatten)]
     filter: EventFilter,
+    /// As of `logs`: they are followed in any case
+    #[arg(long, hide = true)]
+    follow: bool,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
@@ -81,7 +84,8 @@ fn line(kind: &str, mut data: Value) -> String {
         taken(number);
     }
     let rest = beginning(&data.to_string(), SHOWN);
-    printable(&format!("{}  {kind:<16}  {team:<12}  {rest}", exact(&at)))
+    let line = format!("{}  {kind:<16}  {team:<12}  {rest}", to_the_second(&at));
+    one_line(printable(&line))
 }
 
 /// The next thing that a follower learns.
@@ -243,7 +247,7 @@ mod tests {
 
         assert_eq!(
             line("task.changed", data),
-            "2026-11-14 23:46 UTC  task.changed      ops           {\"state\":\"done\"}"
+            "2026-11-14 23:46:40  task.changed      ops           {\"state\":\"done\"}"
         );
     }
 

@@ -49,6 +49,12 @@ impl Exchange {
         Self { accepted: true, task, ..Self::new(id) }
     }
 
+    /// It is in this topic.
+    pub(super) fn within(mut self, topic: &TopicId) -> Self {
+        self.topics.insert(topic.clone());
+        self
+    }
+
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted
     }

@@ -18,7 +18,7 @@ pub(super) fn open_editor(draft: &Path) -> Result<(), Failure> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::failed(format!(
-            "the editor `{editor}` ended with {status}; nothing was changed"
+            "the editor `{editor}` ended with {status}; nothing was changed. `EDITOR` names another"
         ))),
         Err(error) => {
             Err(Failure::system(format!("the editor `{editor}` cannot be started"), error))

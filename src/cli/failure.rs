@@ -8,7 +8,10 @@ use crate::{
     boot::error::ServiceError,
     http::auth::error::AuthError,
     settings::error::StartError,
-    storage::{backup::BackupError, open::OpenError, restore::RestoreError},
+    storage::{
+        error::{BackupError, OpenError},
+        restore::RestoreError,
+    },
     vault::error::VaultError,
 };
 
@@ -77,7 +80,7 @@ impl Failure {
     /// Says what to do, if it is a service that is in the way.
     pub(super) fn if_in_use(mut self) -> Self {
         if self.exit == Exit::Conflict {
-            self.message.push_str("; stop the service first");
+            self.message.push_str("; stop the service first: `hivewright stop`");
         }
         self
     }

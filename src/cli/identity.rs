@@ -33,7 +33,7 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright identity list --json")]
     List,
     /// End a link at once
-    #[command(after_help = "Example:\n  hivewright identity unlink discord:80351110224678912")]
+    #[command(aliases = ["delete", "remove", "rm"], after_help = "Example:\n  hivewright identity unlink discord:80351110224678912")]
     Unlink {
         /// The sender, or the id of the link
         #[arg(value_name = "TYPE:SENDER|ID")]

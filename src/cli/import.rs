@@ -80,6 +80,7 @@ fn import(
     context: &Context,
     stop: &AtomicBool,
 ) -> Result<(Plan, Option<PathBuf>), Failure> {
+    context.own_home()?;
     let source = Source::new(&arguments.data, &arguments.run)?;
     for theirs in [&source.data, &source.run] {
         for ours in [context.home.data(), context.home.run()] {

@@ -34,8 +34,8 @@ pub(super) mod model;
 
 /// Write commented example settings; what is there stays as it is
 ///
-/// At a terminal it asks which model answers, and has it answer once; its key goes into the vault. With `--yes` it
-/// does not.
+/// At a terminal it asks which model answers, and has it answer once; its key goes into the vault. With `--yes`
+/// nobody is asked.
 #[derive(Debug, PartialEq, Args)]
 #[command(
     after_help = "Examples:\n  hivewright init --provider anthropic\n  hivewright init --discord"
@@ -113,10 +113,11 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     for (key, _) in secrets.iter().filter(|(_, secret)| secret.is_some()) {
         screen.remark(&format!("the secret is in the vault as `{key}`"));
     }
-    screen.remark(&match notice(home)? {
-        Some(_) => "the running service takes it over".to_owned(),
-        None => format!("next: {}", context.command("serve")),
-    });
+    match notice(home)? {
+        Some(_) if written.is_empty() => {}
+        Some(_) => screen.remark("the running service takes it over"),
+        None => screen.remark(&format!("next: {}", context.command("serve"))),
+    }
     Ok(())
 }
 

@@ -85,7 +85,7 @@ impl Link {
         let (event_sender, events) = mpsc::unbounded_channel();
         let channel = line.channel().cloned();
         let worker = Worker { context: context.clone(), line, orders, events: event_sender };
-        let task = tokio::spawn(worker.run(socket)).abort_handle();
+        let task = hivewright_actors::spawn::anywhere(worker.run(socket)).abort_handle();
         Ok(Self { channel, orders: order_sender, events, task })
     }
 

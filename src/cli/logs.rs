@@ -19,8 +19,9 @@ use super::{
 use crate::{
     api::{
         events::EventFilter,
-        logs::{LIST_LOGS, Level, LogFilter, LogLine},
+        logs::{LIST_LOGS, LogFilter, LogLine},
     },
+    settings::config::Level,
     time,
 };
 
@@ -111,7 +112,7 @@ fn wanted(line: &LogLine, filter: &LogFilter) -> bool {
         let text = format!("{} {} {}", line.target, line.message, json!(line.fields));
         text.to_lowercase().contains(&words.to_lowercase())
     };
-    filter.level.is_none_or(|worst| level(line) <= worst) && filter.words.as_ref().is_none_or(says)
+    filter.level.is_none_or(|worst| level(line) >= worst) && filter.words.as_ref().is_none_or(says)
 }
 
 /// A level that nobody knows is the least.

@@ -20,7 +20,8 @@ const TOKEN: &str = "HIVEWRIGHT_TURN_TOKEN";
 /// Offer the tools of a turn to the agent that works on it
 #[derive(Debug, PartialEq, Args)]
 #[command(
-    after_help = "The service starts it itself, for teams whose `sdk` is a command-line agent.\n\n\
+    after_help = "The service starts it itself, for teams whose `sdk` is a command-line agent.\n\
+        `hivewright teams servers` lists the MCP servers that teams use.\n\n\
         Examples:\n  hivewright mcp --socket /run/hivewright/socket"
 )]
 pub(super) struct Arguments {

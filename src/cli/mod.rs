@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
+use futures_util::future::LocalBoxFuture;
 
 use crate::settings::{
     home::{Flags, Home},
@@ -63,6 +64,7 @@ mod servers;
 mod service;
 mod setup;
 mod status;
+mod stop;
 mod stopped;
 mod table;
 mod tasks;
@@ -92,6 +94,7 @@ use screen::Screen;
     after_help = "Without a command the service is started.\n\n\
         Examples:\n  \
         hivewright                      start the service\n  \
+        hivewright serve --port 9000    the same, on another port\n  \
         hivewright send \"good morning\"  say something to the main team\n  \
         hivewright doctor               see whether all is well\n\n\
         Exit codes: 0 done, 1 failed, 2 usage, 3 settings invalid, 4 not allowed, 5 not found,\n\
@@ -116,7 +119,7 @@ struct Everywhere {
     /// The service to talk to [default: the one that runs in the home]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// The token to show it [default: the operator token of the home]
+    /// The token to show it [default: the operator token of the home, on this machine or its network]
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Trust the authorities in this file (PEM) and no others, for a service with `https://`
@@ -143,79 +146,98 @@ macro_rules! commands {
         enum Command {
             Serve(serve::Arguments),
             $($(#[$meta])* $name($module::$arguments),)+
+            #[command(alias = "completion")]
+            Completions(completions::Arguments),
         }
 
-        fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
+        fn dispatch(
+            command: Option<Command>,
+            context: Result<Context, Failure>,
+            screen: Screen,
+        ) -> Result<(), Failure> {
             match command {
-                None => serve::run(serve::Arguments::default(), context),
-                Some(Command::Serve(arguments)) => serve::run(arguments, context),
-                $(Some(Command::$name(arguments)) => wait_for($module::run(arguments, &context)),)+
+                None => serve::run(serve::Arguments::default(), context?),
+                Some(Command::Serve(arguments)) => serve::run(arguments, context?),
+                $(Some(Command::$name(arguments)) => {
+                    wait_for(Box::pin($module::run(arguments, &context?)))
+                })+
+                // It needs no home: where packages are built nobody has one.
+                Some(Command::Completions(arguments)) => {
+                    completions::print(&arguments, screen);
+                    Ok(())
+                }
             }
         }
     };
 }
 
+// What is said in the plural by one command is in the singular by another; either is understood.
 commands! {
     Init(init::Arguments),
     Doctor(doctor::Arguments),
     Status(status::Arguments),
     Restart(restart::Arguments),
+    Stop(stop::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "team")]
     Teams(teams::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "task")]
     Tasks(tasks::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "topic")]
     Topics(topics::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "tokens")]
     Token(token::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "triggers")]
     Trigger(trigger::Action),
     #[command(subcommand)]
     Trust(trust::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "identities")]
     Identity(identity::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "memories")]
     Memory(memory::Action),
-    #[command(subcommand)]
+    #[command(subcommand, aliases = ["secret", "secrets"])]
     Vault(vault::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "approval")]
     Approvals(approvals::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "question")]
     Questions(questions::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "policies")]
     Policy(policy::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "plugins")]
     Plugin(plugin::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "channels")]
     Channel(channel::Action),
     Inbox(inbox::Arguments),
+    #[command(alias = "change")]
     Changes(changes::Arguments),
+    #[command(alias = "tool")]
     Tools(plugin_tools::Arguments),
     #[command(subcommand)]
     History(history::Action),
     Search(search::Arguments),
     Usage(usage::Arguments),
+    #[command(alias = "model")]
     Models(models::Arguments),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "engines")]
     Engine(engine::Action),
+    #[command(alias = "log")]
     Logs(logs::Arguments),
     Audit(audit::Arguments),
+    #[command(alias = "event")]
     Events(events::Arguments),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "job")]
     Jobs(jobs::Action),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     #[command(subcommand)]
     Import(import::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "settings")]
     Config(config::Action),
-    #[command(subcommand)]
+    #[command(subcommand, alias = "contexts")]
     Context(contexts::Action),
     Acp(acp::Arguments),
     Mcp(mcp::Arguments),
-    Completions(completions::Arguments),
     Complete(complete::Arguments),
 }
 
@@ -268,6 +290,18 @@ impl Context {
     fn command(&self, words: &str) -> String {
         format!("`hivewright{} {words}`", self.way)
     }
+
+    /// A text of the layers below, which know no flags: commands that it suggests are for the same home. Those about a
+    /// service elsewhere stay as they are, since some are to be run there.
+    fn led(&self, text: &str) -> String {
+        if self.way.is_empty() || self.url.is_some() {
+            return text.to_owned();
+        }
+        let led = format!("`hivewright{} ", self.way);
+        // What leads there already is left alone.
+        let parts = text.split(led.as_str()).map(|part| part.replace("`hivewright ", &led));
+        parts.collect::<Vec<_>>().join(led.as_str())
+    }
 }
 
 fn way(everywhere: &Everywhere) -> String {
@@ -302,8 +336,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let Everywhere { json, quiet, no_color, .. } = cli.everywhere;
     let screen = Screen::new(json, quiet, no_color);
-    let ended = Context::new(cli.everywhere, screen)
-        .and_then(|context| dispatch(cli.command, context))
+    let context = Context::new(cli.everywhere, screen);
+    let ended = dispatch(cli.command, context.clone(), screen)
+        .map_err(|failure| match &context {
+            Ok(context) => Failure { message: context.led(&failure.message), ..failure },
+            Err(_) => failure,
+        })
         .and_then(|()| screen::written());
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -315,7 +353,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs a command that talks to the service or waits for something.
-fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+///
+/// All commands are one type to it, so that a runtime is compiled once and not for each.
+fn wait_for(command: LocalBoxFuture<'_, Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -52,7 +52,7 @@ pub(super) enum Action {
         deprecation: ToolDeprecation,
     },
     /// Remove a tool that is out of use, with its source
-    #[command(after_help = "Example:\n  hivewright tools remove research lookup")]
+    #[command(aliases = ["delete", "rm"], after_help = "Example:\n  hivewright tools remove research lookup")]
     Remove(ByTool),
 }
 

@@ -21,28 +21,28 @@ use crate::{
     text::counted,
 };
 
-/// See and change the rules for what teams do
+/// See and change policy rules: what teams may do, may not do, or ask about first
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright policy add require_approval tool:bash --team web-shop --note \"until it is tested\"\n  \
     hivewright policy explain main bash '{\"command\": \"git push\"}'")]
 pub(super) enum Action {
-    /// List all rules, those of the settings first
+    /// List all policy rules, those of the settings first
     #[command(after_help = "Example:\n  hivewright policy list --json")]
     List,
-    /// Add a rule, from the next call of any tool on
+    /// Add a policy rule, from the next call of any tool on
     #[command(after_help = "Examples:\n  \
         hivewright policy add deny class:exec --team 'web-*'\n  \
         hivewright policy add allow host:*.example.com --principal role:user\n  \
         hivewright policy add require_approval tool:bash --when /command='git push*'")]
     Add(NewRule),
-    /// Remove a rule that was added
-    #[command(alias = "rm", after_help = "Example:\n  hivewright policy remove rule-61c88646")]
+    /// Remove a policy rule that was added
+    #[command(aliases = ["rm", "delete"], after_help = "Example:\n  hivewright policy remove rule-61c88646")]
     Remove {
         /// The id of the rule
         id: String,
     },
-    /// Say what the rules make of a call, and which rule does
+    /// Say whether a call would be allowed, denied or held, and by which rule
     #[command(after_help = "Example:\n  \
         hivewright policy explain main bash '{\"command\": \"git push\"}' --principal label:untrusted")]
     Explain {

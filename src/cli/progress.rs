@@ -1,12 +1,9 @@
 //! How far long work has come: a bar on a terminal, else a line now and then.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{ops::ControlFlow, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -60,7 +57,7 @@ impl Gauge {
     }
 
     pub(super) fn set(&self, done: u64, total: u64, unit: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let begins = state.unit != unit;
         if begins {
             unit.clone_into(&mut state.unit);
@@ -96,7 +93,7 @@ impl Gauge {
 
     /// How far it was when that was last told.
     fn again(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if self.bar.is_none() && !state.unit.is_empty() && state.told.elapsed() >= PAUSE {
             state.told = Instant::now();
             self.line(state.done, state.total, &state.unit);
@@ -140,7 +137,7 @@ mod tests {
     async fn silent_work_is_told_of_again() {
         let gauge = Gauge::new(Screen::PLAIN, "doctor");
         gauge.set(1, 3, "models");
-        let told = || gauge.state.lock().unwrap().told;
+        let told = || gauge.state.lock().told;
         let first = told();
 
         gauge.over(tokio::time::sleep(PAUSE * 5 / 2)).await;

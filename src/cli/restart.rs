@@ -40,7 +40,7 @@ pub(super) struct Arguments {}
 pub(super) async fn run(_: Arguments, context: &Context) -> Result<(), Failure> {
     if context.url.is_some() {
         return Err(Failure::usage(
-            "a service is restarted on its own machine: run `hivewright restart` there, without `--url` or `--context`",
+            "a service is restarted on its own machine: run `hivewright restart` there, without `--url` or `--context`, and with `hivewright context use local`",
         ));
     }
     let before = boot(&Service::find(context)?).await?;
@@ -78,10 +78,10 @@ async fn boot(service: &Service) -> Result<Value, Failure> {
 }
 
 /// The process behind the service's socket, as the kernel knows it: a number in a file may be of another one by now.
-fn process(home: &Home) -> Result<Pid, Failure> {
+pub(super) fn process(home: &Home) -> Result<Pid, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::failed(format!(
-            "the service's own socket cannot be used ({why}), so its process is not known; restart it as it was started"
+            "the service's own socket cannot be used ({why}), so its process is not known; restart or stop it as it was started"
         ))
     };
     let socket = SocketPath::existing(home).ok_or_else(|| cannot(&"there is none"))?;

@@ -1,6 +1,7 @@
 //! `hivewright restore`: a backup becomes the store and the folders again.
 
 use std::{
+    io::{self, IsTerminal},
     ops::ControlFlow,
     path::PathBuf,
     sync::{
@@ -17,7 +18,9 @@ use super::{
     blocking::{blocking, interruptible},
     failure::{Exit, Failure, chain},
     progress::Gauge,
-    stopped::Stopped,
+    prompt::confirm,
+    stopped::{self, Stopped},
+    table::{exact, to_the_second},
 };
 use crate::{
     boot::backups::backup_home,
@@ -63,6 +66,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         None => context.command("restore --newest"),
     };
     let is_newest = arguments.newest;
+    context.own_home()?;
+    if is_newest {
+        confirm_newest(context).await?;
+    }
     let cloned = context.clone();
     // Its safe points are where nothing is changed yet, or all is.
     let working = interruptible(move |stop| work(&arguments, &cloned, stop));
@@ -90,7 +97,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         "restored {} records from {}, made {}",
         restored.manifest.records,
         restored.from.display(),
-        restored.manifest.created
+        exact(&restored.manifest.created)
     ));
     for path in &restored.kept {
         screen.remark(&format!("what was there before is in {}", path.display()));
@@ -107,13 +114,29 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         screen.say(&line);
     }
     if is_newest {
-        screen.remark(
+        let list = context.command("teams untrusted NAME");
+        screen.remark(&format!(
             "files of teams that changed since the backup count as untrusted; with the service started, \
-             `hivewright teams untrusted NAME` lists them and `teams accept` accepts them",
-        );
+             {list} lists them and `teams accept` accepts them"
+        ));
     }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())
+}
+
+/// Asks the person at the terminal before a store is set aside that is as it should be.
+async fn confirm_newest(context: &Context) -> Result<(), Failure> {
+    if context.yes || !io::stdin().is_terminal() || !stopped::has_store(context) {
+        return Ok(());
+    }
+    let cloned = context.clone();
+    let opening = blocking(move || Ok(Stopped::open(&cloned, &storage::unwatched).is_ok()));
+    if !opening.await? {
+        return Ok(());
+    }
+    let what = "The store can be opened. What was stored since the newest backup is set aside with it, but for \
+        turns that are in the transcripts.";
+    confirm(context, what, "Set it aside all the same?")
 }
 
 /// Adds what the transcripts hold beyond the backup.
@@ -148,7 +171,17 @@ fn tell_recovered(recovered: &Recovered) -> Vec<String> {
 
 /// What was not recovered, for a person.
 fn tell_lost(lost: &Lost, since: &str) -> Vec<String> {
-    let until = lost.until.as_deref().unwrap_or("the end");
+    let Lost { until, commits, records, unread, .. } = lost;
+    let is_older = until.as_deref().and_then(time::parse) <= time::parse(since) && until.is_some();
+    if is_older
+        && commits.is_none_or(|commits| commits == 0)
+        && records.is_empty()
+        && unread.is_none()
+    {
+        return Vec::new();
+    }
+    let until = until.as_deref().map_or("the end".to_owned(), to_the_second);
+    let since = to_the_second(since);
     let mut lines = vec![format!("not recovered: what was stored after {since}, until {until}")];
     if let Some(reason) = &lost.unread {
         lines.push(format!("  the store that was set aside cannot be read: {reason}"));
@@ -218,5 +251,31 @@ fn tell_key(context: &Context, home: &storage::Home) -> Option<String> {
             "its vault is from before a rotation and opens with the replaced key `{key}`"
         )),
         (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// OP-81: nothing is said to be lost where nothing was stored after the backup.
+    #[test]
+    fn what_was_lost_is_told_with_its_time_if_anything_was() {
+        let told = |until: &str, records: &[(&str, u64)]| {
+            let records = records.iter().map(|(kind, many)| ((*kind).to_owned(), *many));
+            let records: BTreeMap<String, u64> = records.collect();
+            let until = Some(until.to_owned());
+            let lost = Lost { until, commits: None, records, list: None, unread: None };
+            tell_lost(&lost, "20261118T120919.123315Z")
+        };
+        let all = "not recovered: what was stored after 2026-11-18 12:09:19, until ";
+
+        assert_eq!(told("2026-11-18T12:09:19.098415317Z", &[]), [""; 0]);
+        let later = told("2026-11-18T12:30:00Z", &[]);
+        assert_eq!(later, [format!("{all}2026-11-18 12:30:00")]);
+        let older = told("2026-11-18T12:09:00Z", &[("task", 1)]);
+        assert_eq!(older, [format!("{all}2026-11-18 12:09:00")]);
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Screen {
     pub(super) colour: bool,
     /// A person reads the results as they come.
     pub(super) live: bool,
+    /// Results may be drawn anew in place of those before.
+    pub(super) redraws: bool,
     /// Long work may draw how far it has come.
     pub(super) bar: bool,
 }
@@ -74,12 +76,15 @@ impl Screen {
         // Set once: a process has one screen.
         let _known = LIVE.set(live);
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let plain = no_colour || unwanted;
+        // One that only writes letters, such as the shell of an editor, would show escape sequences as they are.
+        let dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let plain = no_colour || unwanted || dumb;
         Self {
             json,
             quiet,
             colour: live && !plain,
             live,
+            redraws: live && !dumb,
             bar: io::stderr().is_terminal() && !plain && !quiet && !json,
         }
     }
@@ -160,7 +165,7 @@ pub(super) fn printable(text: &str) -> String {
 impl Screen {
     /// As in a pipe.
     pub(super) const PLAIN: Self =
-        Self { json: false, quiet: false, colour: false, live: false, bar: false };
+        Self { json: false, quiet: false, colour: false, live: false, redraws: false, bar: false };
 }
 
 #[cfg(test)]

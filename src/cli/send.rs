@@ -11,7 +11,7 @@ use clap::Args;
 use hivewright_actors::{
     frame::{ProgressKind, Response},
     ids::MAIN,
-    task::Ending,
+    task::outcome::Ending,
 };
 use serde_json::json;
 use tokio::time::timeout;

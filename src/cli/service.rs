@@ -1,6 +1,6 @@
 //! The running service, as a command finds and asks it.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use clap::Args;
 use futures_util::StreamExt;
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     api::{
-        endpoint::{self, ByName, Empty, Endpoint, pairs},
+        endpoint::{self, ByName, Empty, Endpoint, Operation, pairs},
         files::{NewFile, UPLOAD_FILE},
         flags::Limit,
         monitoring::SHOW_READINESS,
         page,
-        reply::Readable,
+        reply::{JSON, Readable},
         teams::SHOW_TEAM,
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
@@ -113,7 +113,20 @@ impl Service {
         query: &Q,
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
-        let method = match endpoint.method {
+        let (target, body) = (target(endpoint, path)?, written(body)?);
+        let document = self.document_of(endpoint, &target, pairs(query), body).await?;
+        Ok(Answer::at(R::PLACE, document))
+    }
+
+    /// Asks an operation for its document. It knows no types, so that it is compiled once and not for each endpoint.
+    async fn document_of(
+        &self,
+        operation: &Operation,
+        target: &str,
+        query: Vec<(String, String)>,
+        body: Vec<u8>,
+    ) -> Result<Value, Failure> {
+        let method = match operation.method {
             endpoint::Method::Get => Method::GET,
             endpoint::Method::Post => Method::POST,
             endpoint::Method::Put => Method::PUT,
@@ -121,19 +134,18 @@ impl Service {
             endpoint::Method::Delete => Method::DELETE,
         };
         let has_body = !matches!(method, Method::GET | Method::DELETE);
-        let mut request = self.request(method, &target(endpoint, path)?, pairs(query));
+        let mut request = self.request(method, target, query);
         if has_body {
-            request = request.json(body);
+            request = json(request, body);
         }
-        let answer = self.ask(request).await.map_err(|mut failure| {
+        self.ask(request).await.map_err(|mut failure| {
             let is_vague = failure.exit == Exit::NotFound && !failure.message.contains("; ");
-            if let (true, Some(list)) = (is_vague, list_of(endpoint.path)) {
+            if let (true, Some(list)) = (is_vague, list_of(operation.path)) {
                 let list = format!("; `hivewright{} {list}` shows those there are", self.way);
                 failure.message.push_str(&list);
             }
             failure
-        });
-        Ok(Answer::at(R::PLACE, answer?))
+        })
     }
 
     /// Gives the service a file.
@@ -185,7 +197,8 @@ impl Service {
         endpoint: &Endpoint<R, Empty, Empty, B>,
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
-        let request = self.request(Method::POST, endpoint.path, Vec::new()).json(body);
+        let request = self.request(Method::POST, endpoint.path, Vec::new());
+        let request = json(request, written(body)?);
         Ok(Answer::at(R::PLACE, self.ask_within(LONG_PATIENCE, request).await?))
     }
 
@@ -196,8 +209,9 @@ impl Service {
         body: &B,
         key: &str,
     ) -> Result<Answer<R::Content>, Failure> {
-        let request = self.request(Method::POST, endpoint.path, Vec::new()).json(body);
-        let answer = self.ask(request.header("Idempotency-Key", key)).await?;
+        let request = self.request(Method::POST, endpoint.path, Vec::new());
+        let request = json(request, written(body)?).header("Idempotency-Key", key);
+        let answer = self.ask(request).await?;
         Ok(Answer::at(R::PLACE, answer))
     }
 
@@ -224,10 +238,12 @@ impl Service {
     where
         R: Readable<Content = Vec<T>>,
     {
-        match limit {
-            Limit { all: true, .. } => self.all_rows(endpoint, path, filter).await,
-            Limit { limit, .. } => self.page(endpoint, path, filter, *limit, None).await,
-        }
+        let (target, fields) = (target(endpoint, path)?, pairs(filter));
+        let rows = match limit {
+            Limit { all: true, .. } => self.all_at(&target, fields).await?,
+            Limit { limit, .. } => self.page_at(&target, fields, *limit, None).await?,
+        };
+        Ok(Answer::new(rows))
     }
 
     /// The first rows of a list.
@@ -253,10 +269,13 @@ impl Service {
     where
         R: Readable<Content = Vec<T>>,
     {
-        let mut all = self.page(endpoint, path, filter, MOST_ROWS, None).await?.document;
+        Ok(Answer::new(self.all_at(&target(endpoint, path)?, pairs(filter)).await?))
+    }
+
+    async fn all_at(&self, target: &str, fields: Vec<(String, String)>) -> Result<Value, Failure> {
+        let mut all = self.page_at(target, fields.clone(), MOST_ROWS, None).await?;
         while let Some(cursor) = all["next_cursor"].as_str().map(str::to_owned) {
-            let next = self.page(endpoint, path, filter, MOST_ROWS, Some(cursor)).await?;
-            let mut next = next.document;
+            let mut next = self.page_at(target, fields.clone(), MOST_ROWS, Some(cursor)).await?;
             if let (Some(rows), Value::Array(more)) =
                 (all["data"].as_array_mut(), next["data"].take())
             {
@@ -267,7 +286,7 @@ impl Service {
         if let Some(fields) = all.as_object_mut() {
             fields.remove("next_cursor");
         }
-        Ok(Answer::new(all))
+        Ok(all)
     }
 
     /// Some rows of a list: the first, or those from a cursor on.
@@ -282,16 +301,26 @@ impl Service {
     where
         R: Readable<Content = Vec<T>>,
     {
-        let mut fields = pairs(filter);
+        let target = target(endpoint, path)?;
+        Ok(Answer::new(self.page_at(&target, pairs(filter), limit, cursor).await?))
+    }
+
+    async fn page_at(
+        &self,
+        target: &str,
+        mut fields: Vec<(String, String)>,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<Value, Failure> {
         fields.push(("limit".to_owned(), limit.to_string()));
         fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
         let team = team_in(&fields).map(str::to_owned);
-        let rows = self.ask(self.request(Method::GET, &target(endpoint, path)?, fields)).await?;
+        let rows = self.ask(self.request(Method::GET, target, fields)).await?;
         // Teams that are gone may have rows.
         if let (Some(team), Some([])) = (team, rows["data"].as_array().map(Vec::as_slice)) {
             self.refuse_unknown(&team).await?;
         }
-        Ok(Answer::new(rows))
+        Ok(rows)
     }
 
     /// Refuses a team that there is not. Who may not look hears of it from what they do next.
@@ -426,6 +455,13 @@ impl Service {
         if error.is_timeout() && !error.is_connect() {
             return self.silent(PATIENCE);
         }
+        if let Some(fault) = certificate_fault(error) {
+            let message = format!(
+                "the certificate of {} is not accepted ({fault}); `--cacert` names a file with its authority",
+                self.url
+            );
+            return Failure::new(Exit::NotReachable, message);
+        }
         let what = format!("no service answers at {}", self.url);
         let mut failure = not_reachable(&what, &self.remedy);
         if !error.is_connect() {
@@ -451,6 +487,16 @@ pub(super) fn target<R, P: Serialize, Q, B>(
     endpoint.target(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
+/// The body of a request.
+fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body)
+        .map_err(|error| Failure::system("the request cannot be written", error))
+}
+
+fn json(request: RequestBuilder, body: Vec<u8>) -> RequestBuilder {
+    request.header(header::CONTENT_TYPE, JSON).body(body)
+}
+
 fn not_reachable(what: &str, remedy: &str) -> Failure {
     Failure::new(Exit::NotReachable, format!("{what}; {remedy}"))
 }
@@ -470,6 +516,20 @@ fn base(text: &str) -> Result<Url, Failure> {
 fn parsed(text: &str) -> Result<Url, Failure> {
     Url::parse(text)
         .map_err(|_| Failure::usage(format!("`{text}` is no URL such as http://127.0.0.1:8080")))
+}
+
+/// Why a connection was not trusted, if that is why there is none.
+fn certificate_fault<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e rustls::Error> {
+    if let Some(fault) = error.downcast_ref() {
+        return Some(fault).filter(|fault| matches!(fault, rustls::Error::InvalidCertificate(_)));
+    }
+    // What is inside of an I/O error is not its source.
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => certificate_fault(inner),
+        None => certificate_fault(error.source()?),
+    }
 }
 
 /// The certificates in a file; none if none was named.
@@ -516,9 +576,18 @@ pub(super) fn token_path(home: &Home) -> std::path::PathBuf {
 }
 
 fn read_token(context: &Context) -> Result<Secret, Failure> {
-    let path = match &context.token_file {
-        Some(path) => path.clone(),
-        None => token_path(&context.home),
+    let path = match (&context.token_file, &context.url) {
+        (Some(path), _) => path.clone(),
+        // It opens this home, so that a stranger's machine must not see it.
+        (None, Some(url)) if !is_private_url(url) => {
+            return Err(Failure::new(
+                Exit::NotAllowed,
+                format!(
+                    "name the token for `{url}` with `--token-file`: that of this home is for its own service"
+                ),
+            ));
+        }
+        (None, _) => token_path(&context.home),
     };
     let no_token = |reason: &str| {
         let shown = path.display();

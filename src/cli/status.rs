@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::future::LocalBoxFuture;
 use hivewright_actors::{live::event::Kind, room::Space};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::{
     screen::{Screen, Tone},
     service::Service,
     table,
-    watch::repeat,
+    watch::{Shown, repeat},
 };
 use crate::{
     api::{
@@ -56,7 +57,7 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     if arguments.watch {
-        return watch(context).await;
+        return repeat(KINDS.to_vec(), context, &Watch(context.screen)).await;
     }
     let (service, screen) = (Service::find(context)?, context.screen);
     let findings = async { service.at(&SHOW_FINDINGS, &Empty {}).await?.data() };
@@ -86,16 +87,24 @@ async fn engines(
     }
 }
 
-async fn watch(context: &Context) -> Result<(), Failure> {
-    let screen = context.screen;
-    let overview = async |service: &Service| {
-        let overview = service.get(SHOW_SNAPSHOT.path).await?["data"]["overview"].take();
-        Ok::<_, Failure>(json!({ "data": overview }))
-    };
-    let draw = |document: &Value, service: &Service| {
-        Ok::<_, Failure>(render(&read(&document["data"])?, &[], service.url().as_str(), screen))
-    };
-    repeat(KINDS, context, overview, |document| timeless(&document["data"]), draw).await
+/// The overview, without the command-line agents.
+struct Watch(Screen);
+
+impl Shown for Watch {
+    fn read<'a>(&'a self, service: &'a Service) -> LocalBoxFuture<'a, Result<Value, Failure>> {
+        Box::pin(async {
+            let overview = service.get(SHOW_SNAPSHOT.path).await?["data"]["overview"].take();
+            Ok(json!({ "data": overview }))
+        })
+    }
+
+    fn essence(&self, document: &Value) -> Value {
+        timeless(&document["data"])
+    }
+
+    fn draw(&self, document: &Value, service: &Service) -> Result<String, Failure> {
+        Ok(render(&read(&document["data"])?, &[], service.url().as_str(), self.0))
+    }
 }
 
 /// Without what changes all the time.

@@ -103,6 +103,18 @@ fn filled(cell: &str, width: usize) -> String {
     shown
 }
 
+/// A line of a list that goes on, cut where the terminal ends that it is shown on. In a pipe it is whole.
+pub(super) fn one_line(line: String) -> String {
+    cut(line, screen::width())
+}
+
+fn cut(line: String, width: Option<usize>) -> String {
+    match width {
+        Some(width) if line.width() > width => filled(&line, width),
+        _ => line,
+    }
+}
+
 /// Takes from the widest column until all fit, or nothing more can be taken.
 fn fit(widths: &mut [usize], width: usize) {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
@@ -212,6 +224,15 @@ mod tests {
         // Too narrow for anything: the id is whole, the rest is as short as it may be.
         let least = lined_up(&lines, Some(10));
         assert!(least.contains("task-61c8864680b583eb  resea…  find …"), "{least}");
+    }
+
+    /// OP-84
+    #[test]
+    fn a_line_that_goes_on_takes_no_more_than_one_of_the_terminal() {
+        let line = || "12:02  task-1  Wörter".to_owned();
+
+        assert_eq!(cut(line(), Some(18)), "12:02  task-1  Wö…");
+        assert_eq!([cut(line(), Some(21)), cut(line(), None)], [line(), line()]);
     }
 
     #[test]

@@ -102,7 +102,11 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 if !withheld {
                     return on;
                 }
-                format!("{on}\n{team} cannot call its tools yet: put \"@plugins\" into `allowed_tools` of its file")
+                let file = match context.url {
+                    None => format!("`{}`", context.home.team_file(team).display()),
+                    Some(_) => "its file".to_owned(),
+                };
+                format!("{on}\n{team} cannot call its tools yet: put \"@plugins\" into `allowed_tools` of {file}")
             })
         }
         Action::Disable(which) => {

@@ -54,6 +54,25 @@ fn what_is_mistyped_gets_a_suggestion() {
     }
 }
 
+/// OP-87: who does not know whether it is `trigger` or `triggers`, `delete` or `remove`, need not know.
+#[test]
+fn other_names_of_a_command_are_understood() {
+    for line in [
+        "hivewright triggers list",
+        "hivewright trigger remove news/morning",
+        "hivewright plugins uninstall weather",
+        "hivewright tokens rm ci",
+        "hivewright team show main",
+        "hivewright secrets list",
+        "hivewright vault get FORGE_TOKEN --team ops",
+        "hivewright settings check",
+        "hivewright log --follow",
+        "hivewright events --follow",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
 /// OP-87
 #[test]
 fn the_help_of_each_command_has_an_example() {
@@ -161,4 +180,27 @@ fn a_suggested_command_leads_to_the_same_home_or_service() {
         " --cacert /c --url https://x"
     );
     assert_eq!(way("hivewright status"), "");
+}
+
+/// OP-86: what the layers below say of commands is for the same home, and said once.
+#[test]
+fn a_command_that_a_failure_suggests_is_for_the_same_home() {
+    let context =
+        |line: &str| Context::new(parse(line).unwrap().everywhere, Screen::PLAIN).unwrap();
+    let said = "in use: `hivewright stop`, then `hivewright --home /h serve`";
+
+    let led = context("hivewright --home /h status").led(said);
+    let elsewhere = context("hivewright --home /h --url https://x status").led(said);
+
+    assert_eq!(led, "in use: `hivewright --home /h stop`, then `hivewright --home /h serve`");
+    assert_eq!(elsewhere, said);
+}
+
+/// OP-86
+#[test]
+fn completions_are_printed_where_there_is_no_home() {
+    let command = parse("hivewright completions bash").unwrap().command;
+    let no_home = Failure::new(Exit::Settings, "no home folder");
+
+    assert_eq!(dispatch(command, Err(no_home), Screen::PLAIN), Ok(()));
 }

@@ -48,7 +48,7 @@ pub(super) enum Action {
     #[command(after_help = "Example:\n  hivewright token list --json")]
     List,
     /// End a token, and every connection that uses it
-    #[command(after_help = "Example:\n  hivewright token revoke ci")]
+    #[command(aliases = ["delete", "remove", "rm"], after_help = "Example:\n  hivewright token revoke ci")]
     Revoke {
         /// The id or name of the token
         id: String,

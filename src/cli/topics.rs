@@ -45,7 +45,7 @@ pub(super) enum Action {
         /// The new name
         name: String,
     },
-    /// Put a topic before the others in the lists of people
+    /// Put a topic before the others in the lists of people; `--off` lets it stand among them again
     #[command(after_help = "Examples:\n  \
         hivewright topics pin t-4c756a07e8af79c2\n  \
         hivewright topics pin t-4c756a07e8af79c2 --off")]
@@ -72,7 +72,7 @@ pub(super) enum Action {
         id: String,
     },
     /// Delete a topic for good, with its branches and what was said in them; other teams keep what they did for it
-    #[command(after_help = "Example:\n  hivewright topics delete t-4c756a07e8af79c2 --yes")]
+    #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright topics delete t-4c756a07e8af79c2 --yes")]
     Delete {
         /// The id of the topic
         id: String,

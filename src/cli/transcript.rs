@@ -3,6 +3,7 @@
 use hivewright_actors::{
     excerpt,
     frame::{ErrorBody, Progress, ProgressKind, Response},
+    ids::TopicId,
 };
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     line::{Incoming, Words},
     screen::Screen,
 };
-use crate::api::messages::MessageRow;
+use crate::api::{me::ConversationMessage, messages::MessageRow};
 
 /// So much of the arguments of a tool is shown, in characters.
 const PREVIEW: usize = 80;
@@ -50,6 +51,13 @@ impl Sent {
         Self::of(exchange, Some(team.to_owned()), screen)
     }
 
+    /// A message of an earlier chat that has not ended. Its answer is shown in one piece: what a step has said before this
+    /// chat began is not told again.
+    pub(super) fn earlier(message: ConversationMessage, topic: &TopicId, screen: Screen) -> Self {
+        let exchange = Exchange::accepted(message.message_id, Some(message.task_id));
+        Self { live: false, ..Self::of(exchange.within(topic), None, screen) }
+    }
+
     fn of(exchange: Exchange, team: Option<String>, screen: Screen) -> Self {
         let live = screen.live && !screen.json;
         Self { exchange, team, transcript: Transcript::default(), live }
@@ -86,11 +94,15 @@ impl Transcript {
                 vec![Print::Text(progress.content.clone())]
             }
             Heard::Progress(progress) => {
+                let repeats = self.repeats(progress);
                 if progress.kind != ProgressKind::ToolResult {
                     self.step.clear();
                 }
                 if progress.reset {
                     self.all.clear();
+                }
+                if repeats {
+                    return Vec::new();
                 }
                 vec![Print::EndLine, Print::Remark(self.remark(progress))]
             }
@@ -105,6 +117,7 @@ impl Transcript {
             Heard::Accepted("") => Vec::new(),
             Heard::Accepted(words) => vec![Print::Remark((*words).to_owned())],
             Heard::Progress(progress) if progress.kind == ProgressKind::TextDelta => Vec::new(),
+            Heard::Progress(progress) if self.repeats(progress) => Vec::new(),
             Heard::Progress(progress) => vec![Print::Remark(self.remark(progress))],
             Heard::Answer(response) => {
                 let mut prints = vec![Print::Text(response.content.clone()), Print::EndLine];
@@ -121,10 +134,16 @@ impl Transcript {
         }
     }
 
+    /// Whether a note says what the one before it said, with nothing in between.
+    fn repeats(&self, progress: &Progress) -> bool {
+        progress.kind == ProgressKind::Note && self.step.is_empty() && remark(progress) == self.note
+    }
+
     /// A line beside the answer. Each try of a failing call gives the same reason, which is told once.
     fn remark(&mut self, progress: &Progress) -> String {
         let line = remark(progress);
         if progress.kind != ProgressKind::Note {
+            self.note.clear();
             return line;
         }
         let before = std::mem::replace(&mut self.note, line.clone());
@@ -186,7 +205,11 @@ fn remark(progress: &Progress) -> String {
             }
         }
         ProgressKind::ToolResult => {
-            let outcome = if progress.ok == Some(false) { "failed" } else { "ok" };
+            let outcome = match progress.ok {
+                Some(false) if progress.denied => "denied",
+                Some(false) => "failed",
+                _ => "ok",
+            };
             line.push_str(&match progress.duration_ms {
                 Some(duration) => format!(" ({outcome}, {duration} ms)"),
                 None => format!(" ({outcome})"),
@@ -300,8 +323,14 @@ mod tests {
             untrusted: true,
             ..Progress::new(ProgressKind::ToolResult, "Used bash")
         };
+        let denied = Progress {
+            ok: Some(false),
+            denied: true,
+            ..Progress::new(ProgressKind::ToolResult, "Used write")
+        };
         let reset = Progress { reset: true, ..Progress::new(ProgressKind::Note, "Trying again") };
-        let pieces = [delta("Let me see."), call, result, delta("Sor"), reset, delta("Sorry")];
+        let pieces =
+            [delta("Let me see."), call, result, denied, delta("Sor"), reset, delta("Sorry")];
 
         let prints = shown(&pieces, &response("Sorry", "cancelled"));
 
@@ -312,6 +341,8 @@ mod tests {
             said(&preview),
             Print::EndLine,
             said("· Used bash (failed, 12 ms) · untrusted"),
+            Print::EndLine,
+            said("· Used write (denied)"),
             text("Sor"),
             Print::EndLine,
             said("· Trying again"),
@@ -329,6 +360,8 @@ mod tests {
         let pieces = [
             note("overloaded. Please wait. Trying again in 30 s."),
             note("overloaded. Please wait. Trying again in 120 s."),
+            note("no route"),
+            note("no route"),
             note("no route. Trying again in 300 s."),
         ];
 
@@ -339,6 +372,7 @@ mod tests {
         let expected = [
             "· overloaded. Please wait. Trying again in 30 s.",
             "· Trying again in 120 s.",
+            "· no route",
             "· no route. Trying again in 300 s.",
         ];
         assert_eq!(remarks, expected.map(said));

@@ -44,7 +44,7 @@ pub(super) enum Action {
         level: Level,
     },
     /// Take a grant back, from the next message on
-    #[command(after_help = "Examples:\n  \
+    #[command(aliases = ["delete", "remove", "rm"], after_help = "Examples:\n  \
         hivewright trust revoke discord:80351110224678912\n  \
         hivewright trust revoke grant-61c8864680b583eb")]
     Revoke {

@@ -26,6 +26,10 @@ const LISTS: [(&str, &str); 20] = [
 
 /// The words of the command that lists what a path names last; none if it names nothing.
 pub(super) fn list_of(path: &str) -> Option<&'static str> {
+    // A team that is not there is told otherwise, so it is the session.
+    if path.ends_with("/history") {
+        return list_of("sessions/{id}");
+    }
     let (before, _) = path.rsplit_once('{')?;
     let mut parts = before.rsplit('/').filter(|part| !part.is_empty() && !part.starts_with('{'));
     let what = parts.next()?;
@@ -51,6 +55,7 @@ mod tests {
             ("/api/v1/tasks/{id}/cancel", Some("tasks list")),
             ("/api/v1/teams/{team}/plugins/{key}/restart", Some("plugin list")),
             ("/api/v1/mcp/{team}/{server}/restart", Some("teams servers")),
+            ("/api/v1/teams/{name}/history", Some("history list")),
             ("/api/v1/tasks", None),
         ] {
             assert_eq!(list_of(path), command, "{path}");

@@ -63,7 +63,7 @@ fn by_group(rows: Vec<UsageRow>, group: UsageGroup) -> String {
             format!("{:.4}", tally.usd),
         ]
     });
-    table([&group.as_str().to_uppercase(), "CALLS", "READ", "CACHED", "WRITTEN", "USD"], cells)
+    table([&group.as_str().to_uppercase(), "CALLS", "TOKENS IN", "CACHED", "OUT", "USD"], cells)
 }
 
 columns!(BudgetRow {
@@ -104,8 +104,8 @@ mod tests {
 
         assert_eq!(
             by_group(spent, UsageGroup::Day),
-            "DAY         CALLS  READ  CACHED  WRITTEN  USD\n\
-             2026-11-14  2      400   75 %    20       0.0123\n"
+            "DAY         CALLS  TOKENS IN  CACHED  OUT  USD\n\
+             2026-11-14  2      400        75 %    20   0.0123\n"
         );
         assert_eq!(
             table::rows(&capped),

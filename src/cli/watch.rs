@@ -1,8 +1,9 @@
 //! `--watch`: something is shown again whenever an event says that it may have changed.
 
-use std::time::Duration;
+use std::{marker::PhantomData, time::Duration};
 
 use clap::Args;
+use futures_util::future::LocalBoxFuture;
 use hivewright_actors::live::event::Kind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,6 +34,38 @@ pub(super) struct Watched<L: Args> {
     pub(super) watch: bool,
 }
 
+/// Something that is shown again and again.
+pub(super) trait Shown {
+    fn read<'a>(&'a self, service: &'a Service) -> LocalBoxFuture<'a, Result<Value, Failure>>;
+
+    /// What of it says that it has changed.
+    fn essence(&self, document: &Value) -> Value {
+        document.clone()
+    }
+
+    fn draw(&self, document: &Value, service: &Service) -> Result<String, Failure>;
+}
+
+/// Rows, by what reads them.
+struct Rows<R, F> {
+    read: F,
+    of: PhantomData<R>,
+}
+
+impl<R, F> Shown for Rows<R, F>
+where
+    R: Columns + DeserializeOwned,
+    F: AsyncFn(&Service) -> Result<Answer<Vec<R>>, Failure>,
+{
+    fn read<'a>(&'a self, service: &'a Service) -> LocalBoxFuture<'a, Result<Value, Failure>> {
+        Box::pin(async move { Ok((self.read)(service).await?.document) })
+    }
+
+    fn draw(&self, document: &Value, _: &Service) -> Result<String, Failure> {
+        Ok(table::rows(&Answer::<Vec<R>>::new(document.clone()).data()?))
+    }
+}
+
 /// Shows rows, once or whenever they change.
 pub(super) async fn show_rows<R: Columns + DeserializeOwned>(
     again: bool,
@@ -44,32 +77,24 @@ pub(super) async fn show_rows<R: Columns + DeserializeOwned>(
     }
     // All but what moves within a turn, and the log.
     let within = |kind: &Kind| matches!(kind, Kind::Turn | Kind::Message | Kind::Log | Kind::Gap);
-    let kinds = Kind::ALL.iter().copied().filter(|kind| !within(kind));
-    let document = async |service: &Service| Ok::<_, Failure>(read(service).await?.document);
-    let draw = |document: &Value, _: &Service| {
-        Ok::<_, Failure>(table::rows(&Answer::<Vec<R>>::new(document.clone()).data()?))
-    };
-    repeat(kinds, context, document, Value::clone, draw).await
+    let kinds = Kind::ALL.iter().copied().filter(|kind| !within(kind)).collect();
+    repeat(kinds, context, &Rows { read, of: PhantomData }).await
 }
 
-/// Reads something again after each event of these kinds, and draws it if `essence` of it has changed.
+/// Reads something again after each event of these kinds, and draws it if its essence has changed.
 pub(super) async fn repeat(
-    kinds: impl IntoIterator<Item = Kind>,
+    kinds: Vec<Kind>,
     context: &Context,
-    read: impl AsyncFn(&Service) -> Result<Value, Failure>,
-    essence: impl Fn(&Value) -> Value,
-    draw: impl Fn(&Value, &Service) -> Result<String, Failure>,
+    shown: &dyn Shown,
 ) -> Result<(), Failure> {
     let follower = Follower::open(context, EventFilter::of(kinds)).await?;
-    until_stopped(following(follower, context, read, essence, draw)).await
+    until_stopped(following(follower, context, shown)).await
 }
 
 async fn following(
     mut follower: Follower,
     context: &Context,
-    read: impl AsyncFn(&Service) -> Result<Value, Failure>,
-    essence: impl Fn(&Value) -> Value,
-    draw: impl Fn(&Value, &Service) -> Result<String, Failure>,
+    shown: &dyn Shown,
 ) -> Result<(), Failure> {
     let screen = context.screen;
     let is_drawn = screen.live && !screen.json;
@@ -85,23 +110,23 @@ async fn following(
         {
             step?;
         }
-        let document = follower.read(&read).await?;
-        let now = Some(essence(&document));
+        let document = follower.read(async |service: &Service| shown.read(service).await).await?;
+        let now = Some(shown.essence(&document));
         if before == now && !is_old {
             continue;
         }
         let is_first = std::mem::replace(&mut before, now).is_none();
-        let shown = if screen.json {
+        let drawn = if screen.json {
             document.to_string()
         } else {
-            let clear = match (is_first, screen.live) {
+            let clear = match (is_first, screen.redraws) {
                 (false, true) => "\x1b[H\x1b[J",
                 (false, false) => "\n",
                 (true, _) => "",
             };
-            format!("{clear}{}", draw(&document, follower.service())?.trim_end())
+            format!("{clear}{}", shown.draw(&document, follower.service())?.trim_end())
         };
-        if !screen.follow(&shown) {
+        if !screen.follow(&drawn) {
             return Ok(());
         }
     }

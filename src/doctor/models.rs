@@ -24,9 +24,9 @@ use crate::{
     },
     scrub::REDACTED,
     settings::{
+        document::Document,
         problem::Problems,
         providers::{self, DEFAULT_PROFILE, Profile, Provider, Providers},
-        reader::Document,
         references::{Environment, References},
     },
 };
@@ -57,7 +57,7 @@ pub async fn check(
         findings = vec![Finding::warn(
             ID,
             "none is configured: the offline demo answers",
-            "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write a profile into config/providers.yaml",
+            "`hivewright init` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write config/providers.yaml",
         )];
     } else if !providers.profiles.contains_key(DEFAULT_PROFILE) {
         findings.push(Finding::error(
@@ -223,7 +223,7 @@ mod tests {
             vec![Finding::warn(
                 ID,
                 "none is configured: the offline demo answers",
-                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write a profile into config/providers.yaml",
+                "`hivewright init` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write config/providers.yaml",
             )],
             vec![Finding::ok(ID, "`default` is openai gpt-5.5, key present")],
             vec![

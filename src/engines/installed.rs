@@ -7,9 +7,10 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     sandbox::process::SYSTEM_FOLDERS,
@@ -108,16 +109,17 @@ impl Installations {
         let Some(found) = places.iter().find(|place| place.is_file()) else {
             let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
             return Err(format!(
-                "{} CLI not found; looked for {}; {}",
+                "{} CLI not found; {}; looked for {}",
                 about.program,
-                looked.join(", "),
                 about.install,
+                looked.join(", "),
             ));
         };
         let changed = fs::metadata(found).and_then(|meta| meta.modified()).ok();
         let key = (found.clone(), about.args.clone());
         let known = self
-            .known()
+            .0
+            .lock()
             .get(&key)
             .filter(|look| look.counts(changed))
             .map(|look| look.found.clone());
@@ -125,15 +127,11 @@ impl Installations {
             // Not under the lock: a program that hangs must not keep others from being found.
             let found = look_at(found, &about);
             let look = Look { changed, at: Instant::now(), found: found.clone() };
-            self.known().insert(key, look);
+            self.0.lock().insert(key, look);
             found
         })?;
         about.is_new_enough(&installed)?;
         Ok(installed)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -372,8 +370,8 @@ mod tests {
 
         assert_eq!(
             error,
-            "codex CLI not found; looked for /no/codex; install it (`npm install -g @openai/codex`) or set \
-             `engines.codex.binary`"
+            "codex CLI not found; install it (`npm install -g @openai/codex`) or set `engines.codex.binary`; looked for \
+             /no/codex"
         );
     }
 
@@ -395,7 +393,7 @@ mod tests {
         assert_eq!(without.version, None);
         assert_eq!(
             missing,
-            "/no/agent CLI not found; looked for /no/agent; install it or change `engines.acp.command`"
+            "/no/agent CLI not found; install it or change `engines.acp.command`; looked for /no/agent"
         );
         assert_eq!(unnamed, "no agent is named; set `engines.acp.command`");
     }

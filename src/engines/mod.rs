@@ -9,9 +9,12 @@ use std::{
 
 use dashmap::DashMap;
 use hivewright_actors::{
-    engine::{Block, Engine, EngineEvent, EngineFailure, Message, Paid, StepRequest, SystemPrompt},
+    engine::{
+        Block, Engine, EngineEvent, EngineFailure, Message, Paid, StepRequest, SystemPrompt,
+        Unbooked,
+    },
     ids::MAIN,
-    task::Code,
+    task::outcome::Code,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -210,6 +213,7 @@ impl Engines {
             earlier: Arc::default(),
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
             thinking: None,
+            unbooked: Unbooked::default(),
             cancel: CancellationToken::new(),
         };
         let reply = tokio::time::timeout(question.timeout, engine.run(request, events))

@@ -128,7 +128,7 @@ async fn encoded(files: &FileStore, chosen: Vec<FileRef>) -> HashMap<FileId, Str
         let read = chosen.into_iter().filter_map(|file| match files.read(&file) {
             Ok(bytes) => Some((file.id, STANDARD.encode(bytes))),
             Err(error) => {
-                tracing::warn!(file = %file.id, %error, "a picture is not shown");
+                tracing::warn!(file = %file.id, %error, "a picture cannot be read; the model is not shown it");
                 None
             }
         });
@@ -141,7 +141,7 @@ async fn encoded(files: &FileStore, chosen: Vec<FileRef>) -> HashMap<FileId, Str
 mod tests {
     use std::sync::Arc;
 
-    use hivewright_actors::engine::{FixedMessages, ToolOutput};
+    use hivewright_actors::engine::{FixedMessages, ToolOutput, Unbooked};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -178,6 +178,7 @@ mod tests {
             earlier: earlier.iter().map(turn).collect(),
             messages: Arc::new(vec![Message::User("look".into()), own]),
             thinking: None,
+            unbooked: Unbooked::default(),
             cancel: CancellationToken::new(),
         }
     }

@@ -6,7 +6,7 @@ use std::{
     io::{self, Read as _},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,6 +29,7 @@ use hivewright_actors::{
     },
     text::Size,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::settings::{config::Limits, live::Live};
 
@@ -132,7 +133,7 @@ impl FileStore {
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.used.lock()
     }
 
     fn place(&self, digest: &str) -> PathBuf {
@@ -213,7 +214,7 @@ impl FileStore {
         let row = FileRow { file, ..row };
         let (this, temporary, place) = (self.clone(), received.path.clone(), self.place(digest));
         let placed = blocking::run(move || {
-            let _held = this.0.places.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = this.0.places.lock();
             fs::rename(&temporary, &place)?;
             fs::File::open(&this.0.folder)?.sync_all()
         });
@@ -314,7 +315,7 @@ impl FileStore {
                 continue;
             }
             // What comes again meanwhile is put in its place anew, which makes it young.
-            let _held = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = self.0.places.lock();
             let age = entry.path().metadata().and_then(|found| found.modified());
             if age?.elapsed().is_ok_and(|age| age > SETTLING) {
                 fs::remove_file(entry.path())?;
@@ -332,7 +333,9 @@ impl FileStore {
             match self.tidy().await {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "old files are removed"),
-                Err(error) => tracing::warn!(%error, "old files are not all removed"),
+                Err(error) => {
+                    tracing::warn!(%error, "old files are not all removed; it is tried again within the hour")
+                }
             }
         }
     }

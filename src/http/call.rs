@@ -1,12 +1,10 @@
 //! Calls: a request of an endpoint as its handler gets it, read by the endpoint's types, and who sends it.
 
-use std::{
-    cell::OnceCell,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{cell::OnceCell, sync::Arc};
 
 use actix_web::{FromRequest, HttpMessage, HttpRequest, http::Method, web};
 use hivewright_actors::ids::TeamName;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -80,7 +78,7 @@ impl Requester for Caller {
 impl Caller {
     /// Tells the audit what this is about, where the path does not.
     pub(super) fn names(&self, what: impl Into<String>) {
-        *self.target.0.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+        *self.target.0.lock() = what.into();
     }
 
     /// They may act on this team.
@@ -131,7 +129,7 @@ struct Target(Arc<Mutex<String>>);
 /// What the handler of a request said that it is about.
 pub(super) fn target(request: &HttpRequest) -> Option<String> {
     let target = request.extensions().get::<Target>().cloned()?;
-    let named = target.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let named = target.0.lock();
     Some(named.clone())
 }
 
@@ -177,29 +175,69 @@ where
         Self { endpoint, query: OnceCell::new(), body: OnceCell::new() }
     }
 
-    /// Rights come first, then the query. The body is not read of someone who has no right to send one.
+    /// A request as the handler gets it. All that needs none of the types is done by [`checked`], which is compiled
+    /// once and not for each handler.
     pub(super) async fn read<W: Requester>(
         &self,
         request: HttpRequest,
         payload: web::Payload,
     ) -> ApiResult<Call<P, Q, B, W>> {
         let endpoint = self.endpoint;
-        let state = request.app_data::<web::Data<State>>().cloned();
-        let state = state.ok_or_else(|| ApiError::internal("no state"))?;
-        let caller = W::admit(endpoint.needs, &state, &request)?;
-        let schema = self.query.get_or_init(|| endpoint.query());
-        let fields = fields(endpoint, schema, &request)?;
-        let page: PageQuery = convert(fields.clone())?;
-        let query: Q = convert(fields)?;
-        let usual = (endpoint.usual_sort)(&query).or(endpoint.sorts.first().copied());
-        let page = Page::new(request.path(), &page, endpoint.sorts, usual.unwrap_or("id"))?;
-        let path = web::Path::<P>::extract(&request).await.map_err(ApiError::internal)?;
-        let schema = endpoint.has_body().then(|| &**self.body.get_or_init(Reader::default));
-        let (body, payload) = body(schema, &request, payload).await?;
-        let body = convert(body)?;
-        let path = path.into_inner();
+        let query = self.query.get_or_init(|| endpoint.query());
+        let body = endpoint.has_body().then(|| &**self.body.get_or_init(Reader::default));
+        let checked = checked(endpoint, query, body, request, payload).await?;
+        let Checked { state, caller, query, page, body, payload, request } = checked;
+        let query: Q = convert(query)?;
+        let usual = (endpoint.usual_sort)(&query);
+        let page = part(endpoint, &request, &page, usual)?;
+        let (path, body) = (path(&request)?, convert(body)?);
         Ok(Call { state, caller, path, query, page, body, payload, request })
     }
+}
+
+/// A request that fits the schemas of its endpoint, not yet of its types.
+struct Checked<W> {
+    state: web::Data<State>,
+    caller: W,
+    query: Value,
+    page: PageQuery,
+    body: Value,
+    payload: Option<web::Payload>,
+    request: HttpRequest,
+}
+
+/// Rights come first, then the query. The body is not read of someone who has no right to send one.
+async fn checked<W: Requester>(
+    operation: &Operation,
+    query: &InputSchema,
+    schema: Option<&InputSchema>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> ApiResult<Checked<W>> {
+    let state = request.app_data::<web::Data<State>>().cloned();
+    let state = state.ok_or_else(|| ApiError::internal("no state"))?;
+    let caller = W::admit(operation.needs, &state, &request)?;
+    let query = fields(operation, query, &request)?;
+    let page = convert(query.clone())?;
+    let (body, payload) = body(schema, &request, payload).await?;
+    Ok(Checked { state, caller, query, page, body, payload, request })
+}
+
+/// The part of the rows that is wanted.
+fn part(
+    operation: &Operation,
+    request: &HttpRequest,
+    page: &PageQuery,
+    usual: Option<&'static str>,
+) -> ApiResult<Page> {
+    let usual = usual.or(operation.sorts.first().copied()).unwrap_or("id");
+    Page::new(request.path(), page, operation.sorts, usual)
+}
+
+/// What the path names.
+fn path<P: DeserializeOwned>(request: &HttpRequest) -> ApiResult<P> {
+    let path = web::Path::<P>::extract(request).into_inner().map_err(ApiError::internal)?;
+    Ok(path.into_inner())
 }
 
 /// The fields of a request's query, checked.

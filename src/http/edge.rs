@@ -11,15 +11,17 @@ use actix_web::{
         header::{self, HeaderMap, HeaderName, HeaderValue},
     },
     middleware::Next,
-    web,
+    rt, web,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections,
     error::{ApiError, ApiResult},
+    idempotency::KEY,
+    origin::is_change,
     record,
 };
-
 use crate::{
     api::{
         files::UPLOAD_FILE,
@@ -45,7 +47,7 @@ impl RequestId {
 }
 
 /// Wraps all routes.
-pub(super) async fn pass<B: MessageBody>(
+pub(super) async fn pass<B: MessageBody + 'static>(
     state: web::Data<State>,
     request: ServiceRequest,
     next: Next<B>,
@@ -57,28 +59,56 @@ pub(super) async fn pass<B: MessageBody>(
         record::exposed(&state, request.query_string()).await;
     }
     let response = match admit(&state, request.request()) {
-        Ok(None) => {
-            // Before it may end what it came with.
-            let who = record::who(&state, request.request());
-            let (request, response) = next.call(request).await?.into_parts();
-            let status = response.status();
-            match record::write(&state, &request, who, status).await {
-                Ok(()) => ServiceResponse::new(request, response).map_into_left_body(),
-                Err(error) if status.is_success() => {
-                    ServiceResponse::from_err(error.after_the_act(), request).map_into_right_body()
-                }
-                Err(error) => ServiceResponse::from_err(error, request).map_into_right_body(),
-            }
+        // A task of its own: what changes something is done to its end and recorded, also if its connection breaks.
+        Ok(None) if is_change(request.method()) => {
+            let left = CancellationToken::new();
+            request.extensions_mut().insert(Listener(left.clone()));
+            let _leaves = left.drop_guard();
+            let recorded = rt::spawn(recorded(state.clone(), request, next));
+            recorded.await.map_err(ApiError::internal)??
         }
+        Ok(None) => recorded(state.clone(), request, next).await?,
         Ok(Some(answer)) => request.into_response(answer).map_into_right_body(),
         Err(refusal) => request.error_response(refusal).map_into_right_body(),
     };
     let (request, response) = response.into_parts();
-    let response = explain(response, &id);
+    let response = explain(response, &id, &route(&request));
     let mut response = ServiceResponse::new(request, response);
     dress(&state, &mut response, &id);
     log(&response, &id, began);
     Ok(response)
+}
+
+/// Whoever waits for the answer to a change, which goes on without them.
+#[derive(Clone)]
+struct Listener(CancellationToken);
+
+/// Ends when nobody waits for the answer any more, not even by asking again under the same key.
+pub(super) async fn left(request: &HttpRequest) {
+    let listener = request.extensions().get::<Listener>().cloned();
+    match listener {
+        Some(Listener(left)) if !request.headers().contains_key(KEY) => left.cancelled().await,
+        _ => std::future::pending().await,
+    }
+}
+
+/// Does what a request asks for, and writes down that it was asked.
+async fn recorded<B: MessageBody + 'static>(
+    state: web::Data<State>,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<EitherBody<B>>, Error> {
+    // Before it may end what it came with.
+    let who = record::who(&state, request.request());
+    let (request, response) = next.call(request).await?.into_parts();
+    let status = response.status();
+    Ok(match record::write(&state, &request, who, status).await {
+        Ok(()) => ServiceResponse::new(request, response).map_into_left_body(),
+        Err(error) if status.is_success() => {
+            ServiceResponse::from_err(error.after_the_act(), request).map_into_right_body()
+        }
+        Err(error) => ServiceResponse::from_err(error, request).map_into_right_body(),
+    })
 }
 
 /// Lets a request in; or answers a browser that only asks whether it would be.
@@ -122,7 +152,8 @@ fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>
     }))
 }
 
-fn declared_length(headers: &HeaderMap) -> Option<u64> {
+/// The length of a body as its request declares it.
+pub(super) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -130,6 +161,7 @@ fn declared_length(headers: &HeaderMap) -> Option<u64> {
 fn explain<B: MessageBody>(
     response: HttpResponse<EitherBody<B>>,
     id: &RequestId,
+    route: &str,
 ) -> HttpResponse<EitherBody<B>> {
     let Some(error) = response.error() else {
         return response;
@@ -139,7 +171,7 @@ fn explain<B: MessageBody>(
         None => foreign(response.status(), error),
     };
     if let Some(cause) = refusal.cause() {
-        tracing::error!(request_id = id.as_str(), error = cause, "request failed");
+        tracing::error!(request_id = id.as_str(), route, error = cause, "request failed");
     }
     let body = refusal.body(id.as_str()).to_string();
     let mut response = response.map_body(|_, _| EitherBody::right(BoxBody::new(body)));
@@ -185,13 +217,17 @@ fn dress<B>(state: &State, response: &mut ServiceResponse<B>, id: &RequestId) {
     }
 }
 
-/// Names the route, never the path or query as sent: they may hold anything.
+/// The route, never the path or query as sent: they may hold anything.
+fn route(request: &HttpRequest) -> String {
+    request.match_pattern().unwrap_or_else(|| "unknown".to_owned())
+}
+
 fn log<B>(response: &ServiceResponse<B>, id: &RequestId, began: Instant) {
     let request = response.request();
     tracing::debug!(
         request_id = id.as_str(),
         method = %request.method(),
-        route = request.match_pattern().as_deref().unwrap_or("unknown"),
+        route = route(request),
         status = response.status().as_u16(),
         took = ?began.elapsed(),
         "request"

@@ -28,8 +28,13 @@ use crate::{
 pub(super) type ApiResult<T> = Result<T, ApiError>;
 
 /// Why a request is refused. Its body is written on the way out, where the request's id is known.
+///
+/// It is small, since every step of every handler hands it on.
 #[derive(Clone, Debug)]
-pub struct ApiError {
+pub struct ApiError(Box<Refused>);
+
+#[derive(Clone, Debug)]
+struct Refused {
     status: StatusCode,
     code: &'static str,
     message: Box<str>,
@@ -38,7 +43,7 @@ pub struct ApiError {
     hint: Option<Box<str>>,
     /// What is wrong with settings files, each with its place.
     problems: Box<[SettingsFault]>,
-    header: Option<Box<(HeaderName, String)>>,
+    header: Option<(HeaderName, String)>,
     /// For the log, never for the client.
     cause: Option<Box<str>>,
     /// What was asked for may have been done all the same.
@@ -48,7 +53,7 @@ pub struct ApiError {
 impl ApiError {
     /// A refusal of one's own kind.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Refused {
             status,
             code,
             message: message.into().into_boxed_str(),
@@ -58,7 +63,7 @@ impl ApiError {
             header: None,
             cause: None,
             unsure: status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE,
-        }
+        }))
     }
 
     /// The request says something that makes no sense.
@@ -86,8 +91,9 @@ impl ApiError {
     }
 
     /// The same, about a field.
-    pub fn about(self, field: impl Into<String>) -> Self {
-        Self { field: Some(field.into().into_boxed_str()), ..self }
+    pub fn about(mut self, field: impl Into<String>) -> Self {
+        self.0.field = Some(field.into().into_boxed_str());
+        self
     }
 
     /// Nobody knows who is asking.
@@ -153,44 +159,46 @@ impl ApiError {
     /// Our own fault. The cause goes to the log.
     pub fn internal(cause: impl fmt::Display) -> Self {
         let message = "something went wrong here; the log has it under this request id";
-        Self {
-            cause: Some(cause.to_string().into_boxed_str()),
-            ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
-        }
+        let mut refusal = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message);
+        refusal.0.cause = Some(cause.to_string().into_boxed_str());
+        refusal
     }
 
-    pub(super) fn with(self, header: HeaderName, value: &str) -> Self {
-        Self { header: Some(Box::new((header, value.to_owned()))), ..self }
+    pub(super) fn with(mut self, header: HeaderName, value: &str) -> Self {
+        self.0.header = Some((header, value.to_owned()));
+        self
     }
 
     /// The same, of what may have been done before it was cut off.
-    pub fn unsure(self) -> Self {
-        Self { unsure: true, ..self }
+    pub fn unsure(mut self) -> Self {
+        self.0.unsure = true;
+        self
     }
 
     /// Whoever was refused so may ask again: nothing was done.
     pub(super) fn changed_nothing(&self) -> bool {
-        !self.unsure
+        !self.0.unsure
     }
 
     /// The same, said after the act: what was done cannot be written down.
-    pub(super) fn after_the_act(self) -> Self {
+    pub(super) fn after_the_act(mut self) -> Self {
         let message = "this was done, but could not be written into the audit; do not ask for it again. \
                        What is shown only once is lost: end it and make another";
-        Self { message: message.into(), ..self }
+        self.0.message = message.into();
+        self
     }
 
     /// What is behind an error of our own.
     pub(super) fn cause(&self) -> Option<&str> {
-        self.cause.as_deref()
+        self.0.cause.as_deref()
     }
 
     pub(super) fn body(&self, request_id: &str) -> Value {
         json!(Refusal {
             error: Problem {
-                code: self.code,
-                message: &self.message,
-                field: self.field.as_deref(),
+                code: self.0.code,
+                message: &self.0.message,
+                field: self.0.field.as_deref(),
                 details: self.details(),
                 request_id,
             },
@@ -198,21 +206,21 @@ impl ApiError {
     }
 
     fn details(&self) -> Option<Details<'_>> {
-        let details = Details { hint: self.hint.as_deref(), problems: &self.problems };
+        let details = Details { hint: self.0.hint.as_deref(), problems: &self.0.problems };
         (details.hint.is_some() || !details.problems.is_empty()).then_some(details)
     }
 
     /// Settings that cannot count, each fault with its place.
     pub(super) fn config_invalid(message: impl Into<String>, problems: Vec<SettingsFault>) -> Self {
-        Self {
-            problems: problems.into_boxed_slice(),
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_invalid", message)
-        }
+        let mut refusal = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_invalid", message);
+        refusal.0.problems = problems.into_boxed_slice();
+        refusal
     }
 
     /// The same, with what to do instead.
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into().into_boxed_str()), ..self }
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into().into_boxed_str());
+        self
     }
 }
 
@@ -314,22 +322,22 @@ struct Details<'a> {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 
 impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     fn error_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::build(self.status);
+        let mut response = HttpResponse::build(self.0.status);
         // Whoever is sent away is told when to come back.
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.0.status == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((header::RETRY_AFTER, "5"));
         }
-        if let Some((name, value)) = self.header.as_deref() {
+        if let Some((name, value)) = &self.0.header {
             response.insert_header((name.clone(), value.as_str()));
         }
         response.finish()
@@ -340,7 +348,7 @@ impl ResponseError for ApiError {
 pub(super) fn told<T>(outcome: ApiResult<T>) -> (u16, Option<T>, Option<ItemError>) {
     match outcome {
         Ok(done) => (200, Some(done), None),
-        Err(error) => {
+        Err(ApiError(error)) => {
             let item = ItemError {
                 code: error.code.to_owned(),
                 message: error.message.into(),
@@ -396,7 +404,7 @@ impl From<AuthError> for ApiError {
 impl From<MemoryError> for ApiError {
     fn from(error: MemoryError) -> Self {
         let (message, field) = (error.to_string(), error.field().map(Into::into));
-        let refused = match error {
+        let mut refused = match error {
             MemoryError::Exists { .. }
             | MemoryError::Raced { .. }
             | MemoryError::State(_)
@@ -410,6 +418,7 @@ impl From<MemoryError> for ApiError {
             MemoryError::Store(_) | MemoryError::Storage(_) => Self::internal(message),
             _ => Self::invalid(message),
         };
-        Self { field, ..refused }
+        refused.0.field = field;
+        refused
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     http::{
         StatusCode,
         header::{self, HeaderValue},
@@ -17,7 +17,7 @@ use hivewright_actors::{
 };
 use tokio::io::AsyncReadExt;
 
-use super::{call::*, error::*, revocation::until_ended};
+use super::{call::*, edge::declared_length, error::*, revocation::until_ended};
 use crate::{
     api::{endpoint::*, files::*, reply::*, scope::Scope},
     files::{FileError, sniff},
@@ -55,7 +55,8 @@ pub(super) async fn upload(
     }
     let row = state.file_store.blank(&state.secrets.scrub_known(&name.unwrap_or_default()));
     let row = FileRow { owner: Some(caller.principal.owner().grant), ..row };
-    let mut incoming = state.file_store.begin(&row.account(), declared(&request)).await?;
+    let mut incoming =
+        state.file_store.begin(&row.account(), declared_length(request.headers())).await?;
     let mut payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let received = async {
         while let Some(piece) = next(&mut payload).await? {
@@ -75,10 +76,6 @@ async fn next(payload: &mut actix_web::web::Payload) -> ApiResult<Option<Bytes>>
     let piece = tokio::time::timeout(SILENCE, payload.next()).await;
     let piece = piece.map_err(|_| ApiError::too_slow())?.transpose();
     piece.map_err(|_| ApiError::invalid("the file did not arrive whole; send it again"))
-}
-
-fn declared(request: &HttpRequest) -> Option<u64> {
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 pub(super) async fn download(

@@ -2,7 +2,8 @@
 //!
 //! A row is stored before a request is let through, and gets the answer after it. So a request whose
 //! answer was lost is not done again, not even after a crash in the middle: it is then unknown what
-//! came of it, and that is what a repeat is told.
+//! came of it, and that is what a repeat is told. One whose connection breaks goes on, as all that change something do
+//! (`edge.rs`): whoever asks again is told what came of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +17,7 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
     middleware::Next,
-    rt, web,
+    web,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dashmap::DashSet;
@@ -121,15 +122,11 @@ pub(super) async fn pass<B: MessageBody + 'static>(
             let (_, mut payload) = h1::Payload::create(true);
             payload.unread_data(body.into());
             request.set_payload(Payload::from(payload));
-            // A task of its own: whoever loses the connection and asks again is told what came of it.
-            let doing = rt::spawn(async move {
-                let (request, response) = next.call(request).await?.into_parts();
-                Ok(match end(keyed, response).await {
-                    Ok(response) => ServiceResponse::new(request, response),
-                    Err(refusal) => ServiceResponse::from_err(refusal, request),
-                })
-            });
-            doing.await.map_err(ApiError::internal)?
+            let (request, response) = next.call(request).await?.into_parts();
+            Ok(match end(keyed, response).await {
+                Ok(response) => ServiceResponse::new(request, response),
+                Err(refusal) => ServiceResponse::from_err(refusal, request),
+            })
         }
     }
 }

@@ -1,9 +1,6 @@
 //! `/api/v1/jobs`: work that takes longer than a request.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use hivewright_actors::{
     clock::Clock,
@@ -12,6 +9,7 @@ use hivewright_actors::{
         event::{Event, Kind},
     },
 };
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{call::*, error::*, listing};
@@ -81,7 +79,7 @@ impl Jobs {
     ) -> Option<String> {
         let stop = CancellationToken::new();
         let id = {
-            let mut list = self.lock();
+            let mut list = self.list.lock();
             let is_running =
                 |Known { job, .. }: &Known| job.kind == kind && job.state == JobState::Running;
             if list.iter().any(is_running) {
@@ -117,7 +115,7 @@ impl Jobs {
 
     /// Asks a job to stop. None: there is no such job.
     pub fn cancel(&self, id: &str) -> Option<Stopping> {
-        let list = self.lock();
+        let list = self.list.lock();
         let known = list.iter().find(|known| known.job.id == id)?;
         if matches!(known.job.state, JobState::Done | JobState::Failed) {
             return Some(Stopping::Over);
@@ -128,16 +126,16 @@ impl Jobs {
 
     /// A job by its name.
     pub fn get(&self, id: &str) -> Option<Job> {
-        self.lock().iter().find(|known| known.job.id == id).map(|known| known.job.clone())
+        self.list.lock().iter().find(|known| known.job.id == id).map(|known| known.job.clone())
     }
 
     /// All that are remembered, newest first.
     pub fn all(&self) -> Vec<Job> {
-        self.lock().iter().rev().map(|known| known.job.clone()).collect()
+        self.list.lock().iter().rev().map(|known| known.job.clone()).collect()
     }
 
     fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         let Some(known) = list.iter_mut().find(|known| known.job.id == id) else {
             return;
         };
@@ -145,16 +143,6 @@ impl Jobs {
         let told = serde_json::to_value(&known.job).unwrap_or_default();
         drop(list);
         self.live.publish(Event::new(Kind::JobProgress, told));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Known>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Jobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.all()).finish()
     }
 }
 

@@ -26,32 +26,33 @@ pub(super) fn page<T: Serialize>(
     page: &Page,
     id: impl Fn(&T) -> String,
 ) -> ApiResult<Rows<T>> {
-    let falling = page.sort.falling;
-    let mut placed = Vec::new();
+    let (mut found, mut places) = (Vec::new(), Vec::new());
     for row in rows {
         let shown = serde_json::to_value(&row)?;
         let value = shown.get(page.sort.field).cloned().unwrap_or_default();
-        placed.push((Place { falling, value, id: id(&row) }, row));
+        places.push(Place { falling: page.sort.falling, value, id: id(&row) });
+        found.push(Some(row));
     }
-    placed.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let total = placed.len();
+    let (wanted, next_cursor) = wanted(places, page);
+    let total = found.len();
+    let data = wanted.into_iter().filter_map(|row| found[row].take()).collect();
+    Ok(Rows { data, total, next_cursor })
+}
+
+/// Which rows of these places are on a page, in its order, and the cursor behind them. It knows no rows, so that sorting is
+/// compiled once and not for each list.
+fn wanted(places: Vec<Place>, page: &Page) -> (Vec<usize>, Option<String>) {
+    let mut places: Vec<(usize, Place)> = places.into_iter().enumerate().collect();
+    places.sort_by(|(_, one), (_, other)| one.cmp(other));
     let start = match Place::after(page) {
-        None => page.offset.min(total),
+        None => page.offset.min(places.len()),
         // Rows that came since do not move it.
-        Some(after) => placed.partition_point(|(place, _)| *place <= after),
+        Some(after) => places.partition_point(|(_, place)| *place <= after),
     };
-    let mut last = None;
-    let data: Vec<T> = placed
-        .into_iter()
-        .skip(start)
-        .take(page.limit)
-        .map(|(Place { value, id, .. }, row)| {
-            last = Some(json!([value, id]));
-            row
-        })
-        .collect();
-    let goes_on = start + data.len() < total;
-    Ok(Rows { data, total, next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)) })
+    let end = start.saturating_add(page.limit).min(places.len());
+    let last = places[start..end].last().filter(|_| end < places.len());
+    let cursor = last.map(|(_, Place { value, id, .. })| page.cursor(json!([value, id])));
+    (places[start..end].iter().map(|(row, _)| *row).collect(), cursor)
 }
 
 /// Nothing before something, numbers by size, texts by their characters.

@@ -7,6 +7,7 @@ use super::{call::*, error::*, json, listing};
 use crate::{
     api::{endpoint::*, logs::*, reply::*},
     logging::{keeper, tap::Line},
+    settings::config::Level,
 };
 
 fn row(id: String, line: Line) -> LogLine {
@@ -37,7 +38,7 @@ pub(super) async fn list(
                 let whole = format!("{} {} {}", line.target, line.message, json!(line.fields));
                 whole.to_lowercase().contains(words.as_str())
             };
-            let is_bad = |worst: Level| line.level.parse().is_ok_and(|level: Level| level <= worst);
+            let is_bad = |worst: Level| line.level.parse().is_ok_and(|level: Level| level >= worst);
             let is_wanted = worst.is_none_or(is_bad)
                 && (team.is_none() || line.field("team") == team.as_deref())
                 && words.as_ref().is_none_or(says);

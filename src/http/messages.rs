@@ -25,7 +25,7 @@ use hivewright_actors::{
         topics::Topic,
     },
     store::{reads::get, records::Writes},
-    task::{Ending, Task, TaskState, records as tasks},
+    task::{Task, TaskState, outcome::Ending, records as tasks},
 };
 use tokio::time::Instant;
 
@@ -33,6 +33,7 @@ use super::{
     ANSWER_TIMEOUT, State, ask,
     auth::authenticator::Principal,
     call::*,
+    edge,
     error::*,
     profiles,
     tasks::giving::{check_words, source_channel},
@@ -182,7 +183,11 @@ pub(super) async fn send(
     };
     let placement = placement(&state, &task).await?;
     let task = match placement {
-        Some(_) => fate.of(&task, waits, until).await?,
+        Some(_) => tokio::select! {
+            known = fate.of(&task, waits, until) => known?,
+            // Nobody waits for the end: the place of this request is for others.
+            () = edge::left(&request) => fate.of(&task, false, until).await?,
+        },
         None => fate.ended(&task).await?,
     };
     let mut row = placed(row(message, channel, Some(&task)), placement.or(begun(&task)));

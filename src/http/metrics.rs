@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt,
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -15,9 +14,10 @@ use hivewright_actors::{
     meter::Meter,
     queue::{Count, Counts, WAITED, Waited},
     supervisor::CountRestarts,
-    task::Ending,
+    task::outcome::Ending,
     usage::Usage,
 };
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{
         EncodeMetric, MetricEncoder, NoLabelSet,
@@ -109,7 +109,7 @@ impl Metrics {
     /// The labels of something that a team did.
     fn labels(&self, team: &TeamName, more: &[(&'static str, &str)]) -> Labels {
         let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut teams = self.teams.lock();
         if !teams.contains_key(team) && teams.len() >= MOST_TEAMS {
             return [("team", OTHER.to_owned())].into_iter().chain(more).collect();
         }
@@ -123,7 +123,7 @@ impl Metrics {
 
     /// Teams that are gone leave their labels to others.
     fn keep_teams(&self, is_there: impl Fn(&TeamName) -> bool) {
-        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut teams = self.teams.lock();
         for (_, counted) in teams.extract_if(|team, _| !is_there(team)) {
             for labels in &counted {
                 self.turns.remove(labels);
@@ -215,12 +215,6 @@ impl Meter for Metrics {
         let outcome = if succeeded { "ok" } else { "error" };
         let labels = vec![("tool", tool.to_owned()), ("outcome", outcome.to_owned())];
         self.calls.get_or_create(&labels).inc();
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
     }
 }
 

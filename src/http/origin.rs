@@ -3,10 +3,7 @@
 //! A page of someone else must not be able to use the browser of a person who is logged in here,
 //! nor to make its own host name mean this machine.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-};
+use std::{net::IpAddr, sync::Arc};
 
 use actix_web::{
     HttpRequest,
@@ -15,6 +12,7 @@ use actix_web::{
         header::{self, HeaderName},
     },
 };
+use parking_lot::RwLock;
 
 use super::error::{ApiError, ApiResult};
 use crate::settings::{
@@ -64,11 +62,7 @@ impl Gate {
 
     /// Goes by other names and origins from now on.
     pub fn rename(&self, server: &Server) {
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) = Names::of(server);
-    }
-
-    fn names(&self) -> RwLockReadGuard<'_, Names> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
+        *self.names.write() = Names::of(server);
     }
 
     /// We encrypt connections ourselves.
@@ -101,7 +95,7 @@ impl Gate {
     /// The origin of another page that was named on purpose.
     pub fn guest<'a>(&self, request: &'a HttpRequest) -> Option<&'a str> {
         let origin = text(request, &header::ORIGIN)?;
-        self.names().guests.iter().any(|guest| guest == origin).then_some(origin)
+        self.names.read().guests.iter().any(|guest| guest == origin).then_some(origin)
     }
 
     /// Who is at the other end. A trusted proxy says for whom it speaks.
@@ -169,13 +163,13 @@ impl Gate {
 
     fn is_ours(&self, host: &str) -> bool {
         let name = name_of(host).to_ascii_lowercase();
-        is_loopback(&name) || self.names().hosts.contains(&name)
+        is_loopback(&name) || self.names.read().hosts.contains(&name)
     }
 
     fn is_allowed(&self, request: &HttpRequest, host: &str, origin: &str) -> bool {
         let own = format!("{}://{host}", self.scheme(request)).parse::<Origin>();
         let is_own = own.is_ok_and(|own| own.text() == origin);
-        is_own || self.names().origins.iter().any(|allowed| allowed == origin)
+        is_own || self.names.read().origins.iter().any(|allowed| allowed == origin)
     }
 }
 
@@ -234,7 +228,6 @@ fn is_loopback(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-
     use actix_web::{ResponseError, test::TestRequest};
 
     use super::*;

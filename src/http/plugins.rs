@@ -9,7 +9,7 @@ use hivewright_actors::{
     blocking,
     ids::{MAIN, TeamKey, TeamName},
     policy::caution::Kind,
-    task::Cause,
+    task::cause::Cause,
 };
 use serde_json::{Value, json};
 

@@ -1,10 +1,7 @@
 //! The record of requests that change something, or were denied: who asked for what, from where, and what
 //! came of it.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use actix_web::{
     HttpMessage, HttpRequest,
@@ -19,6 +16,7 @@ use hivewright_actors::{
     router::rate::{Bucket, Rate},
     store::records::Writes,
 };
+use parking_lot::Mutex;
 
 use super::{
     State, access,
@@ -39,7 +37,7 @@ pub struct Strangers(Mutex<HashMap<Option<PrincipalId>, Bucket>>);
 impl Strangers {
     /// There is room for a line of somebody; none is all strangers together.
     fn admit(&self, who: Option<&PrincipalId>, now: Timestamp) -> bool {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.0.lock();
         let bucket = buckets.entry(who.cloned());
         let bucket = bucket.or_insert_with(|| Bucket::new(AT_MOST, now));
         bucket.take(now).is_ok()
@@ -151,7 +149,7 @@ pub(super) async fn exposed(state: &State, query: &str) {
         read: false,
     };
     if let Err(error) = state.spine.store.commit(Writes::new().put(&notice)).await {
-        tracing::error!(%error, "a notice was not stored");
+        tracing::error!(by = %holder.id, %error, "a token was sent in a URL, and the notice of it cannot be stored; replace the token");
     }
 }
 

@@ -11,11 +11,12 @@ use actix_web::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::error::ApiError;
 use crate::{
     api::{
         draft::Draft,
         reply::{
-            Accepted, Available, Bare, Content, Created, Csv, Data, Done, EventStream, Lines,
+            Accepted, Available, Bare, Content, Created, Csv, Data, Done, EventStream, JSON, Lines,
             MOST_COUNTED, Matches, Progress, Reply, Requested, Rows, Saved, Settled, bare,
         },
     },
@@ -87,7 +88,7 @@ macro_rules! documents {
         impl<T: Serialize> Respond for $name<T> {
             fn respond(self) -> HttpResponse {
                 let $reply = self;
-                HttpResponse::build($status).json($document)
+                json($status, serde_json::to_vec(&$document))
             }
         }
     )+};
@@ -112,6 +113,14 @@ documents! {
     BareAccepted: |reply| StatusCode::ACCEPTED, reply.0;
     Available: |reply| either(reply.is_available, StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE),
         reply.document;
+}
+
+/// A document that was written. It knows no type, so that it is compiled once and not for each.
+fn json(status: StatusCode, document: serde_json::Result<Vec<u8>>) -> HttpResponse {
+    match document {
+        Ok(document) => HttpResponse::build(status).content_type(JSON).body(document),
+        Err(error) => HttpResponse::from_error(ApiError::internal(error)),
+    }
 }
 
 fn either(is_first: bool, first: StatusCode, second: StatusCode) -> StatusCode {

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{
+    State,
     call::{Call, Here, Readers, Requester},
     error::{ApiError, ApiResult},
     idempotency,
@@ -55,10 +56,7 @@ where
         let readers = readers.clone();
         Box::pin(async move {
             let call = readers.read(request, payload).await?;
-            let state = call.state.clone();
-            let response = handler(call).await?.respond();
-            let is_plain = !endpoint.scrubbed;
-            Ok(if is_plain { response } else { scrubbed(response, &state.secrets) })
+            Ok(handler(call).await?.respond())
         })
     };
     resource(endpoint, Rc::new(run))
@@ -83,10 +81,19 @@ fn resource(
         endpoint::Method::Patch => (Method::PATCH, web::patch()),
         endpoint::Method::Delete => (Method::DELETE, web::delete()),
     };
-    let route = route.to(move |request, payload| run(request, payload));
+    let route = route.to(move |request: HttpRequest, payload| {
+        let state = request.app_data::<web::Data<State>>().filter(|_| operation.scrubbed).cloned();
+        let running = run(request, payload);
+        async move {
+            let response = running.await?;
+            Ok::<_, ApiError>(match state {
+                Some(state) => scrubbed(response, &state.secrets),
+                None => response,
+            })
+        }
+    });
     let route = route.wrap(middleware::from_fn(revocation::pass));
-    // What makes something can be repeated without making it twice. It goes on if the connection breaks, and ends with
-    // its credential all the same: that stands inside.
+    // What makes something can be repeated without making it twice.
     let route = if method == Method::POST && operation.path.starts_with("/api/") {
         route.wrap(middleware::from_fn(idempotency::pass))
     } else {

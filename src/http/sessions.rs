@@ -14,7 +14,7 @@ use hivewright_actors::{
     queue::submit::Overlap,
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes},
-    task::{Cause, Kind, Lane, Task, records::LaneKey},
+    task::{Kind, Lane, Task, cause::Cause, records::LaneKey},
     team::BeganAnew,
 };
 

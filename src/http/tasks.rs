@@ -11,7 +11,8 @@ use hivewright_actors::{
     queue::submit::Overlap,
     store::reads::{Range, scan},
     task::{
-        Ending, Kind, Lineage, OnResult, Source, Task, TaskState, WaitReason, ended,
+        Kind, Lineage, OnResult, Source, Task, TaskState, WaitReason, ended,
+        outcome::Ending,
         query::{TaskQuery, TaskWindow},
         records::{self as tasks, EndedTask},
     },

@@ -228,7 +228,11 @@ pub(super) async fn remove(
     ask(&state.spine.router, wish).await??;
     // It is deleted, whatever comes of this: what takes long, or breaks off, is removed later.
     if let Err(error) = ask(&state.spine.retention, EraseDeleted).await {
-        tracing::warn!(?error, "a deleted topic is removed from the disk later than asked");
+        tracing::warn!(
+            topic = id,
+            ?error,
+            "a deleted topic is removed from the disk later than asked"
+        );
     }
     Ok(Done)
 }

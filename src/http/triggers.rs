@@ -4,10 +4,11 @@ use actix_web::http::StatusCode;
 use hivewright_actors::{
     ids::{TeamKey, TriggerId},
     org::record::TeamRecord,
+    queue::submit::Overlap,
     scheduler::{
         manage::{Change, Manage},
         records,
-        requests::{ByHand, Fire, Overlap},
+        requests::{ByHand, Fire},
         run::Cause,
         trigger::{self, Trigger, Which},
         views::Listed,
@@ -198,7 +199,7 @@ pub(super) async fn run(
         max_steps: start.max_steps,
         overlap: start.overlap_policy.unwrap_or(Overlap::Allow),
         sample: start.sample,
-        principal: task::Cause::Operator { name: caller.principal.id.to_string() },
+        principal: task::cause::Cause::Operator { name: caller.principal.id.to_string() },
         source: None,
         turn: None,
     });

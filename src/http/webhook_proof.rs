@@ -132,7 +132,7 @@ impl Proof {
             let Some(secret) = secrets.secret(team, name) else {
                 static TOLD: Seldom = Seldom::new();
                 if let Some(times) = TOLD.due() {
-                    tracing::warn!(%team, secret = %name, times, "a webhook was called, and its secret is not in the vault");
+                    tracing::warn!(team = %team.name, secret = %name, times, "a webhook was called, and refused, since its secret is not in the vault; set it");
                 }
                 continue;
             };

@@ -43,7 +43,7 @@ pub struct LogKeeper {
 impl LogKeeper {
     pub fn start(lines: Lines, store: StoreHandle) -> Self {
         let stop = CancellationToken::new();
-        let task = actix::spawn(keep(lines, store, stop.clone()));
+        let task = hivewright_actors::spawn::local(keep(lines, store, stop.clone()));
         Self { stop, task }
     }
 

@@ -2,11 +2,13 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
 
+use parking_lot::RwLock;
 use tracing_subscriber::{
-    EnvFilter, Registry,
+    Registry,
+    filter::{LevelFilter, Targets},
     fmt::{self, MakeWriter},
     prelude::*,
     reload,
@@ -47,7 +49,7 @@ impl Default for Secrets {
 impl Secrets {
     /// From now on these are not shown either.
     pub fn learn(&self, values: impl IntoIterator<Item = String>) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         for value in values {
             if !known.values.contains(&value) {
                 known.values.push(value);
@@ -58,7 +60,7 @@ impl Secrets {
 
     /// From now on these of the vault are not shown, whatever was in it before.
     pub fn learn_vault(&self, masks: Vec<Mask>) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         known.masks = masks;
         known.rebuild();
     }
@@ -68,17 +70,17 @@ impl Secrets {
             // Whoever panicked may hold the lock.
             let known = self.0.try_read();
             return known.map_or_else(
-                |_| "{\"message\":\"a line about a panic was withheld: secrets were being learned\"}\n".to_owned(),
+                || "{\"message\":\"a line about a panic was withheld: secrets were being learned\"}\n".to_owned(),
                 |known| known.scrubber.scrub(text).into_owned(),
             );
         }
-        self.0.read().unwrap_or_else(PoisonError::into_inner).scrubber.scrub(text).into_owned()
+        self.0.read().scrubber.scrub(text).into_owned()
     }
 
     /// A text without their values, which may be in a form for machines: shapes of secrets that
     /// nobody knows are left as they are.
     pub fn scrub_known(&self, text: &str) -> String {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         known.scrubber.scrub_known(text).into_owned()
     }
 }
@@ -92,7 +94,7 @@ impl Known {
 }
 
 #[derive(Clone, Debug)]
-pub struct Level(reload::Handle<EnvFilter, Registry>);
+pub struct Level(reload::Handle<Targets, Registry>);
 
 impl Level {
     pub fn set(&self, level: &str) {
@@ -102,8 +104,12 @@ impl Level {
 }
 
 /// What is of interest to an operator at a level. What goes to and comes from MCP servers is none of it: it may hold secrets.
-fn filter(level: &str) -> EnvFilter {
-    EnvFilter::new(format!("{level},actix_server=warn,sled=warn,hyper=warn,reqwest=warn,rmcp=off"))
+fn filter(level: &str) -> Targets {
+    let quiet = ["actix_server", "sled", "hyper", "reqwest"];
+    Targets::new()
+        .with_default(level.parse().unwrap_or(LevelFilter::INFO))
+        .with_targets(quiet.map(|target| (target, LevelFilter::WARN)))
+        .with_target("rmcp", LevelFilter::OFF)
 }
 
 /// Starts logging to standard error. A second call changes nothing.

@@ -1,9 +1,8 @@
 //! A line that others can cause as often as they like: it is written once a minute, with how often there was reason to.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -22,7 +21,7 @@ impl Seldom {
     }
 
     fn due_at(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let (last, left_out) = &mut *state;
         if last.is_some_and(|last| now.duration_since(last) < PAUSE) {
             *left_out += 1;

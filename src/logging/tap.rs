@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use hivewright_actors::{
         event::{Event, Kind},
     },
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -70,12 +71,12 @@ pub struct Errors(Arc<Mutex<BTreeMap<String, u64>>>);
 impl Errors {
     /// One for each part that logged any.
     pub fn counts(&self) -> Vec<(String, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.0.lock();
         counts.iter().map(|(part, count)| (part.clone(), *count)).collect()
     }
 
     fn add(&self, target: &str) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         *counts.entry(part(target).to_owned()).or_default() += 1;
     }
 }

@@ -97,6 +97,14 @@ pub(super) fn status(error: &(dyn std::error::Error + Send + Sync + 'static)) ->
     }
 }
 
+/// Why a message failed, in our own words as far as they are ours.
+pub(super) fn words(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    match error.downcast_ref::<Failure>() {
+        Some(Failure::Client(ours)) => ours.to_string(),
+        _ => error.to_string(),
+    }
+}
+
 /// The way to one server: through the egress guard, with each request and each redirect.
 #[derive(Clone)]
 pub(super) struct Door {
@@ -332,6 +340,16 @@ mod tests {
             .await
             .map(|_| "answered".to_owned())
             .unwrap_or_else(|error| error.to_string())
+    }
+
+    /// TO-137: what a library calls it says nothing to the operator.
+    #[test]
+    fn a_server_that_is_not_reached_is_said_to_be_so_and_no_more() {
+        let unnamed = Failure::Client(HttpError::Name);
+        let other = Failure::SessionExpired;
+
+        assert_eq!(words(&unnamed), "it gave itself a name that cannot stand in a header");
+        assert_eq!(words(&other), other.to_string());
     }
 
     /// TO-137, SC-11: a name of the public internet that is turned to a private address leads nowhere.

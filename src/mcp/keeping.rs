@@ -86,7 +86,8 @@ impl Server {
             if let Some(window) = window
                 && let Err(error) = window.label_changes().await
             {
-                tracing::error!(%error, "files that an MCP server changed stay in doubt");
+                let (team, server) = (&self.site.team().name, &self.site.name);
+                tracing::error!(%team, server, %error, "files that an MCP server changed cannot be labelled; they count as untrusted until the next start looks at them");
             }
         }
         if let Some(reason) = reason {

@@ -1,10 +1,8 @@
 //! An open connection.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use rmcp::{
     Peer, RoleClient,
     model::{ClientRequest, PingRequest},
@@ -51,14 +49,14 @@ impl Link {
         {
             return false;
         }
-        let Some(why) = self.doubted().clone() else { return true };
+        let Some(why) = self.doubt.lock().clone() else { return true };
         let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         let answers = matches!(
             tokio::time::timeout(PING, ping).await,
             Ok(Ok(_) | Err(ServiceError::McpError(_)))
         );
         if answers {
-            *self.doubted() = None;
+            *self.doubt.lock() = None;
         } else {
             self.faults.say(format!("it does not answer any more: {why}"));
         }
@@ -67,10 +65,6 @@ impl Link {
 
     /// From now on the server is asked whether it lives before it is called.
     pub(super) fn put_in_doubt(&self, why: String) {
-        *self.doubted() = Some(why);
-    }
-
-    fn doubted(&self) -> MutexGuard<'_, Option<String>> {
-        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.doubt.lock() = Some(why);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use hivewright_actors::{
     org::belongings::Belongings,
     store::records::Writes,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -115,13 +116,9 @@ impl Servers {
     fn runtime(&self) -> Option<&Handle> {
         let start = || {
             let started = Thread::start("mcp");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for MCP servers")).ok()
+            started.inspect_err(|error| tracing::error!(%error, "no thread for MCP servers can be started; their tools fail until a restart")).ok()
         };
         self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(TeamName, String), Arc<Server>>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The servers of a team as its file says now. Starts none; ends those that are not wanted any more.
@@ -132,7 +129,7 @@ impl Servers {
         workspace: &Arc<Workspace>,
     ) -> Vec<Arc<Server>> {
         let settings = &file.mcp_servers;
-        let mut known = self.known();
+        let mut known = self.0.known.lock();
         known.retain(|(of, name), server| {
             let is_wanted = *of != team.name || settings.0.contains_key(name);
             if !is_wanted {
@@ -188,11 +185,11 @@ impl Servers {
 
     /// The servers that are known, also those that nobody has used.
     pub fn all(&self) -> Vec<Arc<Server>> {
-        self.known().values().cloned().collect()
+        self.0.known.lock().values().cloned().collect()
     }
 
     pub fn find(&self, team: &TeamName, name: &str) -> Option<Arc<Server>> {
-        self.known().get(&(team.clone(), name.to_owned())).cloned()
+        self.0.known.lock().get(&(team.clone(), name.to_owned())).cloned()
     }
 
     /// What servers offer, as far as it is known.
@@ -260,7 +257,7 @@ impl Servers {
 impl Belongings for Servers {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let servers: Vec<_> = {
-            let mut known = self.known();
+            let mut known = self.0.known.lock();
             let (of_team, others): (BTreeMap<_, _>, _) =
                 std::mem::take(&mut *known).into_iter().partition(|((of, _), _)| *of == team.name);
             *known = others;

@@ -24,7 +24,7 @@ use super::{
     definition::{self, Bounds, Definitions},
     fault::Faults,
     flood::Guarded,
-    http::Door,
+    http::{self, Door},
     program::{self, Remark, Running},
     site::Site,
 };
@@ -200,7 +200,7 @@ pub(crate) async fn shake<H: ClientHandler, T: Transport<RoleClient> + 'static>(
 ) -> Result<RunningService<RoleClient, H>, String> {
     tokio::select! {
         shaken = handler.serve(transport) => shaken.map_err(|error| match error {
-            ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+            ClientInitializeError::TransportError { error, .. } => http::words(&*error.error),
             ClientInitializeError::JsonRpcError(error) => {
                 format!("it refuses to begin: {}", definition::shown(&error.message))
             }
@@ -215,7 +215,7 @@ pub(crate) async fn shake<H: ClientHandler, T: Transport<RoleClient> + 'static>(
 pub(crate) fn words(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => definition::shown(&error.message),
-        ServiceError::TransportSend(error) => error.error.to_string(),
+        ServiceError::TransportSend(error) => http::words(&*error.error),
         ServiceError::UnexpectedResponse => "it answered something else".to_owned(),
         _ => "it ended".to_owned(),
     }

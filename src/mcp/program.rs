@@ -1,12 +1,10 @@
 //! Servers that are programs: started in the sandbox, watched for what they write.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::excerpt;
+use parking_lot::Mutex;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::{
     io::AsyncReadExt,
@@ -27,7 +25,7 @@ use crate::{
     },
     scrub::Scrubber,
     settings::mcp_servers::{FolderAccess, McpServer, ServerNetwork},
-    taint::{Worker, window::Window},
+    taint::{label::Worker, window::Window},
 };
 
 /// What is kept of a line of its error output, in bytes.
@@ -78,7 +76,7 @@ impl LastLine {
 impl Remark {
     /// The last line, first without secrets, then shortened.
     pub(super) fn last(&self, scrubber: &Scrubber) -> Option<String> {
-        let LastLine { whole, begun } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let LastLine { whole, begun } = &*self.0.lock();
         let line = [begun, whole].map(|line| shown(&String::from_utf8_lossy(line)));
         let line = line.into_iter().find(|line| !line.is_empty())?;
         Some(excerpt::line(&scrubber.scrub(&line), SHOWN))
@@ -88,7 +86,7 @@ impl Remark {
         let mut chunk = [0; 1 << 10];
         // One that can be read no more says nothing more.
         while let Ok(length @ 1..) = errors.read(&mut chunk).await {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(&chunk[..length]);
+            self.0.lock().hear(&chunk[..length]);
         }
     }
 }
@@ -128,7 +126,7 @@ pub(super) async fn start(
         }
         error => error.to_string(),
     })?;
-    tokio::spawn(remark.clone().follow(process.errors));
+    hivewright_actors::spawn::anywhere(remark.clone().follow(process.errors));
     let (output, input) = process.streams.into_split();
     let streams = AsyncRwTransport::new(Bounded::new(output, faults.clone(), LARGEST), input);
     let running = Running { life: process.life, excess: process.excess, window };
@@ -144,7 +142,7 @@ mod tests {
     fn the_last_words_hold_no_part_of_a_secret() {
         let scrubber = Scrubber::new(["geheimnis-4711"]);
         let remark = Remark::default();
-        let hear = |text: &str| remark.0.lock().unwrap().hear(text.as_bytes());
+        let hear = |text: &str| remark.0.lock().hear(text.as_bytes());
 
         hear("first\nsecond geh");
         hear("eimnis-4711\n \n");

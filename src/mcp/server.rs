@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -12,6 +12,7 @@ use hivewright_actors::{
     clock::Clock,
     live::event::{Event, Kind},
 };
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::{
     model::{CallToolRequestParams, CallToolResponse, JsonObject},
     service::ServiceError,
@@ -63,7 +64,7 @@ impl Server {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock()
     }
 
     pub(super) fn set(&self, state: ServerState) {
@@ -77,7 +78,7 @@ impl Server {
     pub(super) fn note(&self, number: usize, reason: &str) {
         self.state().note(number, WallClock.now(), reason);
         let (team, server) = (&self.site.team().name, &self.site.name);
-        tracing::warn!(%team, server, reason, "an MCP server failed");
+        tracing::warn!(%team, server, error = reason, "an MCP server failed");
     }
 
     /// Whether none was tried after this connection. Holds while the link is locked.
@@ -162,7 +163,7 @@ impl Server {
                     state.used = Some(Instant::now());
                 }
                 self.set(ServerState::Ready);
-                tokio::spawn(Arc::clone(self).keep(opened, made.clone()));
+                hivewright_actors::spawn::anywhere(Arc::clone(self).keep(opened, made.clone()));
                 Ok(made)
             }
             Err(reason) => {
@@ -233,7 +234,7 @@ impl Server {
             }
             Err(ServiceError::UnexpectedResponse) => Err(McpError::Senseless { server }),
             Err(ServiceError::TransportSend(error)) => {
-                let reason = error.to_string();
+                let reason = http::words(&*error.error);
                 self.note(number, &reason);
                 self.doubt(&reason).await;
                 if let Some(status) = http::status(&*error.error) {
@@ -254,7 +255,7 @@ impl Server {
         if let Some(link) = &*self.link.lock().await {
             link.put_in_doubt(why.to_owned());
         }
-        tokio::spawn(async move {
+        hivewright_actors::spawn::anywhere(async move {
             if let Some(link) = &*server.link.lock().await {
                 link.is_alive().await;
             }

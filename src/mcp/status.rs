@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hivewright_actors::{clock::Timestamp, words};
+use hivewright_actors::{
+    clock::{Timestamp, doubling},
+    words,
+};
 use tokio::time::Instant;
 
 use super::definition::Definitions;
@@ -82,8 +85,7 @@ impl Status {
     /// It could not be had: it is left alone for so long, longer each time.
     pub(super) fn fail(&mut self, http: Option<u16>) -> Duration {
         self.http = http;
-        let doubled = 2u32.saturating_pow(self.failures);
-        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+        let pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self.failures);
         self.failures = (self.failures + 1).min(16);
         self.retry_at = Some(Instant::now() + pause);
         pause

@@ -1,6 +1,6 @@
 //! Changing memory: one act at a time for each team, answered when it is durable.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
@@ -190,7 +190,7 @@ impl Memory {
         decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>)> + Send + 'static,
     ) -> Result<T> {
         let this = self.clone();
-        let acting = tokio::spawn(async move {
+        let acting = hivewright_actors::spawn::anywhere(async move {
             let slot = this.slot(&team);
             let shelf = &mut *slot.shelf.lock().await;
             let book = this.filled(&team, &slot, shelf).await?;
@@ -237,7 +237,7 @@ impl Memory {
         book.apply(change);
         *slot.told() = None;
         for entry in &change.put {
-            tracing::debug!(team = %entry.team, id = %entry.id, key = %entry.key, active = entry.active,
+            tracing::debug!(team = %entry.team.name, memory = %entry.id, key = %entry.key, active = entry.active,
                 review = entry.review.as_str(), by = %entry.updated_by, "memory changed");
         }
         Ok(())
@@ -270,7 +270,7 @@ struct UnderWay {
 impl UnderWay {
     fn new(slot: Arc<Slot>, key: Key) -> Self {
         let raced = {
-            let mut all = slot.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = slot.under_way.lock();
             let others = all.entry(key.clone()).or_default();
             *others += 1;
             *others > 1
@@ -281,7 +281,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut all = self.slot.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.slot.under_way.lock();
         if let Some(others) = all.get_mut(&self.key) {
             *others -= 1;
             if *others == 0 {
@@ -300,7 +300,7 @@ impl Belongings for Memory {
                 Ok(keys) if keys.is_empty() => Vec::new(),
                 Ok(keys) => vec![Writes::new().drop_keys(keys)],
                 Err(error) => {
-                    tracing::error!(%team, %error, "the memory of a team that is gone stays in the store");
+                    tracing::error!(team = %team.name, %error, "the memory of a team that is gone stays in the store");
                     Vec::new()
                 }
             }

@@ -1,12 +1,10 @@
 //! What is known of a team's entries without reading them: made from the rows, kept in step, and
 //! thrown away without loss.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use hivewright_actors::clock::Timestamp;
+use parking_lot::RwLock;
 
 use super::{
     chain::Change,
@@ -59,7 +57,7 @@ impl Book {
             *card = None;
         }
         if let Some(index) = &self.index {
-            let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+            let mut index = index.write();
             if is_found(entry) { index.put(entry) } else { index.remove(&entry.id) }
         }
     }

@@ -1,15 +1,15 @@
 //! An entry: one version of something that a team remembers.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{MemoryId, TeamKey, TeamName},
-    text::{Words, quoted},
+    text::{Expected, Words, quoted},
     words,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 
 use super::{
     error::{LONGEST_KEY, MemoryError, Result},
@@ -204,6 +204,8 @@ impl Actor {
     }
 }
 
+hivewright_actors::text!(serde Actor);
+
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -215,21 +217,16 @@ impl fmt::Display for Actor {
     }
 }
 
-impl Serialize for Actor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+impl FromStr for Actor {
+    type Err = Expected;
 
-impl<'de> Deserialize<'de> for Actor {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             Some(("team", name)) => Ok(Self::Team(name.into())),
             Some(("operator", name)) => Ok(Self::Operator(name.to_owned())),
             None if text == "system" => Ok(Self::System),
             None if text == "import" => Ok(Self::Import),
-            _ => Err(D::Error::custom("nobody is called that")),
+            _ => Err(Expected("`team:…`, `operator:…`, `system` or `import`")),
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -20,6 +20,7 @@ use hivewright_actors::{
     ids::{Ids, TeamKey},
     store::StoreHandle,
 };
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 pub mod acts;
@@ -161,13 +162,7 @@ impl Memory {
 }
 
 impl Slot {
-    fn told(&self) -> std::sync::MutexGuard<'_, Option<Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Memory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Memory")
+    fn told(&self) -> parking_lot::MutexGuard<'_, Option<Told>> {
+        self.told.lock()
     }
 }

@@ -3,7 +3,7 @@
 use hivewright_actors::{
     ids::TaskId,
     journal::Trail,
-    task::{Cause, Kind, Label},
+    task::{Kind, Label, cause::Cause},
     tool::Caller,
     words,
 };

@@ -1,10 +1,6 @@
 //! Reading memory: for prompts, tools and operators.
 
-use std::{
-    cmp::Ordering,
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -193,7 +189,7 @@ impl Memory {
         // Both the sums and the rows take a while: away from the async threads.
         let read = store.read(move |storage| {
             let hits = {
-                let index = index.read().unwrap_or_else(PoisonError::into_inner);
+                let index = index.read();
                 index.search(&query.words, query.kind, query.most)
             };
             shown(storage, hits, Some(query.words.as_str()))

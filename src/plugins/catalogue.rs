@@ -66,7 +66,7 @@ impl Sources {
         match signature::signer(&package.files, &package.digest, &self.installed.join(KEYS)) {
             Ok(None) if is_required => Err(signature::missing()),
             Err(fault) if !is_required => {
-                tracing::warn!(plugin = %package.manifest.key, %fault, "a signature does not count");
+                tracing::warn!(plugin = %package.manifest.key, error = %fault, "a signature does not count; the plugin is loaded as unsigned");
                 Ok(None)
             }
             signer => signer,
@@ -219,7 +219,7 @@ impl Loaded {
                 self.packages.insert(package.manifest.key.clone(), Arc::new(package));
             }
             Err(fault) => {
-                tracing::warn!(plugin = name, %fault, "a plugin is not loaded");
+                tracing::warn!(plugin = name, error = %fault, "a plugin is not loaded");
                 self.failed.push(Failed { name: name.to_owned(), files, origin, fault });
             }
         }

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::text::{Size, Span, is_slug};
+use hivewright_actors::{
+    channel_type::{LONGEST_PLUGIN_KEY, is_plugin_key},
+    text::{Size, Span},
+};
 use semver::Version;
 
 use super::{
@@ -27,7 +30,6 @@ const RESERVED_KEYS: [&str; 11] =
     ["hivewright", "builtin", "mcp", "agent", "ws", "discord", "cli", "api", "team", "check", KEYS];
 /// Beside the names of tools.
 const RESERVED_NAMESPACES: [&str; 4] = ["main", "mcp", "agent", "hivewright"];
-const LONGEST_KEY: usize = 40;
 const LONGEST_NAMESPACE: usize = 24;
 const LONGEST_TOOL: usize = 64;
 /// The most hooks, hosts, paths, variables or arguments.
@@ -102,9 +104,9 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), Fault> {
 /// What is wrong with a key.
 pub fn check_key(key: &str) -> Result<(), Fault> {
     let wrong = |reason: String| Err(fault(FaultCode::KeyInvalid, "key", reason));
-    if !is_slug(key, LONGEST_KEY) || key.len() < 2 || !key.as_bytes()[0].is_ascii_lowercase() {
+    if !is_plugin_key(key) {
         return wrong(format!(
-            "expected 2 to {LONGEST_KEY} lower-case letters and digits with single hyphens, a letter first"
+            "expected 2 to {LONGEST_PLUGIN_KEY} lower-case letters and digits with single hyphens, a letter first"
         ));
     }
     if RESERVED_KEYS.contains(&key) {

@@ -6,10 +6,11 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use hivewright_actors::ids::ApprovalId;
+use parking_lot::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
@@ -103,10 +104,6 @@ impl Depot {
         self.0.settling.lock().await
     }
 
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.0.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes the folder, and removes what an end in the middle left. It blocks.
     pub fn prepare(&self) -> io::Result<()> {
         create_private(&self.0.folder).map_err(|error| io::Error::other(error.to_string()))?;
@@ -121,7 +118,7 @@ impl Depot {
 
     /// Reads all packages anew. It blocks.
     pub fn reload(&self) -> Arc<Loaded> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         self.read()
     }
 
@@ -139,12 +136,12 @@ impl Depot {
                 return known;
             }
             Err(error) => {
-                tracing::error!(%error, "`plugins.lock` cannot be read: no installed plugin is agreed to");
+                tracing::error!(%error, "`plugins.lock` cannot be read: no installed plugin counts as agreed to until it can");
                 Loaded::read(&(self.0.sources)(), &Lock::default())
             }
         };
         if let Err(error) = self.remember(&loaded) {
-            tracing::error!(%error, "which plugins in development guard calls is not kept");
+            tracing::error!(%error, "`plugins.lock` cannot be written: a plugin in development that is lost later refuses no calls");
         }
         self.0.catalogue.set(loaded);
         self.0.catalogue.now()
@@ -195,7 +192,7 @@ impl Depot {
 
     /// Puts a staged package in its place; what it asks for is agreed to. It blocks.
     pub fn install(&self, staged: Staged, source: &str) -> Result<Arc<Loaded>, DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let Staged { package, aside } = staged;
         let (folder, key) = (&self.0.folder, package.manifest.key.as_str());
         let Files::Folder(unpacked) = &package.files else {
@@ -228,7 +225,7 @@ impl Depot {
 
     /// Keeps a staged package aside until a person has agreed to what it asks for. It blocks.
     pub fn hold(&self, staged: Staged, source: &str) -> Result<(), DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let Staged { package, aside } = staged;
         let key = package.manifest.key.as_str();
         let mut lock = Lock::read(&self.0.folder)?;
@@ -254,7 +251,7 @@ impl Depot {
 
     /// A person is asked about what is held. It blocks.
     pub fn asked(&self, key: &str, approval: &ApprovalId) -> Result<(), DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let mut lock = Lock::read(&self.0.folder)?;
         if let Some(held) = lock.held.get_mut(key) {
             held.approval = Some(approval.clone());
@@ -279,7 +276,7 @@ impl Depot {
 
     /// Whether a process put it in its place and ended before that was noted. It is noted now.
     fn was_put_in_place(&self, key: &str, held: &Held) -> Result<bool, DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let mut lock = Lock::read(&self.0.folder)?;
         let is_same = |digest: &String| *digest == held.digest;
         let Some(locked) = lock.plugins.get_mut(key).filter(|locked| is_same(&locked.digest))
@@ -296,7 +293,7 @@ impl Depot {
 
     /// Lets go of what is held, and tells what was asked. It blocks.
     pub fn dismiss(&self, key: &str) -> Result<Option<ApprovalId>, DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let mut lock = Lock::read(&self.0.folder)?;
         let Some(held) = lock.held.remove(key) else { return Ok(None) };
         lock.write(&self.0.folder)?;
@@ -310,7 +307,7 @@ impl Depot {
 
     /// Agrees to an installed package as it is now. It blocks.
     pub fn approve(&self, key: &str, digest: Option<&str>) -> Result<Arc<Loaded>, DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let package = self.installed(key)?;
         if digest.is_some_and(|digest| digest != package.digest) {
             return Err(DepotError::OtherDigest(package.digest));
@@ -342,7 +339,7 @@ impl Depot {
 
     /// Takes an installed package away, also one whose folder is gone. It blocks.
     pub fn uninstall(&self, key: &str) -> Result<Arc<Loaded>, DepotError> {
-        let _turn = self.turn();
+        let _turn = self.0.turn.lock();
         let mut lock = Lock::read(&self.0.folder)?;
         let aside = self.aside()?;
         match (self.place(key), lock.plugins.remove(key)) {

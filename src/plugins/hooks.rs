@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hivewright_actors::{hook::HookEvent, wildcard::fits};
+use hivewright_actors::{clock::millis, hook::HookEvent, wildcard::fits};
 use serde_json::Value;
 
 use super::instance::{
@@ -114,7 +114,7 @@ impl Hooks {
                 event: hook.event,
                 call_id: Some(call),
                 payload: payload.clone(),
-                deadline_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                deadline_ms: millis(limit),
             };
             match lease.child.fire(&fire, limit).await {
                 Ok(Decision::Pass) => {}
@@ -157,7 +157,7 @@ impl Hooks {
                     event,
                     call_id: None,
                     payload: payload.clone(),
-                    deadline_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                    deadline_ms: millis(limit),
                 };
                 match lease.child.fire(&fire, limit).await.map_err(|error| error.to_string())? {
                     Decision::Rewrite { payload } => match &payload["text"] {

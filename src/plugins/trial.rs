@@ -14,6 +14,7 @@ use std::{
 use actix::Arbiter;
 use hivewright_actors::{
     blocking,
+    clock::millis,
     hook::{HookEvent, HookMode},
     ids::{Ids, TeamKey, TeamName},
     live::Publisher,
@@ -241,7 +242,7 @@ impl Findings {
         };
         let limits = &package.manifest.limits;
         let limit = hook.timeout.as_ref().unwrap_or(&limits.hook_timeout).0;
-        let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = millis(limit);
         let fire = Fire { event: *event, call_id: Some("trial"), payload, deadline_ms };
         match child.fire(&fire, limit).await {
             Ok(Decision::Pass) => self.hooks.push(said("pass")),
@@ -269,7 +270,7 @@ impl Findings {
             return self.wrong("--call", tool, format!("invalid arguments: {problem}"));
         }
         let limit = plugin.package().map_or(PONG, |package| package.manifest.limits.call_timeout.0);
-        let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = millis(limit);
         let meta =
             CallMeta { call_id: "trial", idempotency_key: "trial", turn: "trial", deadline_ms };
         let called = tokio::time::timeout(limit, child.call(tool, args, &meta)).await;

@@ -49,7 +49,9 @@ pub async fn settle(depot: &Depot, store: &StoreHandle) {
     let reading = depot.clone();
     let held = match blocking::run(move || reading.lock()).await {
         Ok(Ok(lock)) => lock.held,
-        Ok(Err(error)) => return tracing::error!(%error, "`plugins.lock` cannot be read"),
+        Ok(Err(error)) => {
+            return tracing::error!(%error, "`plugins.lock` cannot be read: what was decided on plugins waits");
+        }
         Err(_) => return,
     };
     for (key, held) in held {
@@ -57,7 +59,9 @@ pub async fn settle(depot: &Depot, store: &StoreHandle) {
         match store.read(move |storage| get::<Approval>(storage, &id)).await {
             Ok(Some(approval)) if approval.status == Status::Pending => {}
             Ok(approval) => end(depot, store, key, held, approval).await,
-            Err(error) => tracing::error!(%error, "a decision on a plugin cannot be read"),
+            Err(error) => {
+                tracing::error!(plugin = key, %error, "the decision on a plugin cannot be read; the plugin stays as it is")
+            }
         }
     }
 }

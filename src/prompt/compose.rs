@@ -1,12 +1,10 @@
 //! Composes the system prompt of a turn from rules, team, memory and topic.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use dashmap::DashMap;
 use hivewright_actors::{engine::SystemPrompt, ids::TeamName, task::TopicRef};
+use parking_lot::Mutex;
 
 use super::{
     folder::{Files, Links},
@@ -33,9 +31,6 @@ pub struct Request {
     /// What else is to be said of tools, a line each.
     pub notes: Vec<String>,
     pub cast: Cast,
-    /// What the team remembers; empty if nothing.
-    pub memory: Arc<str>,
-    pub topic: Option<TopicRef>,
 }
 
 /// As whom a turn is run, and from what it can choose.
@@ -55,16 +50,31 @@ impl Cast {
     }
 }
 
-/// A prompt, ready for an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A prompt without what is of one turn alone.
+#[derive(Clone, Debug)]
 pub struct Composed {
-    pub system: Arc<SystemPrompt>,
-    /// Names the rules and the role, not memory and topic: it stays the same from turn to turn.
-    pub prompt_hash: String,
+    told: Arc<Told>,
     /// Rule files that were left out, and why.
     pub warnings: Vec<String>,
     /// Files that were left out since somebody may have changed them who may not.
     pub suspects: Vec<String>,
+}
+
+impl Composed {
+    /// Names the rules and the role, not memory and topic: it stays the same from turn to turn.
+    pub fn prompt_hash(&self) -> &str {
+        &self.told.hash
+    }
+
+    /// The prompt of a turn, ready for an engine, with what the team remembers, if anything, and the topic.
+    pub fn system(&self, memory: &str, topic: Option<&TopicRef>) -> SystemPrompt {
+        SystemPrompt {
+            shared: self.told.shared.clone(),
+            team: self.told.team.clone(),
+            // Part 8 comes ready: it is laid out when memory changes, not in each turn.
+            turn: parts::join([memory.to_owned(), parts::topic(topic)]),
+        }
+    }
 }
 
 /// The skill to be loaded cannot be read.
@@ -101,7 +111,7 @@ struct Told {
     notes: Vec<String>,
     cast: Cast,
     shared: Arc<str>,
-    team: String,
+    team: Arc<str>,
     hash: String,
 }
 
@@ -186,17 +196,7 @@ impl Prompts {
         let suspects = tiers.all().flat_map(|tier| &tier.suspects);
         let suspects = suspects.chain(&library.suspects).cloned().collect();
         let told = this.told(request, tiers)?;
-        let system = SystemPrompt {
-            shared: told.shared.clone(),
-            team: told.team.clone(),
-            turn: parts::join([
-                // Part 8 comes ready: it is laid out when memory changes, not in each turn.
-                request.memory.to_string(),
-                parts::topic(request.topic.as_ref()),
-            ]),
-        };
-        let prompt_hash = told.hash.clone();
-        Ok(Composed { system: Arc::new(system), prompt_hash, warnings, suspects })
+        Ok(Composed { told, warnings, suspects })
     }
 }
 
@@ -241,7 +241,7 @@ impl Inner {
         let told = Arc::new(Told {
             hash: sha256(format!("{shared}\0{text}").as_bytes())[..16].to_owned(),
             shared,
-            team: text,
+            team: text.into(),
             description: description.clone(),
             builtins: builtins.clone(),
             notes: notes.clone(),
@@ -253,7 +253,7 @@ impl Inner {
     }
 
     fn share(&self, text: String) -> Arc<str> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         if **shared != *text {
             *shared = text.into();
         }

@@ -4,11 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use dashmap::DashMap;
 use hivewright_actors::ids::TeamName;
+use parking_lot::Mutex;
 
 use super::{
     folder::{self, Files, Found, Links, Place, Text},
@@ -67,7 +68,7 @@ impl Shelf {
         self.skills.forget(&folder);
         self.subagents.forget(&folder);
         self.libraries.remove(team);
-        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bodies = self.bodies.lock();
         bodies.retain(|path, _| !path.starts_with(&folder));
     }
 
@@ -303,22 +304,18 @@ impl Library {
             }
         };
         let path = parent.join(SKILLS).join(&skill.file);
-        if let Some((read, body)) = self.bodies().get(&path)
+        if let Some((read, body)) = self.bodies.lock().get(&path)
             && read == skill
         {
             return Ok(body.clone());
         }
         let source = folder::source::<Skill>(parent, SKILLS, links, &skill.file, &self.taint)?;
         let text: Arc<str> = body(&source).into();
-        let mut bodies = self.bodies();
+        let mut bodies = self.bodies.lock();
         if bodies.len() >= KEPT {
             bodies.clear();
         }
         bodies.insert(path, (skill.clone(), text.clone()));
         Ok(text)
-    }
-
-    fn bodies(&self) -> MutexGuard<'_, Bodies> {
-        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use super::{
     folder::{Found, Limits, Place, Text, warning},
     markdown::{split_front_matter, without_mark},
 };
-use crate::settings::{problem::Problems, reader::Document};
+use crate::settings::{document::Document, problem::Problems};
 
 words! {
     pub(super) enum Audience {

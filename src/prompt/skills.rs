@@ -10,7 +10,7 @@ use super::{
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
 };
 use crate::{
-    settings::{field::Field, problem::Problems, reader::Document},
+    settings::{document::Document, field::Field, problem::Problems},
     system::sha256,
 };
 

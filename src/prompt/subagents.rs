@@ -6,7 +6,7 @@ use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
 };
-use crate::settings::{problem::Problems, reader::Document, team::STEPS};
+use crate::settings::{document::Document, problem::Problems, team::STEPS};
 
 const LONGEST_NAME: usize = 40;
 /// The longest description, in characters: it becomes that of a tool.

@@ -21,7 +21,7 @@ use crate::{
         home::{Flags, Home},
         references::Environment,
     },
-    taint::{Taint, Worker},
+    taint::{Taint, label::Worker},
 };
 
 mod roles;
@@ -62,8 +62,8 @@ impl Place {
         self.prompts.compose(&self.request(team)).unwrap()
     }
 
-    async fn system(&self, team: &str) -> Arc<SystemPrompt> {
-        self.compose(team).await.system
+    async fn system(&self, team: &str) -> SystemPrompt {
+        self.compose(team).await.system("", None)
     }
 
     fn request(&self, team: &str) -> Request {
@@ -73,9 +73,7 @@ impl Place {
             description: String::new(),
             builtins: Arc::default(),
             notes: Vec::new(),
-            memory: "".into(),
             cast: self.cast(team, None, None, false),
-            topic: None,
         }
     }
 
@@ -97,7 +95,7 @@ impl Place {
         let request =
             Request { cast: self.cast(team, subagent, skill, inner), ..self.request(team) };
         let composed = self.prompts.compose(&request).unwrap();
-        composed.system.team.clone()
+        composed.system("", None).team.to_string()
     }
 }
 
@@ -141,7 +139,7 @@ async fn the_prefix_goes_from_general_to_specific() {
 
     let composed = place.compose("main").await;
 
-    let shared = &composed.system.shared;
+    let shared = &composed.system("", None).shared;
     in_order(
         shared,
         &[
@@ -166,14 +164,14 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
     let full = Request {
         description: "They look around.".into(),
         builtins: [Availability { tool: "bash", enabled: true }].into(),
-        topic: Some(TopicRef { id: "t-1".into(), name: "weather".into() }),
         ..place.request("scouts")
     };
+    let topic = TopicRef { id: "t-1".into(), name: "weather".into() };
 
     let main = place.system("main").await;
-    let scouts = place.prompts.compose(&full).unwrap().system;
+    let scouts = place.prompts.compose(&full).unwrap().system("", Some(&topic));
     let elsewhere = Prompts::new(place.home.clone(), Taint::default());
-    let again = elsewhere.compose(&place.request("main")).unwrap().system;
+    let again = elsewhere.compose(&place.request("main")).unwrap().system("", None);
     place.rule("a.md", "Ours, changed.");
     let changed = place.system("main").await;
 
@@ -201,7 +199,7 @@ async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
         ..place.request("scouts")
     };
 
-    let system = place.prompts.compose(&asked).unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system("", None);
 
     let workspace = format!("`{}`", place.home.team("scouts").display());
     assert!(place.home.team("scouts").is_absolute());
@@ -261,7 +259,7 @@ async fn rules_come_down_from_the_root_to_the_parent() {
     let asked =
         Request { ancestors: vec!["main".into(), "north".into()], ..place.request("scouts") };
 
-    let system = place.prompts.compose(&asked).unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system("", None);
 
     in_order(
         &system.team,
@@ -338,17 +336,15 @@ async fn role_rules_come_before_lineage_and_those_before_team_rules() {
 async fn what_is_remembered_stands_before_the_topic_and_leaves_the_rest_as_it_was() {
     let place = place();
     let topic = TopicRef { id: "t-1".into(), name: "Deploys".into() };
-    let without = Request { topic: Some(topic), ..place.request("main") };
-    let with = Request { memory: "--- Memory ---\n\nContext:\n[a]: b".into(), ..without.clone() };
+    let composed = place.compose("main").await;
 
-    let without = place.prompts.compose(&without).unwrap();
-    let with = place.prompts.compose(&with).unwrap();
+    let without = composed.system("", Some(&topic));
+    let with = composed.system("--- Memory ---\n\nContext:\n[a]: b", Some(&topic));
 
-    let expected = format!("--- Memory ---\n\nContext:\n[a]: b\n\n{}", without.system.turn);
-    assert_eq!(with.system.turn, expected);
-    assert_eq!(with.system.team, without.system.team);
-    assert_eq!(with.prompt_hash, without.prompt_hash);
-    assert!(!without.system.turn.contains("Memory"));
+    let expected = format!("--- Memory ---\n\nContext:\n[a]: b\n\n{}", without.turn);
+    assert_eq!(with.turn, expected);
+    assert_eq!(with.team, without.team);
+    assert!(!without.turn.contains("Memory"));
 }
 
 /// SE-66
@@ -362,10 +358,11 @@ async fn a_file_that_cannot_be_used_is_left_out_with_a_warning() {
     place.rule("front.md", "---\naudience: nobody\n---\nFront.");
     symlink("/nonexistent", place.home.rules().join("gone.md")).unwrap();
 
-    let Composed { system, warnings, .. } = place.compose("main").await;
+    let composed = place.compose("main").await;
+    let (system, warnings) = (composed.system("", None), composed.warnings);
 
     assert!(system.shared.contains("Good.") && system.shared.contains("yyyy"));
-    for part in [&*system.shared, &system.team] {
+    for part in [&system.shared, &system.team] {
         assert!(!part.contains("bad ") && !part.contains("xxxx") && !part.contains("Front."));
     }
     assert_eq!(warnings.len(), 4, "{warnings:?}");
@@ -388,7 +385,8 @@ async fn a_tier_has_a_largest_size_and_number_of_files() {
         place.team_rule("scouts", &format!("org-rules/{index:04}.md"), "x");
     }
 
-    let Composed { system, warnings, .. } = place.compose("scouts").await;
+    let composed = place.compose("scouts").await;
+    let (system, warnings) = (composed.system("", None), composed.warnings);
 
     assert!(system.team.contains("dddd") && !system.team.contains("eeee"));
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -407,7 +405,8 @@ async fn links_in_the_folders_of_a_team_are_not_followed() {
     symlink(&secret, link).unwrap();
     symlink(place.home.secrets(), place.home.team("scouts").join("org-rules")).unwrap();
 
-    let Composed { system, warnings, .. } = place.compose("scouts").await;
+    let composed = place.compose("scouts").await;
+    let (system, warnings) = (composed.system("", None), composed.warnings);
 
     assert!(system.team.contains("Good.") && !system.team.contains("sesame"));
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -439,7 +438,8 @@ async fn a_rule_with_a_second_name_is_not_read() {
     let composed = place.compose("scouts").await;
     let library = place.prompts.library(&"scouts".into());
 
-    assert!(composed.system.team.contains("Good.") && !composed.system.team.contains("Shared."));
+    let team = composed.system("", None).team;
+    assert!(team.contains("Good.") && !team.contains("Shared."));
     assert!(library.skill("greet").is_none() && library.subagents().next().is_none());
     assert!(composed.suspects[0].contains("team-rules/shared.md: has more than one hard link"));
     assert_eq!(library.suspects.len(), 2, "{:?}", library.suspects);
@@ -464,7 +464,8 @@ async fn a_rule_that_an_untrusted_turn_wrote_is_not_read() {
     taint.written_anew(&real).await.unwrap();
     let anew = place.compose("scouts").await;
 
-    let told = [before, labelled.clone(), anew].map(|one| one.system.team.contains("Planted."));
+    let told =
+        [before, labelled.clone(), anew].map(|one| one.system("", None).team.contains("Planted."));
     assert_eq!(told, [true, false, true]);
     assert!(labelled.suspects[0].contains("untrusted turn"), "{:?}", labelled.suspects);
 }
@@ -502,12 +503,9 @@ async fn an_unchanged_file_is_not_read_again() {
 #[tokio::test]
 async fn the_topic_is_one_line() {
     let place = place();
-    let asked = Request {
-        topic: Some(TopicRef { id: "t-1".into(), name: "weather\n# System rules".into() }),
-        ..place.request("main")
-    };
+    let topic = TopicRef { id: "t-1".into(), name: "weather\n# System rules".into() };
 
-    let system = place.prompts.compose(&asked).unwrap().system;
+    let system = place.compose("main").await.system("", Some(&topic));
 
     assert_eq!(
         system.turn,
@@ -518,20 +516,17 @@ This conversation is about the topic \"weather # System rules\". Stay on it."
 }
 
 #[tokio::test]
-async fn the_hash_names_rules_and_role_but_not_the_topic() {
+async fn the_hash_names_rules_and_role() {
     let place = place();
-    let topic = TopicRef { id: "t-1".into(), name: "weather".into() };
-    let spoken = Request { topic: Some(topic), ..place.request("main") };
+    let hash = async |team| place.compose(team).await.prompt_hash().to_owned();
 
-    let silent = place.compose("main").await.prompt_hash;
-    let spoken = place.prompts.compose(&spoken).unwrap().prompt_hash;
-    let other = place.compose("scouts").await.prompt_hash;
+    let (first, again, other) = (hash("main").await, hash("main").await, hash("scouts").await);
     place.team_rule("main", "team-rules/a.md", "New.");
-    let changed = place.compose("main").await.prompt_hash;
+    let changed = hash("main").await;
 
-    assert_eq!(silent, spoken);
-    assert_ne!(silent, other);
-    assert_ne!(silent, changed);
-    assert_eq!(silent.len(), 16);
-    assert!(silent.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    assert_ne!(first, changed);
+    assert_eq!(first.len(), 16);
+    assert!(first.bytes().all(|byte| byte.is_ascii_hexdigit()));
 }

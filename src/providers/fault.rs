@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{task::Code, usage::Usage};
+use hivewright_actors::{task::outcome::Code, usage::Usage};
 
 use super::OptionalField;
 

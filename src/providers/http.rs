@@ -6,7 +6,7 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use hivewright_actors::{excerpt, task::Code, usage::Usage};
+use hivewright_actors::{excerpt, task::outcome::Code, usage::Usage};
 
 use super::{
     Answer, Ask, Listener, Outgoing, Reader,
@@ -64,9 +64,11 @@ impl Limits {
     }
 
     pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Result<T, Fault> {
-        match timeout_at(self.end, timeout(self.pause, work)).await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(_)) => Err(Fault::stalled(self.pause)),
+        // One timer for both: a stream sets it for each of its pieces.
+        let until = Instant::now() + self.pause;
+        match timeout_at(until.min(self.end), work).await {
+            Ok(done) => Ok(done),
+            Err(_) if until < self.end => Err(Fault::stalled(self.pause)),
             Err(_) => Err(Fault::new(
                 Code::Stalled,
                 Remedy::Retry(None),
@@ -122,7 +124,7 @@ async fn read(
     }
     if reader.is_complete() {
         // On a task of its own: the answer does not wait for it.
-        tokio::spawn(drain(response));
+        hivewright_actors::spawn::anywhere(drain(response));
     }
     match whole {
         Some(body) => reader.whole(&body, listener)?,

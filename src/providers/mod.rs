@@ -9,7 +9,7 @@ use hivewright_actors::{
     engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
     file::FileRef,
     ids::FileId,
-    task::Code,
+    task::outcome::Code,
     thinking::Thinking,
     tool::{Args, ToolSpec, specs::ToolSpecs},
     usage::Usage,

@@ -7,13 +7,14 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use hivewright_actors::{blocking, text::Size};
+use parking_lot::Mutex;
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags},
     io::Errno,
@@ -127,7 +128,7 @@ impl Quota {
         };
         // What was replaced or removed is not known, so a full one is measured again.
         fits(self.used(workspace)).or_else(|_| fits(self.measure(workspace)))?;
-        if let Some(measured) = self.known().get_mut(workspace.path()) {
+        if let Some(measured) = self.known.lock().get_mut(workspace.path()) {
             measured.used.bytes += bytes;
         }
         Ok(())
@@ -135,7 +136,7 @@ impl Quota {
 
     /// What a workspace holds, as far as that can be known without measuring it all the time. Blocks.
     fn used(&self, workspace: &Workspace) -> Taken {
-        let known = self.known().get(workspace.path()).copied();
+        let known = self.known.lock().get(workspace.path()).copied();
         match known {
             Some(known) if !known.outdated || known.at.elapsed() < known.took * SHARE => known.used,
             _ => self.measure(workspace),
@@ -147,12 +148,8 @@ impl Quota {
         let at = Instant::now();
         let used = workspace.roots().next().map_or(Taken::default(), |(_, root, _)| used(root));
         let measured = Measured { used, at, took: at.elapsed(), outdated: false };
-        self.known().insert(workspace.path().to_owned(), measured);
+        self.known.lock().insert(workspace.path().to_owned(), measured);
         used
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Measured>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,7 +211,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(measured) = self.quota.known().get_mut(self.workspace.path()) {
+        if let Some(measured) = self.quota.known.lock().get_mut(self.workspace.path()) {
             measured.outdated = true;
         }
     }
@@ -308,7 +305,6 @@ fn one(
 
 #[cfg(test)]
 mod tests {
-
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;

@@ -154,7 +154,7 @@ impl Scrubber {
                 AhoCorasick::builder()
                     .match_kind(MatchKind::LeftmostLongest)
                     .build(heads.iter().map(|head| &head.bytes))
-                    .inspect_err(|error| tracing::error!(%error, "secrets cannot be looked for"))
+                    .inspect_err(|error| tracing::error!(%error, "secrets cannot be looked for: texts may show them; stop the service, and have fewer secrets"))
                     .ok()
             })
             .flatten();

@@ -2,16 +2,17 @@
 
 use std::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr, time::Duration};
 
-use hivewright_actors::{router::trust::Policy, words};
+use hivewright_actors::{ids::ChannelId, router::trust::Policy, words};
 
 use serde_json::Value as Json;
 
 use super::{
-    declare::{Counts, Declaration, Group, settings},
+    declare::settings,
+    document::{Counts, Declaration, Document},
     field::Field,
     network,
     problem::{Problem, Problems},
-    reader::{Document, Section},
+    reader::{Group, Section},
     references::Environment,
     secret::Secret,
     setting::{SHORTEST, Setting, choices},
@@ -49,6 +50,8 @@ settings! {
         /// Ids of the channels that the bot listens to; none is all that it sees.
         #[example("['123456789012345678']")]
         watched_channels: Vec<Snowflake> = Vec::new(),
+        /// Ids of channels where every approval and every question of a team is shown, besides the place that its work comes from.
+        operator_channels: Vec<Snowflake> = Vec::new(),
         /// Whether the bot also listens to direct messages.
         direct_messages: bool = false,
         /// Where Discord's API is. Another address is for tests, and for proxies that speak for it.
@@ -169,6 +172,11 @@ impl Discord {
             self.token = environment.get(TOKEN_VARIABLE).map(Secret::new);
         }
         self
+    }
+
+    /// Where operators are, as channels are stored.
+    pub(crate) fn operator_places(&self) -> Vec<ChannelId> {
+        self.operator_channels.iter().map(|id| id.to_string().into()).collect()
     }
 
     pub fn watches(&self, channel: u64) -> bool {

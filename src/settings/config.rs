@@ -14,13 +14,14 @@ use hivewright_actors::{
 };
 
 use super::{
-    declare::{Cure, Group, settings},
+    declare::settings,
+    document::{Cure, Document},
     error::StartError,
     field::Field,
     home::Home,
     network::{Network, Origin},
     problem::{Problem, Problems},
-    reader::{Document, Section},
+    reader::{Group, Section},
     setting::{Interval, SHORTEST, Setting, choices},
     tool_groups,
     zone::Zone,
@@ -284,6 +285,7 @@ settings! {
 
 words! {
     /// How important a log line is.
+    #[schemars(rename = "LogLevel")]
     pub enum Level {
         Trace = "trace",
         Debug = "debug",

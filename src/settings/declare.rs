@@ -3,73 +3,6 @@
 //! [`settings!`] makes the struct, its defaults and its reader. Reading also describes what is read,
 //! so the effective view, the shipped files and the tables of the documentation follow from it.
 
-use hivewright_actors::words;
-use serde_json::Value as Json;
-
-use super::reader::Section;
-
-words! {
-    /// When a changed setting counts.
-    pub(crate) enum Counts {
-        AtOnce = "at once",
-        NextTurn = "from the next turn",
-        NextNight = "from the next night",
-        NextStart = "at the next start",
-    }
-}
-
-/// What becomes of a key that is no longer read, when a file is migrated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cure {
-    Remove,
-    /// It means the same under this key beside it.
-    Rename(&'static str),
-    /// Only the operator knows what is meant by it now.
-    ByHand,
-}
-
-/// What is said of a setting where it is declared.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "tests keep the shipped files and the tables equal to it")
-)]
-pub(crate) struct Declaration {
-    pub(crate) key: &'static str,
-    pub(crate) about: &'static str,
-    /// What could stand in the file, where the default says too little.
-    pub(crate) example: Option<&'static str>,
-    pub(crate) counts: Counts,
-}
-
-/// A setting as the reader met it.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "tests keep the shipped files and the tables equal to it")
-)]
-pub(crate) struct Description {
-    /// The way to it, such as `server.port`.
-    pub(crate) path: String,
-    pub(crate) declared: Declaration,
-    /// What counts where the file says nothing, which may be null; none is a section.
-    pub(crate) default: Option<Json>,
-    /// Which values are allowed, for people.
-    pub(crate) allowed: String,
-}
-
-/// A struct whose fields are the settings of a section.
-pub(crate) trait Group: Sized {
-    #[cfg(test)]
-    const ABOUT: &'static str = "";
-
-    /// Reads the section. What is wrong in it is reported, and has its default.
-    fn read(section: &mut Section<'_>) -> Self;
-
-    /// Adds the settings in which the other differs and that count at the next start only.
-    fn add_restarts(&self, _other: &Self, _path: &str, _found: &mut Vec<String>) {}
-}
-
 /// Declares structs of settings, or (`for`) how structs that are declared elsewhere are read.
 ///
 /// A field without a default is a section of its own. A default may name fields above it, as they were
@@ -82,7 +15,7 @@ pub(crate) trait Group: Sized {
 /// - `counts`: when a change counts, unless at once,
 /// - `skip`: why it does not stand in the file.
 ///
-/// In front of a struct: `derive` for more traits, `retired` for keys that are refused with a reason, each with its [`Cure`], and
+/// In front of a struct: `derive` for more traits, `retired` for keys that are refused with a reason, each with its [`Cure`](super::document::Cure), and
 /// `check` for a function of the struct and the section that looks at fields together.
 macro_rules! settings {
     ($(
@@ -144,7 +77,7 @@ macro_rules! settings {
             $field:ident: $type:ty $(= $default:expr)?,
         )+}
     ) => {
-        impl $crate::settings::declare::Group for $name {
+        impl $crate::settings::reader::Group for $name {
             #[cfg(test)]
             const ABOUT: &'static str = concat!($($about, "\n"),*);
 
@@ -154,7 +87,7 @@ macro_rules! settings {
                 })?
                 $(let $field: $type = settings!(
                     @read section,
-                    $crate::settings::declare::Declaration {
+                    $crate::settings::document::Declaration {
                         key: stringify!($field),
                         about: concat!($($doc, "\n"),*),
                         example: settings!(@example $($example)?),
@@ -182,8 +115,8 @@ macro_rules! settings {
     (@example) => { None };
     (@example $example:expr) => { Some($example) };
 
-    (@counts) => { $crate::settings::declare::Counts::AtOnce };
-    (@counts $counts:ident) => { $crate::settings::declare::Counts::$counts };
+    (@counts) => { $crate::settings::document::Counts::AtOnce };
+    (@counts $counts:ident) => { $crate::settings::document::Counts::$counts };
 
     (@bounds) => { () };
     (@bounds $range:expr) => { $range };
@@ -209,16 +142,16 @@ macro_rules! settings {
     }};
 
     (@restart $self:ident, $other:ident, $path:ident, $found:ident, $field:ident, [] []) => {
-        $crate::settings::declare::Group::add_restarts(
+        $crate::settings::reader::Group::add_restarts(
             &$self.$field,
             &$other.$field,
-            &$crate::settings::reader::join($path, stringify!($field)),
+            &$crate::settings::document::join($path, stringify!($field)),
             $found,
         );
     };
     (@restart $self:ident, $other:ident, $path:ident, $found:ident, $field:ident, [$default:expr] [NextStart]) => {
         if $self.$field != $other.$field {
-            $found.push($crate::settings::reader::join($path, stringify!($field)));
+            $found.push($crate::settings::document::join($path, stringify!($field)));
         }
     };
     (@restart $self:ident, $other:ident, $path:ident, $found:ident, $field:ident, [$default:expr] [$($counts:ident)?]) => {};

@@ -10,10 +10,10 @@ use serde_json::{Value as Json, json};
 use super::{
     channels::Channels,
     config::Config,
-    declare::Group,
+    document::{Counts, Document, is_within, join},
     field,
     home::Home,
-    reader::{Document, is_within, join},
+    reader::Group,
     references::Environment,
     yaml::{self, Node, Value},
     zone::Zone,
@@ -95,6 +95,25 @@ pub fn changed(before: &str, after: &str) -> Vec<Changed> {
     let added = after.into_iter();
     changed.extend(added.map(|(path, after)| Changed { path, before: Json::Null, after }));
     changed
+}
+
+/// Whether a setting says what counts without it, as the shipped files do of all.
+pub fn is_default(setting: &Setting, home: &Home) -> bool {
+    let defaults = match &*setting.file {
+        "config" => defaults::<Config>(None, home),
+        "channels" => defaults::<Channels>(None, home),
+        _ => return false,
+    };
+    defaults.get(&setting.path) == Some(&setting.value)
+}
+
+/// Whether another value of a setting counts no earlier than at the next start.
+pub fn needs_restart(path: &str, home: &Home) -> bool {
+    let all =
+        [Document::describe::<Config>("", home), Document::describe::<Channels>("", home)].concat();
+    all.iter().any(|setting| {
+        setting.declared.counts == Counts::NextStart && is_within(path, &setting.path)
+    })
 }
 
 /// Whether a file of these settings has one there, or some below it.
@@ -189,6 +208,21 @@ mod tests {
         let fields = overlaid("config", defaults.into(), Some(text.to_owned()));
         let row = |field: Setting| (field.path, field.value, field.source);
         fields.into_iter().map(row).collect()
+    }
+
+    /// OP-82: the shipped files state all defaults, which changes nothing.
+    #[test]
+    fn a_default_that_a_file_states_is_no_change() {
+        let place = place();
+        let is_default = |value: Json| {
+            let (path, source) = ("server.port".to_owned(), SettingSource::File);
+            let setting = Setting { file: "config".into(), path, value, source, line: Some(1) };
+            is_default(&setting, &place.home)
+        };
+
+        assert_eq!([is_default(json!(8080)), is_default(json!(9000))], [true, false]);
+        assert!(needs_restart("server.port", &place.home));
+        assert!(!needs_restart("approvals.ttl", &place.home));
     }
 
     /// OP-103

@@ -6,18 +6,18 @@ use hivewright_actors::text::{Text, Words};
 use serde_json::Value as Json;
 
 use super::{
+    document::{Document, join},
     home::Home,
-    reader::{Document, Section, join},
     references::{self, ReferenceError, References},
     secret::Secret,
-    yaml::{Entry, Node, Value},
+    yaml::{Node, Value},
 };
 
 #[derive(Clone)]
 pub(crate) struct Field<'a> {
-    document: &'a Document,
-    path: String,
-    node: &'a Node,
+    pub(super) document: &'a Document,
+    pub(super) path: String,
+    pub(super) node: &'a Node,
 }
 
 impl<'a> Field<'a> {
@@ -38,19 +38,6 @@ impl<'a> Field<'a> {
     /// Reports something that works and should not stay.
     pub(crate) fn warn(&self, reason: impl Into<String>) {
         self.document.warn(self.node.at, &self.path, reason);
-    }
-
-    /// Reads a map with known keys, and reports the unknown ones.
-    pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
-        let entries: &[Entry] = match &self.node.value {
-            Value::Map(entries) => entries,
-            Value::Null => &[],
-            _ => {
-                self.expected::<()>("a map");
-                &[]
-            }
-        };
-        Section::read(self.document, &self.path, self.node.at, entries, read)
     }
 
     /// A map whose keys are names.
@@ -207,7 +194,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn expected<T>(&self, expected: &str) -> Option<T> {
+    pub(super) fn expected<T>(&self, expected: &str) -> Option<T> {
         let found = match &self.node.value {
             Value::Null => "nothing",
             Value::Scalar { quoted: true, .. } => "text",

@@ -1,11 +1,9 @@
 //! Settings that count from the next turn: read again when their file changed.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use hivewright_actors::{blocking, ids::TeamName};
+use parking_lot::RwLock;
 
 use super::{
     channels::{self, Channels},
@@ -89,12 +87,11 @@ impl Live {
 
     /// What a service that runs goes by; none if none does. Does not look at files.
     pub fn held(&self) -> Option<Set> {
-        let held = self.0.held.read();
-        held.unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.held.read().clone()
     }
 
     fn set_held(&self, held: Set) {
-        let mut place = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.0.held.write();
         *place = Some(held);
     }
 
@@ -126,21 +123,23 @@ impl Live {
 
     /// The same, on this thread. Blocks.
     pub fn config_now(&self) -> Read<Config> {
-        match self.held() {
-            None => self.config_file(),
-            Some(held) => Ok(self.set_now().map_or(held.config, |set| set.config)),
-        }
+        if self.held().is_none() { self.config_file() } else { self.both_now().1 }
     }
 
     /// The same, on this thread. Blocks.
     pub fn providers_now(&self) -> Read<Providers> {
-        match self.held() {
-            None => self.providers_file(),
-            Some(held) => match self.set_now() {
-                Ok(set) => set.providers,
-                // If nothing is in force, what is wrong now is of more use than what was.
-                Err(_) => held.providers.or_else(|_| self.providers_file()),
-            },
+        if self.held().is_none() { self.providers_file() } else { self.both_now().0 }
+    }
+
+    /// The profiles, and how the service runs, by one look at the files. Blocks.
+    pub fn both_now(&self) -> (Read<Providers>, Read<Config>) {
+        let Some(held) = self.held() else {
+            return (self.providers_file(), self.config_file());
+        };
+        match self.set_now() {
+            Ok(set) => (set.providers, Ok(set.config)),
+            // If nothing is in force, what is wrong now is of more use than what was.
+            Err(_) => (held.providers.or_else(|_| self.providers_file()), Ok(held.config)),
         }
     }
 

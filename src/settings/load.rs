@@ -11,11 +11,11 @@ use hivewright_actors::words;
 use super::{
     channels::{self, Read},
     config::{self, Config},
+    document::Document,
     error::StartError,
     home::Home,
     problem::{Problem, Problems},
     providers::{self, Providers},
-    reader::Document,
     references::{Environment, References},
     team::{self, AllowedDir, Team, is_team_name},
     yaml,

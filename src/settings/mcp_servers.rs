@@ -11,11 +11,12 @@ use serde_json::{Value as Json, json};
 
 use super::{
     config::DAY,
-    declare::{Cure, Group, settings},
+    declare::settings,
+    document::Cure,
     field::Field,
     folder_access::{Access, check_dir},
     network,
-    reader::Section,
+    reader::{Group, Section},
     setting::{Setting, choices},
 };
 

@@ -8,6 +8,7 @@ pub mod assign;
 pub mod channels;
 pub mod config;
 pub(crate) mod declare;
+pub(crate) mod document;
 pub mod effective;
 pub mod egress;
 pub mod erase;

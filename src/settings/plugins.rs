@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hivewright_actors::channel_type::is_plugin_key;
 use serde_json::{Map, Value as Json, json};
 
 use super::{field::Field, setting::Setting};
@@ -40,7 +41,7 @@ impl Setting for Plugins {
             return field.reject(format!("a team has at most {MOST} plugins"));
         }
         let plugins = members.into_iter().filter_map(|(key, field)| {
-            if !is_key(key) {
+            if !is_plugin_key(key) {
                 return field.reject(
                     "a key has 2 to 40 letters from a to z, digits and `-`, and begins with a letter",
                 );
@@ -73,14 +74,4 @@ fn read_config(field: &Field<'_>) -> Option<Json> {
         return field.reject("is larger than 64 KiB");
     }
     Some(config)
-}
-
-fn is_key(key: &str) -> bool {
-    let word = |word: &str| {
-        let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        !word.is_empty() && word.bytes().all(good)
-    };
-    (2..=40).contains(&key.len())
-        && key.starts_with(|first: char| first.is_ascii_lowercase())
-        && key.split('-').all(word)
 }

@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use hivewright_actors::words;
 
 use super::{
-    declare::{Group, settings},
+    declare::settings,
+    document::Document,
     field::Field,
     network,
     problem::{Problem, Problems},
-    reader::{Document, Section},
+    reader::{Group, Section},
     references::Environment,
     search::{self, Search},
     secret::Secret,

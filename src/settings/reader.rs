@@ -1,64 +1,32 @@
 //! Reads a settings file by its known keys, and collects everything that is wrong with it.
 
-use std::{cell::RefCell, path::PathBuf};
+use std::cell::RefCell;
 
 use serde_json::Value as Json;
 
 use super::{
-    declare::{Cure, Declaration, Description, Group},
+    document::{Cure, Declaration, Description, Document, Outdated, join},
     field::Field,
     home::Home,
-    problem::{Position, Problem, Problems},
-    references::References,
+    problem::{Position, Problem},
     setting::Setting,
     yaml::{self, Entry, Value},
 };
 use crate::text::did_you_mean;
 
-/// A key of an earlier version that a file has, and that can be brought to its present form.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Outdated {
-    /// The way to it, such as `store.jetstream`.
-    pub(crate) path: String,
-    pub(crate) cure: Cure,
-    pub(crate) reason: String,
-}
+/// A struct whose fields are the settings of a section.
+pub(crate) trait Group: Sized {
+    #[cfg(test)]
+    const ABOUT: &'static str = "";
 
-/// The file being read, and what was found in it.
-#[derive(Debug)]
-pub(crate) struct Document {
-    name: String,
-    /// None: the file may not hold references.
-    references: Option<References>,
-    problems: RefCell<Vec<Problem>>,
-    unresolved: RefCell<Vec<Problem>>,
-    warnings: RefCell<Vec<Problem>>,
-    outdated: RefCell<Vec<Outdated>>,
-    home: Option<Home>,
-    /// None: nobody wants to know what could stand in it.
-    descriptions: Option<RefCell<Vec<Description>>>,
+    /// Reads the section. What is wrong in it is reported, and has its default.
+    fn read(section: &mut Section<'_>) -> Self;
+
+    /// Adds the settings in which the other differs and that count at the next start only.
+    fn add_restarts(&self, _other: &Self, _path: &str, _found: &mut Vec<String>) {}
 }
 
 impl Document {
-    /// A file whose text may refer to variables and files.
-    pub(crate) fn with_references(name: &str, references: References) -> Self {
-        Self { references: Some(references), ..Self::plain(name) }
-    }
-
-    /// A file whose text stands for itself.
-    pub(crate) fn plain(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            references: None,
-            problems: RefCell::default(),
-            unresolved: RefCell::default(),
-            warnings: RefCell::default(),
-            outdated: RefCell::default(),
-            home: None,
-            descriptions: None,
-        }
-    }
-
     /// All that a text of these settings says and could say. What is wrong in it is left out.
     pub(crate) fn describe<T: Group>(text: &str, home: &Home) -> Vec<Description> {
         let document = Self {
@@ -81,71 +49,25 @@ impl Document {
         document.outdated.into_inner()
     }
 
-    /// This document, of this home: where paths begin, and what no team is given.
-    pub(crate) fn of(self, home: &Home) -> Self {
-        Self { home: Some(home.clone()), ..self }
-    }
-
     /// Reads the text. Null stands for an empty map.
     pub(crate) fn read<T>(&self, text: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
         let root = yaml::parse(text, &self.name, &mut self.problems.borrow_mut());
         Field::new(self, String::new(), &root).section(read)
     }
+}
 
-    pub(crate) fn report(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let problem = at.problem(&self.name, path, self.hide_values(reason.into()));
-        self.problems.borrow_mut().push(problem);
-    }
-
-    pub(crate) fn warn(&self, at: Position, path: &str, reason: impl Into<String>) {
-        let warning = at.problem(&self.name, path, self.hide_values(reason.into()));
-        self.warnings.borrow_mut().push(warning);
-    }
-
-    /// No report quotes what a reference stands for: it may be a secret.
-    fn hide_values(&self, reason: String) -> String {
-        match &self.references {
-            Some(references) => references.hide_values(reason),
-            None => reason,
-        }
-    }
-
-    pub(super) fn report_unresolved(&self, at: Position, path: &str, reason: String) {
-        let problem = at.problem(&self.name, path, reason);
-        self.unresolved.borrow_mut().push(problem);
-    }
-
-    /// What references stand for; none if the file may not hold any.
-    pub(super) fn references(&self) -> Option<&References> {
-        self.references.as_ref()
-    }
-
-    pub(super) fn home(&self) -> Option<&Home> {
-        self.home.as_ref()
-    }
-
-    pub(crate) fn referenced(&self) -> Vec<PathBuf> {
-        self.references.as_ref().map(References::files).unwrap_or_default()
-    }
-
-    /// Ends the reading: what was found if nothing is wrong, with warnings.
-    pub(crate) fn finish<T>(self, found: T) -> Result<(T, Vec<Problem>), Problems> {
-        let (problems, warnings) = self.into_findings();
-        if problems.0.is_empty() { Ok((found, warnings)) } else { Err(problems) }
-    }
-
-    /// Ends the reading if nothing is wrong but in one section: warnings, and what is wrong there.
-    pub(crate) fn finish_but(self, section: &str) -> Result<(Vec<Problem>, Problems), Problems> {
-        let (problems, warnings) = self.into_findings();
-        let is_inside = problems.0.iter().all(|problem| is_within(&problem.path, section));
-        if is_inside { Ok((warnings, problems)) } else { Err(problems) }
-    }
-
-    fn into_findings(self) -> (Problems, Vec<Problem>) {
-        let mut problems = self.problems.into_inner();
-        problems.extend(self.unresolved.into_inner());
-        problems.sort_by_key(|problem| (problem.line, problem.column));
-        (Problems(problems), self.warnings.into_inner())
+impl Field<'_> {
+    /// Reads a map with known keys, and reports the unknown ones.
+    pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
+        let entries: &[Entry] = match &self.node.value {
+            Value::Map(entries) => entries,
+            Value::Null => &[],
+            _ => {
+                self.expected::<()>("a map");
+                &[]
+            }
+        };
+        Section::read(self.document, &self.path, self.node.at, entries, read)
     }
 }
 
@@ -244,10 +166,18 @@ impl<'a> Section<'a> {
 
     fn describe(&self, declared: Declaration, say: impl FnOnce() -> (Option<Json>, String)) {
         if let Some(descriptions) = &self.document.descriptions {
-            let (default, allowed) = say();
-            let path = join(&self.path, declared.key);
-            descriptions.borrow_mut().push(Description { path, declared, default, allowed });
+            self.describe_in(descriptions, declared, say());
         }
+    }
+
+    fn describe_in(
+        &self,
+        descriptions: &RefCell<Vec<Description>>,
+        declared: Declaration,
+        (default, allowed): (Option<Json>, String),
+    ) {
+        let path = join(&self.path, declared.key);
+        descriptions.borrow_mut().push(Description { path, declared, default, allowed });
     }
 
     /// Takes the references that led nowhere since the last call, and names the first: they disable what
@@ -313,14 +243,4 @@ impl<'a> Section<'a> {
             }
         }
     }
-}
-
-/// The way leads to this setting, or to one inside it.
-pub(crate) fn is_within(path: &str, above: &str) -> bool {
-    let rest = path.strip_prefix(above);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -6,11 +6,10 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::Path,
     process,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use super::yaml::MAX_BYTES;
 
@@ -21,7 +20,7 @@ pub const NEW: &str = ".new-";
 /// from a text that another has replaced. Blocks.
 pub fn edit<T>(change: impl FnOnce() -> T) -> T {
     static EDITING: Mutex<()> = Mutex::new(());
-    let _one = EDITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = EDITING.lock();
     change()
 }
 

@@ -3,10 +3,10 @@
 use hivewright_actors::words;
 
 use super::{
-    declare::{Group, settings},
+    declare::settings,
     field::Field,
     network,
-    reader::Section,
+    reader::{Group, Section},
     secret::Secret,
     setting::choices,
 };

@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
+use hivewright_actors::{briefing::QueueMode, budget::Caps, text::is_slug, thinking::Thinking};
 
 use super::{
     config::{DAY, LONGEST_TURN, Sdk, read_tools},
-    declare::{Cure, Group, settings},
+    declare::settings,
+    document::{Cure, Document},
     egress::{Buckets, Egress},
     field::Field,
     folder_access::{Access, check_dir},
@@ -19,7 +20,7 @@ use super::{
     plugins::Plugins,
     problem::{Problem, Problems},
     providers::{DEFAULT_PROFILE, Providers},
-    reader::{Document, Section},
+    reader::{Group, Section},
     setting::{Interval, SHORTEST, Setting, choices},
 };
 
@@ -121,11 +122,7 @@ impl Team {
 
 /// The name is one that a team can have, and so safe as the name of a folder.
 pub(crate) fn is_team_name(name: &str) -> bool {
-    let word = |word: &str| {
-        let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        !word.is_empty() && word.bytes().all(good)
-    };
-    (2..=48).contains(&name.len()) && name.split('-').all(word)
+    name.len() >= 2 && is_slug(name, 48)
 }
 
 /// Keys of other times, and what takes their place.

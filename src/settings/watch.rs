@@ -65,8 +65,8 @@ fn listen<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<AsyncFd
         | WatchFlags::MOVED_TO;
     for folder in folders {
         if let Err(error) = inotify::add_watch(&listening, folder, changes | WatchFlags::ONLYDIR) {
-            let folder = folder.display();
-            tracing::warn!(%folder, %error, "changes in this folder are noticed late");
+            let path = folder.display();
+            tracing::warn!(%path, %error, "changes in this folder are noticed late");
         }
     }
     // SAFETY: an `OwnedFd` stays the same open file for as long as it lives, which is within the `AsyncFd`.

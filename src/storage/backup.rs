@@ -17,7 +17,8 @@ use rustix::{
 
 use super::{
     Home, OnProgress, Unit,
-    archive::{self, ArchiveError, Manifest, Writer},
+    archive::{self, Manifest, Writer},
+    error::BackupError,
     folder, report, reserve, stopped, swap,
     tiers::TieredStorage,
 };
@@ -36,18 +37,6 @@ const LOOK_EVERY: u64 = 4 << 20;
 const LONGEST_NAME: usize = 64;
 /// After this time nobody works on an unfinished backup any more.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Why there is no backup.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BackupError {
-    #[error("the backup cannot be written: {0}")]
-    Write(#[from] io::Error),
-    #[error("the backup was written and is not good: {0}")]
-    Verify(#[from] ArchiveError),
-    #[error("`{}` is there already, and a backup replaces nothing; give another name", .0.display())]
-    Exists(PathBuf),
-}
 
 /// A backup that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +194,9 @@ pub fn newest_verified(
         match archive::verify(&file, &progress) {
             Ok(manifest) => return Ok(Some((file, manifest))),
             Err(_) if is_stopped.get() => return Err(stopped()),
-            Err(error) => tracing::warn!(file = %file.display(), %error, "backup passed over"),
+            Err(error) => {
+                tracing::warn!(path = %file.display(), %error, "a backup cannot be used, and is passed over")
+            }
         }
     }
     Ok(None)

@@ -197,3 +197,18 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Copies the files of a store that is not in use, but for its archive.
+pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
+    remove(copy)?;
+    fs::create_dir(copy)?;
+    fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(store)? {
+        let entry = entry?;
+        let is_archive = entry.file_name().as_encoded_bytes().starts_with(history::FILE.as_bytes());
+        if entry.file_type()?.is_file() && !is_archive {
+            fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}

@@ -72,7 +72,7 @@ impl Drop for Closing {
     fn drop(&mut self) {
         // A folder that was renamed or removed meanwhile is nobody's to open.
         if let Ok(None) = lock_within(&self.0, CLOSE_TIMEOUT) {
-            tracing::error!(store = %self.0.display(), "the database does not let go of its file");
+            tracing::error!(path = %self.0.display(), "the database does not let go of its file");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::{
     database::Database,
     envelope::{self, Form, Opened},
     history::History,
-    mark, open,
+    mark,
     parts::RESERVED,
     pending::Pending,
     sled::{guarded, standing},
@@ -60,7 +60,7 @@ pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
         unread: None,
     };
     let copy = swap::beside(aside, "check");
-    open::copy_files(aside, &copy)?;
+    build::copy_files(aside, &copy)?;
     let compared = guarded(|| compare(aside, &copy, rebuilt)).flatten();
     build::remove(&copy)?;
     match compared {

@@ -19,7 +19,7 @@ use hivewright_actors::{
 use super::{
     Home, OnProgress, Unit, backup,
     build::{self, Builder},
-    open::OpenError,
+    error::OpenError,
     parts::RESERVED,
     report, swap,
     tiers::TieredStorage,

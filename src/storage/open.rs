@@ -30,11 +30,12 @@ use rustix::{
 
 use super::{
     Home, OnProgress,
-    backup::BackupError,
     build::{self, Builder},
     compact,
     database::{self, Database},
-    envelope, history, mark,
+    envelope,
+    error::OpenError,
+    mark,
     migrate::{self, Schema},
     reserve,
     rest::Rest,
@@ -52,67 +53,8 @@ const CHECK_TIME: Duration = Duration::from_millis(5);
 const TRIED: usize = 64 * 1024;
 /// What sled may write when it opens a store: its snapshot, and the segment that it goes on with.
 const OPENING: usize = 2 * database::SEGMENT;
-
-/// Why a store cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// What is there is damaged or foreign. Nothing was changed.
-    #[error(
-        "the store `{}` cannot be used and was left as it is: {reason}; `hivewright restore --newest` \
-         sets it aside and rebuilds it from the newest backup", path.display()
-    )]
-    Unusable { path: PathBuf, reason: String },
-    #[error("the store `{0}` is open to others; `chmod 700 {0}` closes it", path.display())]
-    Exposed { path: PathBuf },
-    /// Some of its folders are of a backup, others are not.
-    #[error(
-        "the restore of `{0}` was interrupted before it had put everything into use; \
-         `hivewright restore {0} --force` does it again", file.display()
-    )]
-    HalfRestored { file: PathBuf },
-    #[error("the store `{}` is in use by another process", path.display())]
-    InUse { path: PathBuf },
-    #[error("the store has schema version {found}, this program knows versions up to {known}")]
-    Newer { found: u16, known: u16 },
-    /// The backup that goes before an upgrade failed, so nothing was upgraded.
-    #[error("the store was not upgraded: {0}")]
-    Backup(#[from] BackupError),
-    /// The disk has no room to work in. Nothing is wrong with the store.
-    #[error(
-        "the disk of the store `{}` is full; the store is sound: make room (64 MiB will do) and start again",
-        path.display()
-    )]
-    Full { path: PathBuf },
-    /// The disk cannot be written. Nothing is wrong with the store.
-    #[error(
-        "the disk of the store `{}` is mounted read-only; the store is sound: make the disk writable and start again",
-        path.display()
-    )]
-    ReadOnly { path: PathBuf },
-    #[error("the store `{}` cannot be opened: {error}", path.display())]
-    Disk { path: PathBuf, error: io::Error },
-}
-
-impl OpenError {
-    /// What the system said of the disk of a store.
-    pub(super) fn of_disk(store: &Path, error: io::Error) -> Self {
-        let path = store.to_path_buf();
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
-            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
-            _ => Self::Disk { path, error },
-        }
-    }
-
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Newer { .. } => 3,
-            Self::InUse { .. } => 6,
-            _ => 1,
-        }
-    }
-}
+/// What the upper table of the pages takes in an open database.
+const PAGE_TABLE: usize = 4 * 1024 * 1024;
 
 /// What the check at start found.
 struct Examined {
@@ -141,8 +83,10 @@ pub(super) fn open_as(
     if let Some(Interrupted { file, .. }) = Interrupted::find(store).map_err(disk)? {
         return Err(OpenError::HalfRestored { file });
     }
+    let mut held: Vec<u8> = Vec::new();
     if is_absent(store).map_err(disk)? {
         create(store, schema.version).map_err(disk)?;
+        held.reserve_exact(std::hint::black_box(PAGE_TABLE));
     }
     if let Some(storage) = open_in_place(store, durability, schema)? {
         return compacted(storage, store, durability);
@@ -160,10 +104,10 @@ pub(super) fn open_as(
         migrate::migrate(home, durability, schema, progress)?;
     }
     let storage = TieredStorage::attach(store, durability)?;
-    // Closed after the store is open, whose page table of some megabytes would else lie where that of the copy was:
-    // filled with zeros one by one, instead of being asked for as zeros that take no memory.
+    // Closed after the store is open, whose page table of some megabytes would else lie where that of the copy was, or that
+    // of a store which was just made: filled with zeros one by one, instead of being asked for as zeros that take no memory.
     thread::scope(|scope| {
-        scope.spawn(move || drop(copy));
+        scope.spawn(move || drop((copy, held)));
         compacted(storage, store, durability)
     })
 }
@@ -288,7 +232,7 @@ fn examine(store: &Path) -> Result<(Examined, SoundCopy), OpenError> {
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else { return Err(OpenError::InUse { path: store.to_path_buf() }) };
     let folder = CopyFolder(swap::beside(store, "check"));
-    let copied = copy_files(store, &folder.0);
+    let copied = build::copy_files(store, &folder.0);
     drop(lock);
     copied.map_err(disk)?;
     match guarded(|| inspect(&folder.0, mark::expected(store))).flatten() {
@@ -318,20 +262,6 @@ fn check_parameters(store: &Path) -> Result<(), String> {
     } else {
         Err("`conf` is damaged or of another program".to_owned())
     }
-}
-
-pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
-    build::remove(copy)?;
-    fs::create_dir(copy)?;
-    fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(store)? {
-        let entry = entry?;
-        let is_archive = entry.file_name().as_encoded_bytes().starts_with(history::FILE.as_bytes());
-        if entry.file_type()?.is_file() && !is_archive {
-            fs::copy(entry.path(), copy.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
 }
 
 /// Opens a copy of a store and reads from it.

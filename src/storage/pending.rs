@@ -8,13 +8,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use hivewright_actors::storage::Order;
+use parking_lot::{Condvar, Mutex};
 
 use super::{
     envelope::{self, Form},
@@ -133,7 +134,7 @@ impl Pending {
                 Ok((records, bytes)) => {
                     let keys = records.iter().map(|(key, _)| key.clone()).collect();
                     let held = |value| Held { value, unit: number };
-                    let mut state = pending.state();
+                    let mut state = pending.state.lock();
                     state.records.extend(records.into_iter().map(|(key, it)| (key, held(it))));
                     state.bytes += bytes;
                     state.durable = number;
@@ -180,11 +181,11 @@ impl Pending {
     /// Shows a draft to readers. What it writes may not be durable yet, so nothing of it moves before it is
     /// [`durable`](Self::durable).
     pub(super) fn show(&self, draft: &mut Draft) {
-        self.state().records.extend(draft.records.drain(..));
+        self.state.lock().records.extend(draft.records.drain(..));
     }
 
     pub(super) fn durable(&self, draft: Draft) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.bytes += draft.units.iter().map(|unit| unit.bytes).sum::<usize>();
         state.durable = draft.units.last().map_or(state.durable, |unit| unit.number);
         state.units.extend(draft.units);
@@ -195,21 +196,19 @@ impl Pending {
     /// Waits while there is much, and it moves.
     pub(super) fn make_room(&self) {
         let is_full = |state: &mut State| state.limit.is_some_and(|limit| state.bytes > limit);
-        let waited = self.changed.wait_while(self.state(), is_full);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while(&mut self.state.lock(), is_full);
     }
 
     /// Waits until the oldest unit can move: what takes the place of its records is on its way to the disk.
     pub(super) fn settle(&self) {
         let waits = |state: &mut State| state.units.front().is_some_and(|it| !state.is_settled(it));
-        let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, waits);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while_for(&mut self.state.lock(), waits, PATIENCE);
     }
 
     /// The oldest records, in whole units: at least one, and no more once there are so many, or so many bytes. None if
     /// there are none. They stay until they are [`forgotten`](Moving::forget).
     pub(super) fn oldest(&self, most: usize, most_bytes: usize) -> Option<Oldest> {
-        let state = self.state();
+        let state = self.state.lock();
         let mut oldest = Oldest { records: Vec::new(), units: 0, changes: Changes::new() };
         let mut bytes = 0;
         for unit in &state.units {
@@ -239,7 +238,7 @@ impl Pending {
 
     /// A record as it is now, if it is pending; without a value it was removed.
     pub(super) fn get(&self, key: &[u8]) -> Option<Option<Shared>> {
-        self.state().records.get(key).map(|held| held.value.clone())
+        self.state.lock().records.get(key).map(|held| held.value.clone())
     }
 
     /// The first records of a range, in its order.
@@ -254,7 +253,7 @@ impl Pending {
             return Vec::new();
         }
         let range = (Bound::Included(start), Bound::Excluded(end));
-        let state = self.state();
+        let state = self.state.lock();
         let found = state.records.range::<[u8], _>(range);
         let found = found.map(|(key, held)| (key.clone(), held.value.clone()));
         match order {
@@ -265,12 +264,8 @@ impl Pending {
 
     /// All records, as they are now.
     pub(super) fn all(&self) -> Records {
-        let state = self.state();
+        let state = self.state.lock();
         state.records.iter().map(|(key, held)| (key.clone(), held.value.clone())).collect()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -294,13 +289,13 @@ impl Moving<'_> {
     }
 
     fn limit(&self, limit: Option<usize>) {
-        self.0.state().limit = limit;
+        self.0.state.lock().limit = limit;
         self.0.changed.notify_all();
     }
 
     /// The archive has these records, durably, and their units are gone.
     pub(super) fn forget(&self, oldest: &Oldest) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         let State { records, units, bytes, .. } = &mut *state;
         for unit in units.drain(..oldest.units) {
             *bytes -= unit.bytes;
@@ -402,7 +397,7 @@ mod tests {
     fn a_commit_does_not_wait_for_an_observer_unless_there_is_very_much() {
         let pending = Pending::default();
         let is_full = |pending: &Pending| {
-            let state = pending.state();
+            let state = pending.state.lock();
             state.limit.is_some_and(|limit| state.bytes > limit)
         };
         let unit = |bytes| Draft {

@@ -23,10 +23,11 @@ use super::{
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
-    database, export, folder,
+    database,
+    error::OpenError,
+    export, folder,
     lost::{self, Lost},
     migrate::Schema,
-    open::OpenError,
     swap,
     tiers::TieredStorage,
 };
@@ -46,7 +47,7 @@ pub enum RestoreError {
     Archive(#[from] ArchiveError),
     #[error("the backup cannot be restored: {0}")]
     Write(#[from] io::Error),
-    #[error("the store is in use; stop the service first")]
+    #[error("the store is in use; stop the service first: `hivewright stop`")]
     InUse,
     #[error("there is a store already; `--force` replaces it and keeps it beside the new one")]
     NotEmpty,

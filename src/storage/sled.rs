@@ -8,21 +8,21 @@ use std::{
     ops::{Bound, ControlFlow},
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hivewright_actors::storage::{
     Batch, Damage, DamageReports, Order, Storage, StorageError, Visit,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     build,
     database::Database,
     envelope::{self, Form, damaged},
-    export::Preserved,
     history::Standing,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
+    preserved::Preserved,
     reserve,
     rest::Rest,
 };
@@ -128,7 +128,7 @@ impl SledStorage {
     }
 
     pub(super) fn writing(&self) -> MutexGuard<'_, Writing> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writing.lock()
     }
 
     fn write(&self, writing: &mut Writing, changes: &Changes) -> io::Result<()> {

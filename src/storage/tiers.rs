@@ -10,7 +10,7 @@ use std::{
     fmt, io,
     ops::ControlFlow,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use hivewright_actors::{
@@ -27,12 +27,13 @@ use hivewright_actors::{
     },
     task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
+    error::OpenError,
     history::{Found, History, Match, Taken, marking::Marker},
-    open::OpenError,
     pending::{Moving, Oldest, Pending, Shared, Unreadable},
-    sled::{SledStorage, check_size, guarded},
+    sled::{Changes, SledStorage, check_size, guarded},
 };
 use crate::settings::config::Durability;
 
@@ -60,6 +61,9 @@ pub struct TieredStorage {
     pub(super) cold: History,
     /// Held while records move.
     moving: Mutex<()>,
+    /// What takes records out of sled that have moved: it goes with the next commit. Until then they are in both tiers, as
+    /// after a crash.
+    moved: Mutex<Changes>,
     observer: OnceLock<Arc<dyn MoveObserver>>,
 }
 
@@ -93,13 +97,13 @@ impl TieredStorage {
         for Unreadable { key, reason } in unreadable {
             tracing::error!(
                 record = printable(&key),
-                reason,
-                "records that are over cannot be read"
+                error = reason,
+                "a record of ended work cannot be read; it is kept as it is"
             );
             hot.report_damage(&key, &reason);
         }
-        let (moving, observer) = Default::default();
-        let storage = Self { hot, pending, cold, moving, observer };
+        let (moving, moved, observer) = Default::default();
+        let storage = Self { hot, pending, cold, moving, moved, observer };
         storage.tidy().map_err(|error| unusable(error.to_string()))?;
         Ok(storage)
     }
@@ -157,6 +161,7 @@ impl TieredStorage {
     /// Notes that nothing is under way, at the end of a service: the next start is the faster for it. Blocks.
     pub fn rest(&self) -> io::Result<()> {
         while self.take_next().map_err(io::Error::other)? {}
+        self.let_go().map_err(io::Error::other)?;
         self.hot.rest()
     }
 
@@ -174,7 +179,11 @@ impl TieredStorage {
     }
 
     pub(super) fn moving(&self) -> MutexGuard<'_, ()> {
-        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+        self.moving.lock()
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Changes> {
+        self.moved.lock()
     }
 }
 
@@ -191,18 +200,34 @@ impl TieredStorage {
         Ok(Some((oldest, number)))
     }
 
-    /// Takes records that the archive has by now out of sled.
-    pub(super) fn let_go(
-        &self,
-        moving: &Moving<'_>,
-        mut oldest: Oldest,
-        number: u64,
-    ) -> Result<(), StorageError> {
-        let mut changes = std::mem::take(&mut oldest.changes);
-        changes.extend(self.hot.archive_at(number));
-        self.hot.change_all(&BTreeMap::new(), changes, || {})?;
+    /// The archive has these records by now, so that sled lets them go with the next commit.
+    pub(super) fn has_moved(&self, moving: &Moving<'_>, mut oldest: Oldest, number: u64) {
+        let mut moved = self.moved();
+        moved.append(&mut oldest.changes);
+        moved.extend(self.hot.archive_at(number));
+        drop(moved);
         moving.forget(&oldest);
-        Ok(())
+    }
+
+    /// Takes records that have moved out of sled, also if no commit follows.
+    fn let_go(&self) -> Result<(), StorageError> {
+        self.change_all(&BTreeMap::new(), Changes::new(), || {})
+    }
+
+    /// Changes sled, and lets go of what has moved.
+    fn change_all(
+        &self,
+        records: &BTreeMap<&[u8], Option<&[u8]>>,
+        mut own: Changes,
+        begins: impl FnOnce(),
+    ) -> Result<(), StorageError> {
+        let moved = std::mem::take(&mut *self.moved());
+        own.extend(moved.iter().cloned());
+        let changed = self.hot.change_all(records, own, begins);
+        if changed.is_err() {
+            drop(self.moved().splice(..0, moved));
+        }
+        changed
     }
 }
 
@@ -215,11 +240,12 @@ impl Archive for TieredStorage {
         if let Some(observer) = self.observer.get() {
             moving.observed(|| observer.see(self, &oldest.records));
         }
-        self.let_go(&moving, oldest, number)?;
+        self.has_moved(&moving, oldest, number);
         Ok(true)
     }
 
     fn empty_log(&self) -> Result<(), StorageError> {
+        self.let_go()?;
         self.cold.empty_log()
     }
 
@@ -306,7 +332,7 @@ impl Storage for TieredStorage {
         let mut draft = self.pending.draft(self.schema(), over.into_iter());
         let changes = std::mem::take(&mut draft.changes);
         // A record that goes from one tier to the other is seen in one of them at every moment.
-        self.hot.change_all(&open, changes, || self.pending.show(&mut draft))?;
+        self.change_all(&open, changes, || self.pending.show(&mut draft))?;
         self.pending.durable(draft);
         Ok(())
     }

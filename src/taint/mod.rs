@@ -2,14 +2,13 @@
 //! trusted turn writes it anew or the operator accepts it.
 //!
 //! A file is known by its path and by its inode, so that it is found again after it was moved and after a backup
-//! was restored. What a command changes is found out in its [`Window`].
+//! was restored. What a command changes is found out in its [`Window`](window::Window).
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,108 +18,31 @@ use hivewright_actors::{
     audit::Audit,
     blocking,
     clock::{Clock, Timestamp},
-    ids::{Ids, MAIN, PrincipalId, TaskId, TeamKey, TeamName},
+    ids::{Ids, MAIN, PrincipalId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     org::belongings::Belongings,
     storage::{Storage, StorageError},
     store::{StoreHandle, records::Writes},
-    words,
 };
-use serde::{Deserialize, Serialize};
+use parking_lot::{Mutex, MutexGuard};
 
 use self::{
-    damage::Damaged,
-    seen::{FileId, Moment, Seen},
+    label::{UntrustedFile, WindowRow, Worker},
+    seen::Seen,
+    state::State,
     stored::Teams,
-    window::{Window, WindowRow},
 };
-use crate::{sandbox::workspace::governance, system::sha256};
+use crate::sandbox::workspace::governance;
 
 mod damage;
+pub mod label;
 pub mod seen;
+mod state;
 pub mod stored;
 #[cfg(test)]
 mod tests;
 pub mod watch;
 pub mod window;
-
-/// What stands for the task and the tool that nobody knows any more.
-const UNKNOWN: &str = "unknown";
-
-/// Writes of governed files that are remembered, so that no window takes them for a command's.
-const REMEMBERED: usize = 256;
-
-words! {
-    /// How far a label reaches.
-    pub enum Extent {
-        /// One file.
-        File = "file",
-        /// All that is below a folder.
-        Folder = "folder",
-        /// All that is in the workspace, but for the files that govern it.
-        Workspace = "workspace",
-    }
-}
-
-/// A label: something that an untrusted turn wrote or changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UntrustedFile {
-    /// The team whose turn it was.
-    pub team: TeamName,
-    /// The real path; letters that are not UTF-8 are replaced.
-    pub path: String,
-    pub extent: Extent,
-    /// The file, as it was labelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Seen>,
-    pub task: TaskId,
-    pub tool: String,
-    pub at: Timestamp,
-}
-
-impl UntrustedFile {
-    /// Names this state of the file: another change makes another name.
-    pub fn id(&self) -> String {
-        let state = self.seen.map(|seen| (seen.id, seen.changed));
-        let mut id = sha256(format!("{}\0{state:?}\0{}", self.path, self.at).as_bytes());
-        id.truncate(16);
-        id
-    }
-}
-
-hivewright_actors::records! {
-    /// The hash of its path, as that is stored.
-    UntrustedFile: "edge\0untrusted-file", String, |row| sha256(row.path.as_bytes());
-    /// The hash of its id.
-    WindowRow: "edge\0untrusted-window", String, |row| sha256(row.id.as_bytes());
-}
-
-/// Whose work changes files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Worker {
-    pub team: TeamName,
-    pub task: TaskId,
-    pub tool: String,
-}
-
-impl Worker {
-    /// Somebody in a team.
-    fn unknown(team: &str) -> Self {
-        Self { team: team.into(), task: UNKNOWN.into(), tool: UNKNOWN.to_owned() }
-    }
-
-    fn label(
-        &self,
-        path: &Path,
-        seen: Option<Seen>,
-        extent: Extent,
-        at: Timestamp,
-    ) -> UntrustedFile {
-        let path = path.to_string_lossy().into_owned();
-        let Self { team, task, tool } = self.clone();
-        UntrustedFile { team, path, extent, seen, task, tool, at }
-    }
-}
 
 /// Why a label is not kept.
 #[derive(Debug, thiserror::Error)]
@@ -157,85 +79,6 @@ pub struct Kept {
     pub ids: Ids,
 }
 
-#[derive(Default)]
-struct State {
-    teams: Teams,
-    labels: BTreeMap<String, UntrustedFile>,
-    /// The labelled files, wherever they are now.
-    inodes: HashMap<FileId, String>,
-    windows: HashMap<String, WindowRow>,
-    /// Governed files as the operator or a trusted turn left them. Only those: what a command can write, it can
-    /// also write within the same tick of the clock.
-    trusted: VecDeque<(FileId, Moment)>,
-    damaged: Damaged,
-}
-
-impl State {
-    fn insert(&mut self, label: UntrustedFile) {
-        self.damaged.forget(&label.path, &self.teams);
-        if let Some(seen) = label.seen {
-            self.inodes.insert(seen.id, label.path.clone());
-        }
-        self.labels.insert(label.path.clone(), label);
-    }
-
-    fn remove(&mut self, path: &str) -> Option<UntrustedFile> {
-        let label = self.labels.remove(path)?;
-        if let Some(seen) = label.seen
-            && self.inodes.get(&seen.id).is_some_and(|of| of == path)
-        {
-            self.inodes.remove(&seen.id);
-        }
-        Some(label)
-    }
-
-    fn remember(&mut self, seen: Option<Seen>) {
-        if let Some(seen) = seen {
-            if self.trusted.len() == REMEMBERED {
-                self.trusted.pop_front();
-            }
-            self.trusted.push_back((seen.id, seen.changed));
-        }
-    }
-
-    fn holds(&self, place: &Path, seen: &Seen) -> bool {
-        let path = place.to_string_lossy();
-        let by_inode = || {
-            let label = self.labels.get(self.inodes.get(&seen.id)?)?;
-            label.seen.filter(|labelled| labelled.is_same_file(seen))
-        };
-        let in_window = |window: &WindowRow| {
-            window.sure && window.is_above(place) && seen.changed >= window.since
-        };
-        self.labels.contains_key(&*path)
-            || by_inode().is_some()
-            || self.is_in_labelled_folder(place)
-            || self.damaged.holds(place, &self.teams)
-            || self.windows.values().any(in_window)
-                && !self.trusted.contains(&(seen.id, seen.changed))
-    }
-
-    fn is_in_labelled_folder(&self, place: &Path) -> bool {
-        let mut above = place.ancestors().skip(1);
-        above.any(|folder| match self.labels.get(&*folder.to_string_lossy()) {
-            None => false,
-            Some(label) => match label.extent {
-                Extent::File => false,
-                Extent::Folder => true,
-                Extent::Workspace => {
-                    let inside = place.strip_prefix(folder).unwrap_or(place);
-                    !governance::is_governed(inside)
-                }
-            },
-        })
-    }
-
-    fn below<'a>(&'a self, roots: &'a [PathBuf]) -> impl Iterator<Item = &'a UntrustedFile> {
-        let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
-        self.labels.values().filter(move |label| is_below(Path::new(&label.path)))
-    }
-}
-
 impl fmt::Debug for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Taint")
@@ -268,26 +111,8 @@ impl Taint {
         Ok(taint)
     }
 
-    /// Looks through what a kill left open, and stores what damage has led to.
-    fn repair(&self) {
-        let Some(Kept { clock, ids, .. }) = &self.0.kept else { return };
-        let repairs = self.state().repairs(clock.now(), ids);
-        if let Some(repairs) = repairs {
-            let this = self.clone();
-            actix::spawn(async move {
-                if let Err(error) = this.commit(repairs).await {
-                    tracing::error!(%error, "damaged labels of files stay as they are");
-                }
-            });
-        }
-        let left: Vec<_> = self.state().windows.values().cloned().collect();
-        for row in left {
-            actix::spawn(Window { taint: self.clone(), row: Some(row) }.settle());
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     fn teams(&self) -> Teams {
@@ -447,7 +272,7 @@ impl Taint {
 
     /// Tells the operator of files by which a team is what it is, and which are not read.
     pub fn report(&self, team: &TeamName, text: &str) {
-        tracing::warn!(%team, text, "a file that governs a team is not read");
+        tracing::warn!(%team, error = text, "a file that governs a team is not read");
         if let Some(Kept { store, clock, ids }) = &self.0.kept {
             let notice = Notice {
                 id: ids.notice(),

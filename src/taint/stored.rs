@@ -15,7 +15,10 @@ use hivewright_actors::{
     },
 };
 
-use super::{UntrustedFile, Worker, seen, window::WindowRow};
+use super::{
+    label::{UntrustedFile, WindowRow, Worker},
+    seen,
+};
 use crate::system::sha256;
 
 /// The folder of teams, by its real path. The default is nowhere, and changes no path.

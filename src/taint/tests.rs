@@ -8,8 +8,8 @@ use hivewright_actors::{
     store::{keys::key_of, records::Record},
 };
 
-use super::{window::MOST_CHANGED, *};
-use crate::system::Randomness;
+use super::{label::Extent, window::MOST_CHANGED, *};
+use crate::system::{Randomness, sha256};
 
 fn worker() -> Worker {
     Worker { team: "team".into(), task: "task-1".into(), tool: "bash".to_owned() }

@@ -15,9 +15,10 @@ use hivewright_actors::blocking;
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futimens, open};
 
 use super::{
-    Extent, Taint, TaintError, Worker,
+    Taint, TaintError,
+    label::{Extent, WindowRow, Worker},
     seen::{self, Moment, Seen},
-    window::{Window, WindowRow},
+    window::Window,
 };
 
 /// What is watched while a command runs.

@@ -15,10 +15,10 @@ use hivewright_actors::{
     policy::caution::SELF_FILE,
     store::records::{Keyed, Writes},
 };
-use serde::{Deserialize, Serialize};
 
 use super::{
-    Extent, Taint, TaintError, UntrustedFile, Worker,
+    Kept, Taint, TaintError,
+    label::{Extent, UntrustedFile, WindowRow, Worker},
     seen::{self, FileId, Met, Moment, Seen},
 };
 use crate::{
@@ -36,23 +36,6 @@ const MOST_LABELS: usize = 5_000;
 
 /// What is labelled, and how far.
 type Label = (PathBuf, Option<Seen>, Extent);
-
-/// Files may be changed by somebody from a moment on, as it is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct WindowRow {
-    pub(super) id: String,
-    pub(super) worker: Worker,
-    pub(super) roots: Vec<PathBuf>,
-    pub(super) since: Moment,
-    /// It is known that what changes is not to be believed.
-    pub(super) sure: bool,
-}
-
-impl WindowRow {
-    pub(super) fn is_above(&self, place: &Path) -> bool {
-        self.roots.iter().any(|root| place.starts_with(root))
-    }
-}
 
 /// A time during which somebody who is not believed may change files. What changed is labelled when it ends, also
 /// if it is only dropped.
@@ -95,7 +78,7 @@ impl Window {
     /// The same where nobody waits for it.
     pub(super) async fn settle(self) {
         if let Err(error) = self.label_changes().await {
-            tracing::error!(%error, "files that an untrusted turn changed stay in doubt");
+            tracing::error!(%error, "files that an untrusted turn changed cannot be labelled; they count as untrusted until the next start looks at them");
         }
     }
 }
@@ -116,6 +99,26 @@ impl Drop for Window {
 }
 
 impl Taint {
+    /// Looks through what a kill left open, and stores what damage has led to.
+    pub(super) fn repair(&self) {
+        let Some(Kept { clock, ids, .. }) = &self.0.kept else { return };
+        let repairs = self.state().repairs(clock.now(), ids);
+        if let Some(repairs) = repairs {
+            let this = self.clone();
+            hivewright_actors::spawn::local(async move {
+                if let Err(error) = this.commit(repairs).await {
+                    tracing::error!(%error, "damaged labels of files cannot be mended; the files count as untrusted");
+                }
+            });
+        }
+        let left: Vec<_> = self.state().windows.values().cloned().collect();
+        for row in left {
+            hivewright_actors::spawn::local(
+                Window { taint: self.clone(), row: Some(row) }.settle(),
+            );
+        }
+    }
+
     /// Begins to watch what an untrusted turn changes at or below these real paths. Durable when it returns.
     pub async fn begin(&self, worker: Worker, roots: Vec<PathBuf>) -> Result<Window, TaintError> {
         self.begin_at(worker, roots, seen::now(), true).await

@@ -8,7 +8,7 @@ use hivewright_actors::{
     ids::{MAIN, TaskId, TeamName},
     org::{self, error::OrgError, folders::FolderPlan, names, tree::By},
     store::records::Writes,
-    task::{Cause, Kind, Lane, OnResult, Priority, Task},
+    task::{Kind, Lane, OnResult, Priority, Task, cause::Cause},
 };
 
 use crate::{

@@ -90,7 +90,7 @@ impl TeamFolders {
                 }
                 _ if !lives => {
                     tracing::warn!(
-                        folder = %path.display(),
+                        path = %path.display(),
                         "this folder belongs to no team; move it away, or make the team with `hivewright teams create` after that"
                     );
                     Ok(())
@@ -98,7 +98,7 @@ impl TeamFolders {
                 _ => Ok(()),
             };
             if let Err(error) = dropped {
-                tracing::error!(folder = %path.display(), %error, "a leftover folder stays");
+                tracing::error!(path = %path.display(), %error, "the folder of a team that was not made stays; remove it");
             }
         }
         for team in living {
@@ -235,7 +235,7 @@ impl Folders for TeamFolders {
     fn keep(&self, team: TeamKey) -> BoxFuture<'static, ()> {
         self.off((), move |folders| {
             if let Err(error) = finish(&folders.folder(&team)) {
-                tracing::warn!(%team, %error, "the mark of an unfinished folder stays until the next start");
+                tracing::warn!(team = %team.name, %error, "the mark of an unfinished folder stays until the next start");
             }
         })
     }
@@ -246,7 +246,7 @@ impl Folders for TeamFolders {
             if is_unfinished(&folder)
                 && let Err(error) = remove(&folder)
             {
-                tracing::warn!(%team, %error, "the folder stays until the next start");
+                tracing::warn!(team = %team.name, %error, "the folder of a team that was not made stays until the next start");
             }
         })
     }
@@ -254,7 +254,7 @@ impl Folders for TeamFolders {
     fn settle(&self, living: Vec<TeamName>) -> BoxFuture<'static, ()> {
         self.off((), move |folders| {
             if let Err(error) = folders.settle_now(&living) {
-                tracing::error!(%error, "the folders of the teams cannot be looked at");
+                tracing::error!(%error, "the folders of the teams cannot be looked at; leftovers stay");
             }
         })
     }

@@ -95,12 +95,6 @@ struct Inner {
 #[derive(Clone)]
 pub struct Changes(Arc<Inner>);
 
-impl std::fmt::Debug for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Changes")
-    }
-}
-
 /// Where changes hold words.
 pub(crate) const TEXTS: &[Texts] = &[Texts {
     kind: Change::KIND,

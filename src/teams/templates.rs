@@ -2,7 +2,7 @@
 
 use crate::{
     api::teams::{NewTeam, TeamTemplate, Template},
-    settings::{problem::Problems, reader::Document},
+    settings::{document::Document, problem::Problems},
 };
 
 impl Template {

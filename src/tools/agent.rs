@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    task::{Ending, Label},
+    task::{Label, outcome::Ending},
     tool::{CallContext, Effect},
 };
 use schemars::JsonSchema;
@@ -14,7 +14,8 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError, not_blank},
+    contract::{Tool, ToolContext, not_blank},
+    error::ToolError,
 };
 use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
 

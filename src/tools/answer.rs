@@ -1,9 +1,9 @@
 //! Answers in JSON: what the tools say that have a code for each way of saying no.
 
 use hivewright_actors::tool::ToolFault;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::contract::ToolError;
+use super::error::ToolError;
 
 /// `{"success":true, …}` with the fields of an object.
 pub fn ok(fields: Value) -> String {
@@ -35,7 +35,7 @@ pub(super) fn from_outside(source: &str, text: &str) -> String {
 
 /// `{"success":false,"error":code,"message":…}`.
 pub fn refuse(code: &str, message: impl Into<String>) -> ToolError {
-    refuse_with(code, message, Value::Null)
+    ToolError::refused(code, message, Value::Null)
 }
 
 /// The same for arguments that cannot be meant, with the fault that says so.
@@ -45,9 +45,5 @@ pub(super) fn invalid(message: impl Into<String>) -> ToolError {
 
 /// The same with further fields.
 pub fn refuse_with(code: &str, message: impl Into<String>, fields: Value) -> ToolError {
-    let mut answer = json!({ "success": false, "error": code, "message": message.into() });
-    if let (Value::Object(answer), Value::Object(fields)) = (&mut answer, fields) {
-        answer.extend(fields);
-    }
-    ToolError::new(ToolFault::Refused, answer.to_string())
+    ToolError::refused(code, message, fields)
 }

@@ -22,7 +22,8 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError, not_blank},
+    contract::{Tool, ToolContext, not_blank},
+    error::ToolError,
     told::unsaid,
     toolbox::Toolbox,
 };

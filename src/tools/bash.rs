@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use super::{
     about::About,
-    contract::{LONGEST, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Tool, ToolContext},
+    error::ToolError,
     reach::Reach,
 };
 use crate::{

@@ -1,4 +1,4 @@
-//! What a tool is: what it declares, what it is given, and how it fails.
+//! Contract of tools: what a tool declares, and what it is given.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -18,20 +18,17 @@ use hivewright_actors::{
     ids::{CallId, TeamName},
     policy::caution::Caution,
     task::Label,
-    tool::{CallContext, Caller, Stow, ToolFault},
+    tool::{CallContext, Caller, Stow},
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{about::About, answer, judge::Opening, reach::Reach, toolbox::Grant};
+use super::{about::About, error::ToolError, grant::Grant, judge::Opening, reach::Reach};
 use crate::{
-    sandbox::{
-        process::{Sandbox, SandboxError},
-        quota::Excess,
-        workspace::WorkspaceError,
-    },
-    vault::{aside::Origin, error::VaultError},
+    sandbox::{process::Sandbox, workspace::WorkspaceError},
+    vault::aside::Origin,
 };
 
 /// No tool may take longer.
@@ -200,18 +197,14 @@ impl ToolContext {
         Self { call, ..self.clone() }
     }
 
-    fn handed(&self) -> MutexGuard<'_, Handed> {
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives a file to the person.
     pub(super) fn give(&self, file: FileRef) {
-        self.handed().given.push(file);
+        self.handed.lock().given.push(file);
     }
 
     /// Shows a picture to the model.
     pub(super) fn show(&self, picture: FileRef) {
-        self.handed().shown.push(picture);
+        self.handed.lock().shown.push(picture);
     }
 
     /// Whether the call may use this place, which it holds open: the guard of all that it opens.
@@ -255,83 +248,4 @@ pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
 /// Refuses a text that says nothing.
 pub(super) fn not_blank(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() { Err(format!("`{field}`: is empty")) } else { Ok(()) }
-}
-
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct ToolError {
-    pub fault: ToolFault,
-    pub message: String,
-    /// The operator's rule that forbids it.
-    pub rule: Option<String>,
-}
-
-impl ToolError {
-    pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), rule: None }
-    }
-
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(ToolFault::ToolFailed, message)
-    }
-
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(ToolFault::InvalidArguments, message)
-    }
-
-    /// The call was told to stop; the text is what it has so far. The host says why it stopped.
-    pub fn stopped(so_far: impl Into<String>) -> Self {
-        Self::new(ToolFault::Cancelled, so_far)
-    }
-}
-
-impl From<WorkspaceError> for ToolError {
-    fn from(error: WorkspaceError) -> Self {
-        let fault = match &error {
-            WorkspaceError::Outside(_) => ToolFault::OutsideWorkspace,
-            WorkspaceError::Governed { .. } | WorkspaceError::ReadOnly(_) => ToolFault::Governance,
-            WorkspaceError::NotFound(_) => ToolFault::NotFound,
-            WorkspaceError::Invalid { .. } => ToolFault::InvalidArguments,
-            WorkspaceError::Denied(_) => ToolFault::Denied,
-            WorkspaceError::NotAFile { .. }
-            | WorkspaceError::Elsewhere { .. }
-            | WorkspaceError::NotAFolder(_)
-            | WorkspaceError::Unsettled(_) => ToolFault::Conflict,
-            _ => ToolFault::ToolFailed,
-        };
-        Self::new(fault, error.to_string())
-    }
-}
-
-impl From<Excess> for ToolError {
-    fn from(excess: Excess) -> Self {
-        let code = match excess {
-            Excess::Quota(_) | Excess::Hidden => "workspace_full",
-            Excess::Disk => "disk_full",
-        };
-        answer::refuse(code, excess.to_string())
-    }
-}
-
-impl From<SandboxError> for ToolError {
-    fn from(error: SandboxError) -> Self {
-        match &error {
-            SandboxError::Unavailable { .. } => {
-                Self::new(ToolFault::SandboxUnavailable, error.to_string())
-            }
-            SandboxError::Start(cause) => Self::failed(format!("{error}: {cause}")),
-        }
-    }
-}
-
-impl From<VaultError> for ToolError {
-    fn from(error: VaultError) -> Self {
-        match error.code() {
-            "internal" => {
-                tracing::error!(%error, "the vault failed");
-                answer::refuse("internal", "the vault cannot be used now; the log says why")
-            }
-            code => answer::refuse(code, error.to_string()),
-        }
-    }
 }

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::{
     about::About,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     provenance::Scope,
     reach::Reach,
     read::text_of,

@@ -2,8 +2,8 @@
 
 use hivewright_actors::wildcard::fits;
 
-use super::{plugin, registry, wire::wire_name};
-use crate::settings::tool_groups;
+use super::wire::wire_name;
+use crate::settings::tool_groups::{self, PLUGINS};
 
 /// Families that only the main team can have, whatever a team file says.
 const OF_ROOT: &[&str] = &["@trust", "@topics"];
@@ -50,7 +50,7 @@ impl ToolFilter {
                 list.push(pattern.to_owned());
                 continue;
             }
-            let Some(members) = registry::members(pattern) else {
+            let Some(members) = tool_groups::members(pattern) else {
                 return Err(FilterError::UnknownGroup { name: pattern.to_owned() });
             };
             list.extend(members.into_iter().map(str::to_owned));
@@ -61,7 +61,7 @@ impl ToolFilter {
     /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
     /// that is in this list as it stands.
     pub fn covers(&self, pattern: &str) -> bool {
-        match registry::members(pattern) {
+        match tool_groups::members(pattern) {
             // A group can be a member of itself: it also stands for tools that nobody knows beforehand.
             Some(members) => members.into_iter().all(|member| {
                 if member == pattern { self.lists(member) } else { self.covers(member) }
@@ -82,7 +82,7 @@ impl ToolFilter {
 
     /// The same for a team below the main one, which some tools belong to alone.
     pub fn below_root(mut self) -> Self {
-        let tools = OF_ROOT.iter().filter_map(|group| registry::members(group)).flatten();
+        let tools = OF_ROOT.iter().filter_map(|group| tool_groups::members(group)).flatten();
         self.removed.extend(tools.map(str::to_owned));
         self
     }
@@ -104,7 +104,7 @@ impl ToolFilter {
     pub fn could_allow(&self, beginning: &str) -> bool {
         let wired = wire_name(beginning);
         let meets = |pattern: &String| {
-            if pattern == plugin::ABOUT.keys {
+            if pattern == PLUGINS {
                 return is_of_plugin(beginning);
             }
             let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
@@ -130,7 +130,7 @@ impl ToolFilter {
 }
 
 fn is_wild(pattern: &str) -> bool {
-    pattern.contains(['*', '?']) || pattern == plugin::ABOUT.keys
+    pattern.contains(['*', '?']) || pattern == PLUGINS
 }
 
 /// Plugins bring namespaces that nobody knows beforehand: their group is told by what its keys are not.
@@ -139,11 +139,11 @@ fn is_of_plugin(key: &str) -> bool {
 }
 
 fn names(pattern: &str, key: &str) -> bool {
-    if pattern == plugin::ABOUT.keys {
+    if pattern == PLUGINS {
         return is_of_plugin(key);
     }
     // A built-in tool matches in any case.
-    if registry::built_in().any(|built_in| built_in == key) {
+    if tool_groups::BUILT_IN.contains(&key) {
         return fits(&pattern.to_lowercase(), key);
     }
     fits(pattern, key) || fits(pattern, &wire_name(key))

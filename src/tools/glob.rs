@@ -15,7 +15,8 @@ use serde::Deserialize;
 
 use super::{
     about::About,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     reach::Reach,
 };
 

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use super::{
     about::About,
     cap,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     glob::Names,
     reach::Reach,
 };

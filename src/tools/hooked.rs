@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    clock::millis,
     excerpt,
     hook::HookEvent,
     tool::{
@@ -167,7 +168,7 @@ impl ToTell {
         let content = &reply.content[..reply.content.floor_char_boundary(CONTENT)];
         let told = &mut self.payload;
         told["ok"] = reply.fault.is_none().into();
-        told["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
+        told["duration_ms"] = millis(took).into();
         told["content"] = content.into();
         if let Some(fault) = reply.fault {
             told["error"] = fault.as_str().into();

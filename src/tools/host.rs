@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -25,6 +25,7 @@ use hivewright_actors::{
         ToolCall, ToolFault, ToolReply, Toolset, Verdict, specs::ToolSpecs,
     },
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -34,12 +35,14 @@ use tracing::Instrument;
 
 use super::{
     cap,
-    contract::{Handed, Redaction, ToolContext, ToolError, origin},
+    contract::{Handed, Redaction, ToolContext, origin},
+    error::ToolError,
+    grant::Grant,
     hosted::Hosted,
     judge::{Case, Judgement, Opening, Sight},
+    made::{Made, Set, by_wire_name},
     pools::Pools,
     secrets::{self, Destination},
-    toolbox::{Grant, Made, Set, by_wire_name},
     wire::wire_name,
 };
 use crate::{json_limits, plugins::hooks::Hooks};
@@ -72,13 +75,9 @@ impl Asleep {
         Self(Arc::new(Mutex::new(names.into_iter().collect())))
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From the next step on the turn has these.
     pub fn wake(&self, names: &[String]) {
-        let mut asleep = self.names();
+        let mut asleep = self.0.lock();
         asleep.retain(|name| !names.contains(name));
     }
 }
@@ -156,7 +155,7 @@ impl TeamTools {
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Made> {
-        if self.asleep.names().contains(name) {
+        if self.asleep.0.lock().contains(name) {
             return None;
         }
         let found = self.team.own.get(name).or_else(|| self.team.set.tools.get(name))?;
@@ -285,11 +284,11 @@ impl TeamTools {
 
 impl Toolset for TeamTools {
     fn specs(&self) -> Arc<ToolSpecs> {
-        let (asleep, all) = (self.asleep.names(), &self.team.specs);
+        let (asleep, all) = (self.asleep.0.lock(), &self.team.specs);
         if asleep.is_empty() {
             return Arc::clone(all);
         }
-        let mut awake = self.team.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut awake = self.team.awake.lock();
         match &*awake {
             Some((without, specs)) if *without == *asleep => Arc::clone(specs),
             _ => {
@@ -379,17 +378,16 @@ impl Toolset for TeamTools {
             };
             let mut reply = reply(result, &grant);
             reply.taints = taints.load(Ordering::Relaxed);
-            let handed =
-                std::mem::take(&mut *handed.lock().unwrap_or_else(PoisonError::into_inner));
+            let handed = std::mem::take(&mut *handed.lock());
             (reply.files, reply.pictures) = (handed.given, handed.shown);
             let elapsed = started.elapsed();
             if let Some(told) = told {
                 told.tell(&reply, elapsed);
             }
             match reply.fault {
-                None => tracing::debug!(%team, %turn, %tool, ?elapsed, "tool call ended"),
+                None => tracing::debug!(%team, %turn, %tool, took = ?elapsed, "tool call ended"),
                 Some(fault) => {
-                    tracing::info!(%team, %turn, %tool, ?elapsed, fault = fault.as_str(), "tool call failed");
+                    tracing::debug!(%team, %turn, %tool, took = ?elapsed, fault = fault.as_str(), "tool call failed");
                 }
             }
             tracing::trace!(%team, %turn, %tool, content = shortened(&reply.content), "tool result");

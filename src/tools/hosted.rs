@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::{
     about::About,
     answer,
-    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Redaction, Tool, ToolContext},
+    error::ToolError,
+    grant::Grant,
     judge::Sight,
     told,
-    toolbox::Grant,
 };
 use crate::{
     api::{

@@ -13,7 +13,7 @@ use hivewright_actors::{
 };
 use serde_json::Value;
 
-use super::{about::About, contract::ToolError, reach::Reach, secrets, toolbox::Grant};
+use super::{about::About, error::ToolError, grant::Grant, reach::Reach, secrets};
 use crate::{
     sandbox::workspace::WorkspaceError,
     scrub::json,

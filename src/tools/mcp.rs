@@ -16,13 +16,14 @@ use serde_json::Value;
 use super::{
     about::About,
     answer,
-    contract::{LONGEST, ToolContext, ToolError},
+    contract::{LONGEST, ToolContext},
+    error::ToolError,
     hosted::{Hosted, check_by},
     judge::Sight,
+    made::Made,
     pictures,
     reach::Reach,
     secrets, told,
-    toolbox::Made,
     wire::wire_name,
 };
 use crate::{

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     toolbox::Toolbox,
 };
 use crate::{
@@ -34,8 +35,6 @@ const ENTRIES: usize = 50;
 const RESULTS: usize = 5;
 /// A list has no more bytes than this, so that it is never cut in the middle.
 const LONGEST_LIST: usize = 60_000;
-
-pub(super) const TOOLS: &[About] = &[Delete::ABOUT, List::ABOUT, Save::ABOUT, Search::ABOUT];
 
 pub fn add(toolbox: Toolbox, memory: &Memory) -> Toolbox {
     toolbox

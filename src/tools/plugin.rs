@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    clock::millis,
     excerpt,
     task::Label,
     tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
@@ -17,22 +18,25 @@ use serde_json::Value;
 
 use super::{
     about::About,
-    contract::{LONGEST, ToolContext, ToolError},
+    contract::{LONGEST, ToolContext},
+    error::ToolError,
+    grant::Grant,
     hosted::{Hosted, check_by},
     judge::Sight,
+    made::Made,
     pictures, told,
-    toolbox::{Grant, Made},
 };
 use crate::{
     files::FileStore,
     mcp::result::Answer,
     plugins::instance::{child::RequestError, offers::Offer, wire::CallMeta},
     sandbox::process::Sandbox,
+    settings::tool_groups::PLUGINS,
 };
 
 /// What all of them have in common. Their keys are not known beforehand: the group stands for them.
 pub(super) const ABOUT: About = About::new("plugin", "@plugins", "plugin", Effect::Irreversible)
-    .keys("@plugins")
+    .keys(PLUGINS)
     .refuses_secrets();
 
 /// What is told of a tool, in characters.
@@ -82,14 +86,14 @@ impl PluginTool {
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let Offer { plugin, definition, package } = &self.offer;
         let lease = plugin.lease_once_started().await.map_err(|error| {
-            tracing::info!(team = %plugin.team.name, plugin = plugin.key, reason = error.reason, "a plugin cannot be called");
+            tracing::debug!(team = %plugin.team.name, plugin = plugin.key, error = error.reason, "a plugin cannot be called");
             ToolError::failed(error.to_string())
         })?;
         let meta = CallMeta {
             call_id: cx.id.as_str(),
             idempotency_key: &cx.key,
             turn: cx.turn.as_str(),
-            deadline_ms: u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
+            deadline_ms: millis(self.limit),
         };
         let called = tokio::select! {
             called = lease.child.call(&definition.name, &args, &meta) => called,

@@ -1,10 +1,6 @@
 //! Tools that teams write: JavaScript that was verified, pinned by digest, and run in the host of its team.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
@@ -20,6 +16,7 @@ use hivewright_actors::{
     },
     tool::Effect,
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -184,21 +181,17 @@ impl PluginTools {
         &self.0.hosts
     }
 
-    fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
-        self.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.unreadable.lock()
     }
 
     pub fn find(&self, team: &TeamName, tool: &str) -> Option<Arc<PluginTool>> {
-        self.rows().get(team).and_then(|(_, tools)| tools.get(tool).cloned())
+        self.0.rows.lock().get(team).and_then(|(_, tools)| tools.get(tool).cloned())
     }
 
     /// All tools, by team and name.
     pub fn all(&self) -> Vec<(TeamName, Arc<PluginTool>)> {
-        let rows = self.rows();
+        let rows = self.0.rows.lock();
         let of_teams = rows
             .iter()
             .flat_map(|(team, (_, tools))| tools.values().map(|tool| (team.clone(), tool.clone())));
@@ -239,7 +232,7 @@ impl PluginTools {
 
     fn know(&self, team: &TeamKey, row: PluginTool) -> Arc<PluginTool> {
         let row = Arc::new(row);
-        let mut rows = self.rows();
+        let mut rows = self.0.rows.lock();
         let tools =
             rows.entry(team.name.clone()).or_insert_with(|| (team.clone(), BTreeMap::new()));
         if tools.0 != *team {
@@ -262,7 +255,7 @@ impl PluginTools {
 
     /// Refuses a tool that would be one too many for its team.
     fn has_room(&self, team: &TeamName, tool: &str) -> Result<(), ToolStateError> {
-        let rows = self.rows();
+        let rows = self.0.rows.lock();
         let others = rows.get(team).into_iter().flat_map(|(_, tools)| tools.values());
         let others = others.filter(|row| row.status != Status::Removed && row.tool != tool);
         if others.count() < MOST_TOOLS { Ok(()) } else { Err(ToolStateError::TooMany) }
@@ -271,7 +264,7 @@ impl PluginTools {
     /// Forgets the tools of a team that were removed before the last ones.
     async fn forget_removed(&self, team: &TeamKey) -> Result<(), ToolStateError> {
         let mut removed: Vec<_> = {
-            let rows = self.rows();
+            let rows = self.0.rows.lock();
             let tools = rows.get(&team.name).into_iter().flat_map(|(_, tools)| tools.values());
             let tools = tools.filter(|row| row.status == Status::Removed);
             tools.map(|row| (row.changes.last().map(|last| last.at), row.tool.clone())).collect()
@@ -286,7 +279,7 @@ impl PluginTools {
         });
         let stored = self.0.store.commit(writes).await;
         stored.map_err(|error| ToolStateError::Store(error.to_string()))?;
-        if let Some((_, tools)) = self.rows().get_mut(&team.name) {
+        if let Some((_, tools)) = self.0.rows.lock().get_mut(&team.name) {
             tools.retain(|name, _| removed.iter().all(|(_, gone)| gone != name));
         }
         Ok(())
@@ -385,7 +378,7 @@ impl PluginTools {
         team: &TeamName,
         tool: &str,
     ) -> Result<(TeamKey, Arc<PluginTool>), ToolStateError> {
-        let rows = self.rows();
+        let rows = self.0.rows.lock();
         let found =
             rows.get(team).and_then(|(key, tools)| Some((key.clone(), tools.get(tool)?.clone())));
         let found = found.filter(|(_, row)| row.status != Status::Removed);
@@ -404,7 +397,7 @@ async fn on_files<T: Send + 'static>(
 /// The tools of a team that is shut down. Their files go with its folder.
 impl Belongings for PluginTools {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let gone = self.rows().remove(&team.name);
+        let gone = self.0.rows.lock().remove(&team.name);
         let tools = gone.into_iter().flat_map(|(_, tools)| tools.into_keys());
         let writes = tools.fold(Writes::new(), |writes, tool| {
             writes.delete::<PluginTool>(&format!("{team}/{tool}"))

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{about::Pool, answer, contract::ToolError};
+use super::{about::Pool, answer, error::ToolError};
 
 /// So many everyday calls of a team run at once …
 pub const DAILY: usize = 5;

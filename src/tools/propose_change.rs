@@ -4,13 +4,14 @@
 use std::{
     fmt::Write,
     path::{Component, Path},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use hivewright_actors::{
     policy::caution::{Caution, Kind, Risk},
     tool::{Caller, Effect},
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -18,7 +19,8 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     reach::Reach,
 };
 use crate::{
@@ -122,7 +124,7 @@ impl Tool for ProposeChange {
         let same_file = self.earlier.file.as_deref().map(plain) == Some(plain(&args.file_path));
         // After a restart it is looked at again, to be run if someone agreed.
         let looked_at_again = own && same_file;
-        let mut proposed = self.proposed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proposed = self.proposed.lock();
         let another = proposed.as_ref().is_some_and(|before| before != args);
         if another || (own && !same_file) {
             let message = "one change a run: this run has proposed one already";

@@ -4,18 +4,15 @@ use std::{ffi::OsStr, os::fd::AsFd, path::Path};
 
 use hivewright_actors::task::Label;
 
-use super::{
-    contract::{ToolContext, ToolError},
-    toolbox::Grant,
-};
+use super::{contract::ToolContext, error::ToolError, grant::Grant};
 use crate::{
     sandbox::workspace::{governance, write::Written},
-    taint::{TaintError, Worker, seen::Seen, watch::Watch, window::Window},
+    taint::{TaintError, label::Worker, seen::Seen, watch::Watch, window::Window},
 };
 
 impl From<TaintError> for ToolError {
     fn from(error: TaintError) -> Self {
-        tracing::error!(%error, "a file's label cannot be kept");
+        tracing::error!(%error, "the label of a file cannot be kept; the call fails");
         Self::failed("the change cannot be recorded now; try again later")
     }
 }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::{
     about::About,
     answer, cap,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     reach::Reach,
 };
 use crate::scrub::Scrubber;

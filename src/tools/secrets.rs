@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
-use super::{about::About, contract::ToolError, filter::ToolFilter, toolbox::Grant};
+use super::{about::About, error::ToolError, filter::ToolFilter, grant::Grant};
 use crate::{
     scrub::{Scrubber, json},
     vault::{

@@ -12,7 +12,8 @@ use serde::Deserialize;
 
 use super::{
     about::About,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     reach::Reach,
     toolbox::Toolbox,
 };
@@ -95,7 +96,7 @@ pub(super) async fn keep(
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         if let FileError::Io(_) | FileError::Store(_) | FileError::Storage(_) = &error {
-            tracing::error!(%error, "a file cannot be kept");
+            tracing::error!(%error, "a file that a team sends cannot be kept; the call fails");
             return Self::failed("the file cannot be kept now; try again later");
         }
         Self::new(ToolFault::Conflict, error.to_string())

@@ -26,9 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     about::About,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     filter::ToolFilter,
-    toolbox::{Grant, Toolbox},
+    grant::Grant,
+    toolbox::Toolbox,
 };
 use crate::{
     policy::Policies,
@@ -86,7 +88,8 @@ impl Bench {
         file: Team,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let tools = toolbox.for_team(Self::grant(&dir, allowed, vault, rules, file));
+        let grant = Self::grant(&dir, allowed, vault, rules, file);
+        let tools = Arc::new(toolbox.assemble(grant, Vec::new()));
         Self { dir, tools }
     }
 

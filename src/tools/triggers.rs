@@ -2,11 +2,11 @@
 
 use hivewright_actors::{
     policy::caution::Caution,
-    queue::causes::Giver,
+    queue::{causes::Giver, submit::Overlap},
     scheduler::{
         firing::{Answer, ByTurn},
         manage::{Change, Manage},
-        requests::{ByHand, Fire, Overlap},
+        requests::{ByHand, Fire},
         run::{Cause, Decision},
         trigger::{Trigger, Which},
     },
@@ -19,7 +19,8 @@ use serde_json::{Map, Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     told::unsaid,
     toolbox::Toolbox,
 };
@@ -34,15 +35,6 @@ mod consent;
 pub mod report;
 
 use consent::Deed;
-
-pub(super) const TOOLS: &[About] = &[
-    CreateTrigger::ABOUT,
-    DisableTrigger::ABOUT,
-    EnableTrigger::ABOUT,
-    ListTriggers::ABOUT,
-    TestTrigger::ABOUT,
-    UpdateTrigger::ABOUT,
-];
 
 /// So many of the next times are shown to whoever made or changed a trigger.
 const NEXT_SHOWN: usize = 3;

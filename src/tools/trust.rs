@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     told::unsaid,
     toolbox::Toolbox,
 };
@@ -27,9 +28,6 @@ use crate::time;
 
 #[cfg(test)]
 mod tests;
-
-pub(super) const TOOLS: &[About] =
-    &[AddTrustedSender::ABOUT, ListTrustedSenders::ABOUT, RevokeSenderTrust::ABOUT];
 
 /// What the operator's rules call them by.
 const CLASS: &str = "trust";

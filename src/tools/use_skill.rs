@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use hivewright_actors::tool::Effect;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +15,8 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     host::Asleep,
 };
 use crate::prompt::{
@@ -52,13 +54,12 @@ impl UseSkill {
             let message = format!("there is no skill `{name}` to load; there are {known}");
             return Err(answer::refuse("not_found", message));
         };
-        let first =
-            self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        let first = self.active.lock().insert(name.to_owned());
         if !first {
             return Ok(answer::ok(json!({ "skill_name": name, "note": "already active" })));
         }
         let body = self.library.body(skill).map_err(|error| {
-            self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            self.active.lock().remove(name);
             answer::refuse("tool_failed", format!("the skill `{name}` cannot be read: {error}"))
         })?;
         let required = skill.required_tools().iter();

@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Redaction, Tool, ToolContext, ToolError},
+    contract::{Redaction, Tool, ToolContext},
+    error::ToolError,
+    grant::Grant,
     org::credentials::{self, emptied},
     secrets,
-    toolbox::{Grant, Toolbox},
+    toolbox::Toolbox,
 };
 use crate::{
     scrub::REDACTED,
@@ -28,9 +30,6 @@ use crate::{
 const VALUE: &str = "value";
 /// So much of a value is shown in a list, in characters.
 const SHOWN: usize = 200;
-
-pub(super) const TOOLS: &[About] =
-    &[VaultDelete::ABOUT, VaultGet::ABOUT, VaultList::ABOUT, VaultSet::ABOUT];
 
 pub fn add(toolbox: Toolbox) -> Toolbox {
     toolbox.with(VaultDelete).with(VaultGet).with(VaultList).with(VaultSet)

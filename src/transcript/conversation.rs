@@ -17,9 +17,11 @@ use hivewright_actors::{
     journal::sessions,
     storage::{Order, Storage, StorageError},
     task::{
-        Ending, Outcome, Task,
+        Task,
+        outcome::{Ending, Outcome},
         records::{self as tasks, LaneKey},
     },
+    tool::ToolFault,
 };
 
 use crate::api::me::{
@@ -129,7 +131,7 @@ enum Step {
     Block(ConversationBlock),
     Result {
         call: CallId,
-        ok: bool,
+        fault: Option<ToolFault>,
         duration_ms: u64,
         result: String,
         untrusted: bool,
@@ -199,8 +201,8 @@ impl Turns {
             }
             Step::Thinking(text) => done.thinking.push(text),
             Step::Block(block) => done.add(block),
-            Step::Result { call, ok, duration_ms, result, untrusted, files } => {
-                done.settle(&call, ok, duration_ms, (result, untrusted, files));
+            Step::Result { call, fault, duration_ms, result, untrusted, files } => {
+                done.settle(&call, fault, duration_ms, (result, untrusted, files));
             }
         }
     }
@@ -246,7 +248,7 @@ impl Done {
     fn settle(
         &mut self,
         call: &CallId,
-        is_ok: bool,
+        fault: Option<ToolFault>,
         took: u64,
         (said, is_untrusted, given): (String, bool, Vec<FileRef>),
     ) {
@@ -254,6 +256,7 @@ impl Done {
             if let ConversationBlock::ToolCall {
                 call_id,
                 ok,
+                denied,
                 duration_ms,
                 result,
                 untrusted,
@@ -263,7 +266,8 @@ impl Done {
                 && call_id == call
                 && ok.is_none()
             {
-                (*ok, *duration_ms, *result) = (Some(is_ok), Some(took), Some(said));
+                (*ok, *duration_ms, *result) = (Some(fault.is_none()), Some(took), Some(said));
+                *denied = fault.is_some_and(ToolFault::is_denial);
                 (*untrusted, *files) = (is_untrusted, given);
                 return;
             }
@@ -288,6 +292,7 @@ fn step(fact: Fact, depth: Depth) -> Option<Step> {
             tool: name,
             arguments: depth.cut(&args.to_string()),
             ok: None,
+            denied: false,
             duration_ms: None,
             result: None,
             untrusted: false,
@@ -297,7 +302,7 @@ fn step(fact: Fact, depth: Depth) -> Option<Step> {
             Some(Step::Result {
                 files,
                 call: id,
-                ok: fault.is_none(),
+                fault,
                 duration_ms,
                 result: depth.cut(&content),
                 untrusted: taints,

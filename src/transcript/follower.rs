@@ -6,7 +6,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hivewright_actors::{
@@ -15,6 +14,7 @@ use hivewright_actors::{
     store::{reads::parse, records::Record as _},
     task::records::LaneKey,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::files::{Folder, Position, Seen, TranscriptError};
 use crate::storage::tiers::{Change, MoveObserver, TieredStorage};
@@ -76,7 +76,7 @@ impl Follower {
         let orphans = match listed.and_then(|()| self.folder.orphans(storage, &lanes)) {
             Ok(orphans) => orphans,
             Err(error) => {
-                tracing::warn!(%error, "transcripts are not compared with the store");
+                tracing::warn!(%error, "transcripts cannot be compared with the store; the next start tries again");
                 return;
             }
         };
@@ -94,7 +94,7 @@ impl Follower {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Brings a file up to date. Returns whether it is.
@@ -147,12 +147,14 @@ impl Follower {
         if !state.behind.is_empty() {
             return;
         }
-        state.warned = false;
+        let was_behind = std::mem::take(&mut state.warned);
         if !state.caught_up || self.folder.is_complete() {
             return;
         }
         match self.folder.set_complete() {
-            Ok(()) => tracing::info!("all transcripts are up to date"),
+            // Who was not told that they fall behind need not be told that they do not.
+            Ok(()) if was_behind => tracing::info!("all transcripts are up to date"),
+            Ok(()) => tracing::debug!("all transcripts are up to date"),
             Err(error) => tracing::warn!(%error, "the next start compares transcripts again"),
         }
     }

@@ -4,7 +4,11 @@ use hivewright_actors::{
     clock::Timestamp,
     history::{Fact, HistoryEvent},
     ids::{CallId, TaskId, TurnId},
-    task::{Code, Ending, Label, records::LaneKey},
+    task::{
+        Label,
+        outcome::{Code, Ending},
+        records::LaneKey,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -365,7 +365,7 @@ mod tests {
     use hivewright_actors::{
         clock::Timestamp,
         history::{Compaction, Trigger},
-        task::{Ending, Label},
+        task::{Label, outcome::Ending},
         tool::Effect,
         usage::Usage,
     };

@@ -6,7 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     history::{Compaction, Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY, Trigger},
     ids::{TaskId, TurnId},
-    task::{Ending, Label, Lane},
+    task::{Label, Lane, outcome::Ending},
     tool::{Effect, ToolFault},
     usage::Usage,
 };

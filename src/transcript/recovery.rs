@@ -15,7 +15,10 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::records::Writes,
     task::{
-        Cause, Ending, Outcome, Task, ending,
+        Task,
+        cause::Cause,
+        ending,
+        outcome::{Ending, Outcome},
         records::{self as tasks, LaneKey},
     },
 };

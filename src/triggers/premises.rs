@@ -22,7 +22,8 @@ use hivewright_actors::{
     },
     store::StoreHandle,
     task::{
-        Audience, Cause, Kind, Lane, Task,
+        Audience, Kind, Lane, Task,
+        cause::Cause,
         records::{self as tasks, EndedTask},
     },
 };

@@ -65,7 +65,7 @@ struct Found {
 impl Keeper {
     /// Begins, and goes on as long as the service runs.
     pub fn start(self) -> Upkeep {
-        Upkeep(actix::spawn(self.run()))
+        Upkeep(hivewright_actors::spawn::local(self.run()))
     }
 
     async fn run(self) {

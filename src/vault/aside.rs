@@ -244,9 +244,9 @@ impl Vault {
             return;
         }
         let vault = self.clone();
-        actix::spawn(async move {
+        hivewright_actors::spawn::local(async move {
             if let Err(error) = vault.release(which).await {
-                tracing::error!(%error, "credentials of a team that is not made stay for now");
+                tracing::warn!(%error, "credentials of a team that is not made stay for now");
             }
         });
     }

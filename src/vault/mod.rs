@@ -14,7 +14,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -27,6 +27,7 @@ use hivewright_actors::{
     storage::Storage,
     store::{StoreHandle, records::Writes, redact::Texts},
 };
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{scrub::Mask, system::WallClock};
@@ -171,7 +172,7 @@ impl Vault {
     /// Is told, now and whenever there is something else to be recognised. May block.
     pub fn on_change(&self, listener: impl Fn(&Self) + Send + Sync + 'static) {
         listener(self);
-        self.listeners().push(Arc::new(listener));
+        self.0.listeners.lock().push(Arc::new(listener));
     }
 
     /// What must be recognised of the scopes that are wanted, and what stands in its place.
@@ -351,7 +352,7 @@ impl Vault {
     }
 
     fn tell(&self) {
-        let listeners: Vec<Listener> = self.listeners().clone();
+        let listeners: Vec<Listener> = self.0.listeners.lock().clone();
         for listener in listeners {
             listener(self);
         }
@@ -376,15 +377,11 @@ impl Vault {
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.read()
     }
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
-        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.write()
     }
 }
 

@@ -214,9 +214,9 @@ impl SecretSource for Vault {
         let scope = Scope::Team(team.clone());
         let row = self.row(&scope, Some(key), Action::Expand, &Actor::System).with_tool("webhook");
         let vault = self.clone();
-        tokio::spawn(async move {
+        hivewright_actors::spawn::anywhere(async move {
             if let Err(error) = vault.record(&row).await {
-                tracing::warn!(%error, "the use of a secret by a webhook was not recorded");
+                tracing::warn!(scope = row.scope, %error, "the use of a secret by a webhook was not recorded");
             }
         });
     }

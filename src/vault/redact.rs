@@ -7,7 +7,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use hivewright_actors::{
         redact::{Redactor, Texts},
     },
 };
+use parking_lot::RwLock;
 
 use super::{Vault, change::Change, error::Result, rows, scope::Scope, scrubbers::Scrubbers};
 use crate::scrub::{Mask, Scrubber};
@@ -33,7 +34,7 @@ impl Vault {
     /// goes on without being waited for.
     pub(super) async fn redact_soon(&self) {
         let vault = self.clone();
-        let redacted = tokio::spawn(async move { vault.redact().await });
+        let redacted = hivewright_actors::spawn::anywhere(async move { vault.redact().await });
         if tokio::time::timeout(WAITED_FOR, redacted).await.is_err() {
             tracing::info!(
                 "values that are secrets now are still being taken out of what was written"
@@ -45,7 +46,7 @@ impl Vault {
     /// log: it is tried again with the next secret, and after the next start.
     pub async fn redact(&self) {
         if let Err(error) = self.try_redact().await {
-            tracing::error!(%error, "what was written before a value became a secret may still hold it");
+            tracing::error!(%error, "what was written before a value became a secret may still hold it; the next secret or start tries again");
         }
     }
 
@@ -70,8 +71,7 @@ impl Vault {
                 "values that are secrets now were taken out of what was written"
             );
             self.0.redactions.fetch_add(1, Ordering::AcqRel);
-            let listeners = self.0.after_redaction.lock();
-            for listener in &*listeners.unwrap_or_else(PoisonError::into_inner) {
+            for listener in &*self.0.after_redaction.lock() {
                 listener();
             }
         }
@@ -84,7 +84,7 @@ impl Vault {
 
     /// Is told whenever something that was written has changed: whoever keeps a copy reads it again.
     pub fn after_redaction(&self, listener: impl Fn() + Send + Sync + 'static) {
-        let mut listeners = self.0.after_redaction.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.0.after_redaction.lock();
         listeners.push(Box::new(listener));
     }
 
@@ -127,7 +127,7 @@ impl Lineages {
 
     fn of(&self, team: &TeamName) -> Kept {
         let version = self.vault.version();
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let tree = self.tree.read().clone();
         let kept = self.teams.get(team).map(|kept| kept.clone());
         if let Some(kept) = kept
             && kept.version == version
@@ -180,7 +180,7 @@ fn owned(text: Cow<'_, str>) -> Option<String> {
 impl Redactor for Lineages {
     fn learn(&self, storage: &dyn Storage) -> Result<(), StorageError> {
         let tree = Tree::new(scan(storage, Range::all())?);
-        let mut known = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.tree.write();
         *known = Arc::new(tree);
         Ok(())
     }

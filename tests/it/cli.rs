@@ -240,6 +240,22 @@ fn the_notice_of_a_service_that_was_killed_is_not_trusted() {
     assert_eq!(silent, expected(&format!("no service answers at {url}/")));
 }
 
+/// OP-86: who has commands be for a service elsewhere does not mean the store of this machine.
+#[test]
+fn a_restore_or_import_for_a_service_elsewhere_is_refused() {
+    let user = User::new();
+
+    for words in [
+        &["restore", "--newest"][..],
+        &["history", "import", "--team", "main", "x.jsonl"],
+        &["import", "openhive", "--data", "d", "--run", "r"],
+    ] {
+        let ended = user.run(&[words, &["--url", "http://a.example"]].concat());
+        assert_eq!(ended.code, Some(2), "{words:?} {ended:?}");
+        assert!(ended.err.contains("on its own machine"), "{words:?} {ended:?}");
+    }
+}
+
 /// OP-81, OP-86
 #[test]
 fn a_stopped_home_is_restored_only_from_what_is_there() {

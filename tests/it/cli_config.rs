@@ -245,7 +245,9 @@ async fn config_migrate_brings_files_up_to_date() {
         assert!(dry.stdout.contains(line), "{line} {dry:?}");
     }
     assert_eq!((unsure.code, elsewhere.code), (Some(2), Some(2)), "{unsure:?} {elsewhere:?}");
-    assert!(doctor.stdout.contains("→ `hivewright config migrate` shows"), "{doctor:?}");
+    // OP-86: it is for this home, as every command that is suggested.
+    let fix = format!("→ `hivewright --home {} config migrate` shows", service.home().display());
+    assert!(doctor.stdout.contains(&fix), "{doctor:?}");
     assert_eq!((done.code, text(team).as_str()), (Some(9), new), "{done:?}");
     let document: Value = serde_json::from_str(&done.stdout).unwrap();
     let Value::Object(data) = &document["data"] else { panic!("{document}") };

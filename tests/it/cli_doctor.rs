@@ -1,4 +1,4 @@
-//! `doctor` beside a service of which the test plays the part.
+//! `doctor` beside a service that runs, or of which the test plays the part.
 
 use std::{
     fs,
@@ -7,7 +7,10 @@ use std::{
     thread,
 };
 
-use crate::cli::{Ended, command};
+use crate::{
+    cli::{Ended, command},
+    service::Service,
+};
 
 /// Answers one request: it is ready, and fails at everything else.
 fn answer(mut stream: TcpStream) {
@@ -36,6 +39,22 @@ fn answer(mut stream: TcpStream) {
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
     // Whoever asked may be gone.
     let _gone = write!(stream, "{head}\r\n\r\n{body}");
+}
+
+/// OP-76: a team whose folder is gone has no file in which anything could be wrong.
+#[actix::test]
+async fn a_team_without_a_folder_is_found() {
+    let mut service = Service::start().await;
+    service.make_team("research", "finds out").await;
+    service.kill();
+    fs::remove_dir_all(service.path("run/teams/research")).unwrap();
+    service.launch().await;
+
+    let found = service.run(&["doctor"], "").await;
+
+    assert_eq!(found.code, Some(9), "{found:?}");
+    assert!(found.stdout.contains("team `research` cannot work: "), "{found:?}");
+    assert!(found.stdout.contains(" teams shutdown research`"), "{found:?}");
 }
 
 /// OP-76: the service has the keys, so that what it cannot say is not asked once more from here.

@@ -85,6 +85,19 @@ async fn a_token_with_fewer_rights_chats_through_the_socket() {
     assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Hello.\n"), "{sent:?}");
 }
 
+/// OP-86: whoever is told to stop the service has a command for it.
+#[actix::test]
+async fn a_service_is_stopped_by_a_command() {
+    let service = Service::prepare();
+    let _running = Running::start(&service);
+    status(&service).await;
+
+    let stopped = service.run(&["stop"], "").await;
+    let again = service.run(&["stop"], "").await;
+
+    assert_eq!((stopped.code, again.code), (Some(0), Some(7)), "{stopped:?} {again:?}");
+}
+
 /// OP-77: services on other machines have names, and commands are for the one in use.
 #[actix::test]
 async fn commands_are_for_the_service_that_is_in_use() {
@@ -109,6 +122,21 @@ async fn commands_are_for_the_service_that_is_in_use() {
     assert!(listed.stdout.contains("office  yes     http://127.0.0.1:"), "{listed:?}");
 }
 
+/// SC-05: whoever mistypes an address does not hand their own service over.
+#[actix::test]
+async fn the_token_of_the_home_goes_to_no_other_host() {
+    let service = Service::prepare()
+        .with_file("data/secrets/operator-token", &format!("hwo_{}", "a".repeat(43)));
+
+    let elsewhere = service.run(&["status", "--url", "https://hive.invalid"], "").await;
+    let token = service.path("data/secrets/operator-token");
+    let way = ["status", "--url", "https://hive.invalid", "--token-file", token.to_str().unwrap()];
+    let named = service.run(&way, "").await;
+
+    assert_eq!((elsewhere.code, named.code), (Some(4), Some(7)), "{elsewhere:?} {named:?}");
+    assert!(elsewhere.stderr.contains("`--token-file`"), "{elsewhere:?}");
+}
+
 /// OP-17, OP-77
 #[actix::test]
 async fn commands_reach_a_service_with_a_certificate_of_its_own() {
@@ -129,6 +157,7 @@ async fn commands_reach_a_service_with_a_certificate_of_its_own() {
     let authority = ["--cacert", authority.to_str().unwrap()];
     let known = service.run(&[&far[..], &authority].concat(), "").await;
     assert_eq!((unknown.code, known.code), (Some(7), Some(0)), "{unknown:?} {known:?}");
+    assert!(unknown.stderr.contains("is not accepted (invalid peer certificate"), "{unknown:?}");
 }
 
 /// OP-85: whose folder it is can be told; whether somebody runs there cannot.

@@ -39,7 +39,7 @@ const OF_TEAMS: [&str; 31] = [
     "events --team reserch",
 ];
 /// Others, and the command that lists what there is.
-const OF_OTHERS: [(&str, &str); 12] = [
+const OF_OTHERS: [(&str, &str); 13] = [
     ("tasks show nowhere", "tasks list"),
     ("topics show nowhere", "topics list"),
     ("token revoke nowhere", "token list"),
@@ -52,6 +52,7 @@ const OF_OTHERS: [(&str, &str); 12] = [
     ("plugin show nowhere", "plugin list"),
     ("inbox read nowhere", "inbox list"),
     ("jobs show nowhere", "jobs list"),
+    ("history export main --topic t-1", "history list"),
 ];
 
 /// OP-85, OP-87

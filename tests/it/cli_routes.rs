@@ -86,7 +86,7 @@ enum Why {
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 20] = [
+const ALONE: [&str; 21] = [
     "serve",
     "init",
     "mcp",
@@ -101,6 +101,7 @@ const ALONE: [&str; 20] = [
     "config migrate",
     "engine login",
     "restart",
+    "stop",
     "context add",
     "context use",
     "context list",

@@ -61,6 +61,15 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     second.press(ENTER);
     second.shows("four\n");
     second.press(END);
+    // Who knows what they do types on, and is heard between two prompts as well.
+    let ends = (0..8).map(|_| {
+        let mut hasty = chat(&service, &[]);
+        hasty.press("/nonsense");
+        hasty.press(ENTER);
+        hasty.press(END);
+        hasty.end()
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [Some(0); 8]);
 
     // Conversations are told apart by what was said in them.
     let mut third = Terminal::start(&service.command(&["chat", "--resume"]), 120);
@@ -73,6 +82,12 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     third.shows("four\n");
     third.shows("> ");
     third.press(END);
+
+    // Who is asked which one may leave.
+    let mut undecided = Terminal::start(&service.command(&["chat", "--resume"]), 120);
+    undecided.shows("which number? ");
+    undecided.press(INTERRUPT);
+    assert_ne!(undecided.end(), Some(0));
 
     // What was a moment ago is told so, at a terminal.
     let mut list = Terminal::start(&service.command(&["topics", "list"]), 200);
@@ -87,6 +102,44 @@ async fn a_person_writes_pastes_and_goes_on_another_day() {
     let (_, said) = service.api("GET", &path, None).await;
     let said: Vec<_> = said["data"].as_array().unwrap().iter().map(|item| &item["text"]).collect();
     assert_eq!(said, ["#reply **fo**ur", "one\ntwo\nthree", "#reply **tw** words"]);
+}
+
+/// OP-78: who leaves while a turn runs and comes back is told what came of it.
+#[actix::test]
+async fn a_chat_that_goes_on_hears_the_answer_that_is_still_to_come() {
+    let service = Service::start().await;
+    let mut first = chat(&service, &[]);
+    first.press("\x1b[200~#wait 4000\n#reply **la**te\x1b[201~");
+    first.press(ENTER);
+    first.shows("· topic: ");
+    first.press(END);
+    first.shows("what was accepted goes on");
+    let left = first.end();
+
+    let mut second = chat(&service, &["--continue"]);
+    second.shows("late\n");
+    second.press(END);
+
+    assert_eq!((left, second.end()), (Some(0), Some(0)));
+    assert!(!second.has_shown("goes on"), "nothing was left to go on");
+}
+
+/// OP-81: what a restore takes the place of may be as it should be.
+#[actix::test]
+async fn a_store_that_can_be_opened_is_set_aside_only_if_the_person_means_it() {
+    let mut service = Service::start().await;
+    let backup = service.run(&["backup"], "").await;
+    service.kill();
+
+    let mut doubtful = Terminal::start(&service.command(&["restore", "--newest"]), 120);
+    doubtful.shows("The store can be opened.");
+    doubtful.press("no");
+    doubtful.press(ENTER);
+    let kept = doubtful.end();
+    let mut certain = Terminal::start(&service.command(&["restore", "--newest", "--yes"]), 120);
+    certain.shows("restored ");
+
+    assert_eq!((backup.code, kept, certain.end()), (Some(0), Some(130), Some(0)));
 }
 
 /// OP-78, CH-84: what waits is decided with a key; a message joins the turn that runs; Ctrl-C stops the turn and then leaves; lines are as long as
@@ -117,7 +170,7 @@ async fn a_person_decides_in_place_stops_a_turn_and_leaves() {
     terminal.press("n not today");
     terminal.shows("(denies ");
     terminal.press(ENTER);
-    terminal.shows("Used write (failed");
+    terminal.shows("Used write (denied");
     terminal.resize(40);
     terminal.press(&format!("#reply {}", "words and ".repeat(8)));
     terminal.press(ENTER);

@@ -254,7 +254,8 @@ async fn a_program_that_ignores_its_end_is_killed() {
     client.say("m2", "/stop").await;
     let end = client.end_of("m1").await;
     service.write("run/teams/main/config.yaml", &team("native"));
-    let next = client.ask("#reply fine").await;
+    client.say("m3", "#reply fine").await;
+    let next = client.end_of("m3").await;
     until("it is gone", async || descendants(service.pid()).is_empty()).await;
 
     assert_eq!(end["status"], "cancelled", "{end}");

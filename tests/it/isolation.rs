@@ -12,7 +12,8 @@ use hivewright::{
     tools::{
         self,
         about::About,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
     },
 };
 use hivewright_actors::{

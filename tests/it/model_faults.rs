@@ -16,8 +16,10 @@ use hivewright::{
 };
 use hivewright_actors::{
     doubles::entropy::Sequence,
-    engine::{Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, SystemPrompt},
-    task::Code,
+    engine::{
+        Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, SystemPrompt, Unbooked,
+    },
+    task::outcome::Code,
     tool::{Args, ToolCall, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
@@ -77,6 +79,7 @@ fn request() -> StepRequest {
         earlier: Arc::default(),
         messages: Arc::new(vec![Message::User("hello".into())]),
         thinking: None,
+        unbooked: Unbooked::default(),
         cancel: CancellationToken::new(),
     }
 }

@@ -563,7 +563,8 @@ async fn a_hostile_plugin_harms_nobody() {
         ("forks", "", ""),
         ("grow", "", ""),
         ("shout", "", "whether the call took effect is not known"),
-        ("chatter", "", "whether the call took effect is not known"),
+        // On a busy machine its time is over before it has said too much.
+        ("chatter", "", "whether the call took effect is not known|Timed out"),
         ("hang", "", "Timed out"),
         ("echo", "end", "echo end"),
     ] {
@@ -581,7 +582,8 @@ async fn a_hostile_plugin_harms_nobody() {
             !answer.contains("plugin unavailable")
         })
         .await;
-        assert!(answer.contains(told), "{tool} {words}: {answer}\n{}", service.log());
+        let is_told = told.split('|').any(|told| answer.contains(told));
+        assert!(is_told, "{tool} {words}: {answer}\n{}", service.log());
         assert!(!answer.contains("done: ") || tool == "forks", "{tool} {words}: {answer}");
         assert!(!answer.contains("10 GiB") && !answer.contains("forked 10000"), "{answer}");
         assert!(!answer.contains("not asked for"), "{answer}");

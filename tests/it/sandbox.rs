@@ -24,7 +24,7 @@ use hivewright::{
         team::{AllowedDir, Team},
     },
     taint::Taint,
-    tools::{self, filter::ToolFilter, toolbox::Grant},
+    tools::{self, filter::ToolFilter, grant::Grant},
     vault::{Vault, scrubbers::Scrubbers},
 };
 use hivewright_actors::{
@@ -85,7 +85,7 @@ impl World {
         let sandbox = Arc::new(sandbox);
         let allowed = [AllowedDir { path: root.join("shared"), access: Access::ReadOnly }];
         let workspace = Workspace::open(&root.join("teams/alpha"), &allowed).unwrap();
-        let tools = tools::all().for_team(Grant {
+        let grant = Grant {
             team: "alpha".into(),
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
@@ -94,7 +94,8 @@ impl World {
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             taint: Taint::default(),
             file: Arc::new(Team::new("alpha")),
-        });
+        };
+        let tools = Arc::new(tools::all().assemble(grant, Vec::new()));
         Self { dir, tools, sandbox }
     }
 

@@ -321,7 +321,7 @@ async fn a_damaged_store_is_refused_kept_and_restored_from_the_newest_backup() {
     let end = client.terminal().await;
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("hivewright restore --newest"), "{refused:?}");
+    assert!(refused.stderr.contains(" restore --newest`"), "{refused:?}");
     assert!(after == damaged, "the damaged store was changed");
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(end["content"], "Kept in the backup.");

@@ -324,7 +324,7 @@ async fn a_tool_that_claims_to_read_only_sends_nothing_in_an_untrusted_turn() {
 async fn a_call_that_goes_wrong_leaves_the_others_alone() {
     let service = home("").started().await;
     let mut client = service.connect().await;
-    let slow = tool("export const timeoutMs = 400;", "for (;;) console.log('on')");
+    let slow = tool("export const timeoutMs = 400;", "for (;;) console.log('on'.padEnd(400, '.'))");
     // One step inside the engine, where nothing interrupts it.
     let search = "const a = 'a'.repeat(2 ** 23); return a.indexOf('a'.repeat(2 ** 22) + 'b')";
     let stuck = tool("export const timeoutMs = 400;", search);

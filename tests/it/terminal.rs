@@ -118,7 +118,8 @@ impl Terminal {
             // Nobody tells when a process ends beside waiting for it, which knows no deadline.
             thread::sleep(std::time::Duration::from_millis(10));
         }
-        panic!("it does not end: {:?}", &self.seen[self.read..]);
+        self.pieces.try_iter().for_each(|piece| self.raw.extend(piece));
+        panic!("it does not end: {:?}", &plain(&self.raw)[self.read..]);
     }
 }
 

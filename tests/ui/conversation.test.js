@@ -602,6 +602,9 @@ test("a branch begins with what it shares, and each version of a message leads t
   assert.deepEqual([...forks(conversation, "t-2")], [["m-3", { all, at: 1 }]]);
   const listed = (chosen) => leading(conversation, chosen).map((one) => one.id);
   assert.deepEqual([listed(""), listed("t-1")], [["t-2"], ["t-1"]]);
+  // One that is archived hides none that is open.
+  conversation.topics[1].state = "done";
+  assert.deepEqual([listed(""), listed("t-2")], [["t-1"], ["t-2"]]);
 });
 
 test("CH-91: a topic that was deleted is gone with its draft, and with it all its versions are counted", () => {
@@ -723,6 +726,49 @@ test("words to a team stand with it in every tab, and once where they were writt
 });
 
 // CH-160
+// OP-51
+test("what a team waits for stands with the message to it, from a frame and from the store", () => {
+  const told = {
+    channel_id: "ws:1",
+    team: "ops",
+    task_id: "task-1",
+    kind: "approval",
+    ref_id: "apr-1",
+    content: "May I?",
+  };
+  const row = {
+    ...{
+      type: "message",
+      message_id: "m-1",
+      task_id: "task-1",
+      at: 1,
+      seq: 0,
+      text: "Write it.",
+      state: "waiting",
+      blocks: [],
+    },
+  };
+  const shown = (conversation) =>
+    Object.entries(conversation.logs).map(([key, log]) => [key, log.items.length, log.unread]);
+  const [live, stored, late] = [begun(), begun(), begun()];
+
+  late.recall([{ ...told, type: "notification", at: 2, status: "pending" }], 1);
+  for (const conversation of [live, stored, late]) conversation.fill("@ops", { rows: [row], next: null });
+  live.apply({ ...told, seq: 1, ts: 2, type: "notification", status: "pending" });
+  live.apply({ ...told, seq: 2, ts: 3, type: "notification", task_id: "task-9", ref_id: "apr-9", status: "pending" });
+  stored.recall([{ ...told, type: "notification", at: 2, status: "pending" }], 1);
+
+  assert.deepEqual(shown(live), [
+    ["@ops", 2, 1],
+    ["", 1, 1],
+  ]);
+  assert.deepEqual(shown(stored), [["@ops", 2, 1]]);
+  assert.deepEqual(shown(late), [
+    ["", 0, 0],
+    ["@ops", 2, 1],
+  ]);
+});
+
 test("what nobody has begun with is not shown as work, until what was before it ends", () => {
   const conversation = begun();
   const waits = (id, at) => stored(id, at, { state: "accepted", blocks: [], end: undefined });

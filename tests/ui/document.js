@@ -78,9 +78,24 @@ class Text extends Node {
   }
 }
 
+/** `.a`, `[b]`, `c`, and `:not()` of one; several with commas. What a pointer or the focus does is nowhere. */
+function fits(element, selector) {
+  return selector.split(/,\s*/).some((one) =>
+    (one.match(/:not\([^)]*\)|:[\w-]+|\.[\w-]+|#[\w-]+|\[[^\]]*\]|^[\w-]+/g) ?? []).every((part) => {
+      if (part.startsWith(":not(")) return !fits(element, part.slice(5, -1));
+      if (part.startsWith(":")) return false;
+      if (part.startsWith(".")) return (element.getAttribute("class") ?? "").split(" ").includes(part.slice(1));
+      if (part.startsWith("#")) return element.getAttribute("id") === part.slice(1);
+      if (part.startsWith("[")) return element.hasAttribute(part.slice(1, -1));
+      return element.localName === part;
+    }),
+  );
+}
+
 class Element extends Node {
   nodeType = 1;
   attributes = [];
+  dataset = {};
   style = {};
 
   constructor(name = "x-view") {
@@ -90,6 +105,8 @@ class Element extends Node {
   }
 
   addEventListener() {}
+
+  scrollIntoView() {}
 
   setAttribute(name, value) {
     const known = this.attributes.find((one) => one.name === name);
@@ -118,12 +135,44 @@ class Element extends Node {
     else this.removeAttribute("disabled");
   }
 
+  get children() {
+    return this.childNodes.filter((child) => child instanceof Element);
+  }
+
   get childElementCount() {
-    return this.childNodes.filter((child) => child instanceof Element).length;
+    return this.children.length;
+  }
+
+  get firstElementChild() {
+    return this.children[0] ?? null;
   }
 
   get lastElementChild() {
-    return this.childNodes.filter((child) => child instanceof Element).at(-1);
+    return this.children.at(-1);
+  }
+
+  get classList() {
+    const names = () => (this.getAttribute("class") ?? "").split(" ").filter(Boolean);
+    const toggle = (name, is = !names().includes(name)) =>
+      this.setAttribute("class", [...names().filter((one) => one !== name), ...(is ? [name] : [])].join(" "));
+    return { contains: (name) => names().includes(name), toggle, remove: (name) => toggle(name, false) };
+  }
+
+  matches(selector) {
+    return fits(this, selector);
+  }
+
+  querySelectorAll(selector) {
+    return all(this).filter((element) => fits(element, selector));
+  }
+
+  querySelector(selector) {
+    return this.querySelectorAll(selector)[0] ?? null;
+  }
+
+  replaceChildren(...nodes) {
+    for (const child of [...this.childNodes]) child.remove();
+    this.append(...nodes);
   }
 }
 
@@ -134,10 +183,15 @@ class HTMLElement extends Element {
 }
 
 class HTMLInputElement extends HTMLElement {}
-class HTMLTextAreaElement extends HTMLElement {}
+class HTMLTextAreaElement extends HTMLElement {
+  value = "";
+}
 class HTMLSelectElement extends HTMLElement {}
 
 const KINDS = { input: HTMLInputElement, textarea: HTMLTextAreaElement, select: HTMLSelectElement };
+
+/** The elements of the page's own, by name. Only what a test opens comes to life. */
+export const defined = new Map();
 
 Object.assign(globalThis, {
   Node,
@@ -146,13 +200,14 @@ Object.assign(globalThis, {
   HTMLInputElement,
   HTMLTextAreaElement,
   HTMLSelectElement,
-  customElements: { define() {} },
+  customElements: { define: (name, kind) => defined.set(name, kind) },
   location: { hash: "", href: "http://localhost/" },
 });
 globalThis.document = Object.assign(new EventTarget(), {
   hidden: false,
   createElement: (name) => new (KINDS[name] ?? HTMLElement)(name),
   createElementNS: (_, name) => new Element(name),
+  getElementById: (id) => document.body.querySelector(`#${id}`),
 });
 document.body = new HTMLElement("body");
 document.activeElement = document.body;

@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./document.js";
 import { read, write } from "../../src/http/ui/core/place.js";
-import { several, size, taskWords } from "../../src/http/ui/core/format.js";
+import { actor, several, size, taskLine, taskWords } from "../../src/http/ui/core/format.js";
 import { ceiling } from "../../src/http/ui/parts/chart.js";
-import { lines } from "../../src/http/ui/parts/diff.js";
+import { between, lines } from "../../src/http/ui/parts/diff.js";
 import { brief } from "../../src/http/ui/views/chat/cards.js";
 import { layout, flat, size as teams } from "../../src/http/ui/views/org/layout.js";
 
@@ -22,6 +22,7 @@ test("a place is read as it was written", () => {
 test("a difference keeps what both have", () => {
   assert.deepEqual(lines(["a", "b", "c"], ["a", "x", "c", "d"]), ["  a", "- b", "+ x", "  c", "+ d"]);
   assert.deepEqual(lines(["a"], ["a"]), ["  a"]);
+  assert.equal(between("", "a").textContent, "+ a\n");
 });
 
 const leaf = (name) => ({ name, teams: [] });
@@ -59,6 +60,7 @@ test("figures in words", () => {
   assert.equal(several(1, "team"), "1 team");
   assert.equal(several(2, "team"), "2 teams");
   assert.equal(size(2048), "2 KiB");
+  assert.deepEqual(["operator:ann", "main"].map(actor), ["ann", "main"]);
 });
 
 test("a call says what it is about, also where its arguments were cut", () => {
@@ -84,6 +86,14 @@ test("OP-65: what was refused is named as the form names it", async () => {
   assert.equal(reason({ message: "`config.cron`: `x` is taken" }, form), "Cron pattern: `x` is taken");
   assert.equal(reason({ field: "uses", message: "Expected 2 to 50" }, form), "uses: Expected 2 to 50");
   assert.equal(reason({ message: "The team is busy" }, form), "The team is busy");
+});
+
+test("OP-54: a list tells of a trigger's task what the trigger says", () => {
+  const body = "Sum up the week\n\nBriefly.\n\n## When you are done\n\nCall `report_run` once";
+
+  assert.equal(taskLine({ type: "trigger", body }), "Sum up the week\n\nBriefly.");
+  assert.equal(taskLine({ type: "delegate", body }), body);
+  assert.equal([...taskLine({ type: "chat", body: "a".repeat(300) })].length, 200);
 });
 
 test("OP-52: a task that brings an answer says which", () => {

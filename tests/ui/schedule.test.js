@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import "./document.js";
-import { saidOf, scheduleOf, scheduleWords } from "../../src/http/ui/views/triggers/schedule.js";
+import { ownZone, saidOf, scheduleOf, scheduleWords } from "../../src/http/ui/views/triggers/schedule.js";
 
 test("what people say becomes a pattern and is read back from it", () => {
   const said = { repeats: "", time: "08:05", weekday: "1", day: "1", date: "" };
@@ -39,4 +39,16 @@ test("OP-56: a list says a schedule as people do", () => {
   assert.equal(words({ at: "2030-12-24T18:00:00Z" }), "once, 2030-12-24T18:00:00Z");
   assert.equal(words({ cron: "*/5 * * * *" }), "*/5 * * * *");
   assert.equal(words({ every: "30m" }), "every 30m");
+});
+
+test("OP-56: nine is nine o'clock where it is written, also where the service is elsewhere", () => {
+  const [before, midnight] = [process.env.TZ, "2026-01-02T00:00:00.000Z"];
+  const zones = ["Asia/Tokyo", "America/St_Johns", "UTC"].map((zone) => {
+    process.env.TZ = zone;
+    return ownZone(midnight);
+  });
+  process.env.TZ = before ?? "UTC";
+
+  assert.deepEqual(zones, ["Asia/Tokyo", "America/St_Johns", ""]);
+  assert.equal(ownZone(undefined), "");
 });

@@ -262,7 +262,7 @@ impl Process {
 
     pub(super) async fn open_with(&self, bench: &Bench, asking: Asking) -> Approval {
         let approval = self.request(bench.clock.now(), &asking);
-        let writes = Desk::opening(&approval).put(&task());
+        let writes = self.desk.opening(&approval).put(&task());
         self.store.commit(writes).await.unwrap();
         self.approvals.do_send(Opened(approval.clone()));
         approval

@@ -5,10 +5,11 @@ use serde_json::json;
 use super::bench::{Bench, args, permits, word};
 use crate::{
     approvals::{
-        Decide,
+        Decide, ShowIn,
         record::{Approval, Choice},
     },
     channel::records as outboxes,
+    ids::ChannelId,
     policy::caution::Kind,
     tool::Asking,
 };
@@ -44,6 +45,36 @@ async fn the_card_stands_in_the_conversation_that_the_work_comes_from() {
     );
 }
 
+/// PL-85: operators see what waits, and what became of it, wherever the work comes from; whoever decides there hears it as
+/// the answer to their word.
+#[actix::test]
+async fn what_waits_is_also_shown_where_operators_are() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let [quiet, desk]: [ChannelId; 2] = ["17".into(), "18".into()];
+    process.approvals.send(ShowIn(vec![quiet.clone(), desk.clone()])).await.unwrap();
+    let approval = process.open(&bench).await;
+
+    let word = word(&approval, Choice::Deny, "bob");
+    let decide = Decide { word, channel: Some(desk.clone()) };
+    process.approvals.send(decide).await.unwrap().unwrap();
+
+    let shown = |channel: &ChannelId| {
+        let frames = outboxes::outbox(&*process.storage, channel).unwrap().into_iter();
+        let told = frames.map(|row| {
+            let frame = serde_json::to_value(&row.frame).unwrap();
+            (frame["topic"]["id"].clone(), frame["body"]["status"].clone())
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&quiet), [(json!(null), json!("pending")), (json!(null), json!("denied"))]);
+    assert_eq!(shown(&desk), [(json!(null), json!("pending"))]);
+    assert_eq!(
+        shown(&"ws:1".into()),
+        [(json!("t-1"), json!("pending")), (json!("t-1"), json!("denied"))]
+    );
+}
+
 /// What must not be shown is not stored either, and the digest still binds what runs.
 #[actix::test]
 async fn arguments_are_stored_as_they_may_be_shown() {
@@ -76,6 +107,9 @@ async fn a_decision_elsewhere_is_told_where_the_card_was() {
     process.approvals.send(decide(&there, None)).await.unwrap().unwrap();
 
     assert_eq!((after_here, frames()), (1, 3));
+    let told = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter();
+    let by = told.map(|row| serde_json::to_value(&row.frame).unwrap()["body"]["by"].clone());
+    assert_eq!(by.collect::<Vec<_>>(), [json!(null), json!(null), json!("bob")]);
 }
 
 /// PL-81: an approval is about what the call is about.

@@ -22,7 +22,7 @@ use crate::{
     doubles::entropy::Sequence,
     ids::{Ids, TeamKey},
     policy::caution::Risk,
-    task::{Cause, Label},
+    task::{Label, cause::Cause},
     tool::{Asking, Caller},
 };
 

@@ -19,7 +19,7 @@ use crate::{
     doubles::entropy::Sequence,
     ids::{Ids, TeamKey},
     policy::caution::{Kind, Risk},
-    task::{Cause, Label},
+    task::{Label, cause::Cause},
     tool::{Asking, Caller},
 };
 

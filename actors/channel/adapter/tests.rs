@@ -32,6 +32,7 @@ fn notification(content: &str) -> Body {
         ref_id: None,
         truncated: false,
         files: Vec::new(),
+        by: None,
     })
 }
 

@@ -20,6 +20,7 @@ fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
             ref_id: None,
             truncated: false,
             files: Vec::new(),
+            by: None,
         })
     };
     Arc::new(Frame { topic: None, ts: at, body })

@@ -58,6 +58,7 @@ fn notification(team: &str) -> Body {
         ref_id: None,
         truncated: false,
         files: Vec::new(),
+        by: None,
     })
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{task::Cause, tool::Effect, usage::Usage};
+use crate::{task::cause::Cause, tool::Effect, usage::Usage};
 
 pub(in crate::journal) fn nothing() -> Clean {
     Arc::new(|_: &str| None)

@@ -11,7 +11,7 @@ use crate::{
         records::Piece,
     },
     store::records::Writes,
-    task::{Cause, Ending, Lane},
+    task::{Lane, cause::Cause, outcome::Ending},
 };
 
 fn lane() -> LaneKey {

@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::{
-    notice::{self, NoticeKind},
+    doubles::disk,
+    notice::NoticeKind,
     queue,
     store::reads::get,
-    task::{Code, Ending, records::FinishedTask},
+    task::{
+        outcome::{Code, Ending},
+        records::FinishedTask,
+    },
     tool::records::Answer,
     usage::Usage,
 };
@@ -56,7 +60,7 @@ async fn phase_after(world: &World, ended: Task) -> (Phase, usize) {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
     process.end(ended).await;
-    let notices = process.store.read(notice::notices).await.unwrap();
+    let notices = process.store.read(disk::notices).await.unwrap();
     assert!(notices.iter().all(|notice| notice.kind == NoticeKind::BootstrapFailed));
     let phase = process.view.now().get("scouts").unwrap().phase;
     // As it is stored, too.

@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     store::reads::get,
     task::{
-        Ending, Task,
+        Task,
+        outcome::Ending,
         records::{self as tasks, FinishedTask},
     },
     tool::records::Answer,

@@ -1,7 +1,7 @@
 //! Which calls a rule fits, and what it says of a tool before any call.
 
 use super::*;
-use crate::task::{Cause, Label};
+use crate::task::{Label, cause::Cause};
 
 fn file(inside: &str, mode: Mode) -> Touch {
     Touch::File { path: format!("/w/{inside}"), inside: Some(inside.to_owned()), mode, deep: false }

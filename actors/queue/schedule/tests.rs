@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::task::Cause;
+use crate::task::cause::Cause;
 
 fn lane(team: u8, topic: u8) -> Lane {
     Lane { team: format!("team-{team}").into(), topic: Some(format!("t-{topic}").into()) }

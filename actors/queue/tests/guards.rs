@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    inbox, notice,
+    doubles::disk,
+    inbox,
     queue::{
         causes::{Giver, Runaway},
         refusal::Refusal,
@@ -85,7 +86,7 @@ async fn the_same_question_a_third_time_is_a_loop() {
 
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
     assert!(matches!(third, Err(Refusal::Runaway(Runaway::Loop(_)))), "{third:?}");
-    let notices = setting.store.read(notice::notices).await.unwrap();
+    let notices = setting.store.read(disk::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }
 
@@ -279,7 +280,7 @@ async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
 
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.ended, [("child".into(), Kind::Result, Ending::Cancelled, 1)]);
-    let notices = setting.store.read(notice::notices).await.unwrap();
+    let notices = setting.store.read(disk::notices).await.unwrap();
     let [notice] = notices.as_slice() else { unreachable!("{notices:?}") };
     assert_eq!(notice.kind, crate::notice::NoticeKind::Orphan);
     assert!(notice.text.contains("go left"), "{}", notice.text);
@@ -319,5 +320,5 @@ async fn those_who_wait_for_a_team_find_news_of_it_in_their_inbox() {
         )
     });
     assert_eq!(texts, expected);
-    assert_eq!(setting.store.read(notice::notices).await.unwrap().len(), 1);
+    assert_eq!(setting.store.read(disk::notices).await.unwrap().len(), 1);
 }

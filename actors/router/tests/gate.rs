@@ -31,7 +31,7 @@ use crate::{
     spine::Spine,
     storage::{Order, Storage, StorageError},
     store::reads::{Range, scan},
-    task::{Cause, Label, Task, ended, query::TaskWindow, records as tasks},
+    task::{Label, Task, cause::Cause, ended, query::TaskWindow, records as tasks},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

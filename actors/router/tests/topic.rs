@@ -1,6 +1,6 @@
 //! Messages whose topic code cannot tell.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use actix::Handler;
 
@@ -254,6 +254,69 @@ async fn a_message_sent_twice_answers_both_who_wait() {
     assert!(first.task.is_some() && !first.duplicate, "{first:?}");
     assert!(again.unwrap().unwrap().duplicate);
     assert_eq!(other.unwrap().unwrap_err().code, "message_id_conflict");
+}
+
+/// CH-47: what was said before by name is looked for by that name: not all that was ever said is read.
+#[actix::test]
+async fn a_message_without_a_connection_is_known_again_by_its_name_alone() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let garden = || Wanted::Name("garden".to_owned());
+    answered_topic(&spine, "garden").await;
+    storage.fail_scans(Some(b"msg\0"));
+
+    let again = spine.router.send(say("garden", garden())).await;
+    let next = spine.router.send(say("m2", garden())).await;
+    let next_again = spine.router.send(say("m2", garden())).await;
+
+    let is_repeat = [again, next, next_again].map(|said| said.unwrap().unwrap().duplicate);
+    assert_eq!(is_repeat, [true, false, true]);
+}
+
+/// OP-23, OP-33: also while the work of the message before ends, with which the router lets go of the channel.
+#[actix::test]
+async fn messages_by_the_name_of_a_topic_are_all_said_in_it() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let spine = world.start();
+
+    let mut topics = BTreeSet::new();
+    for number in 0..50 {
+        let name = format!("m{number}");
+        let said = spine.router.send(say(&name, Wanted::Name("garden".to_owned()))).await;
+        topics.insert(said.unwrap().unwrap().topic.unwrap());
+    }
+
+    assert_eq!(topics.len(), 1, "{topics:?}");
+}
+
+/// CH-47: also for who connects to a channel of which not all messages were looked for.
+#[actix::test]
+async fn whoever_connects_is_known_by_all_that_was_said_before() {
+    let world = world(0, true);
+    let client = world.connect(&world.start());
+    client.say("m1", "water the garden");
+    client.hear_end_of("m1").await;
+    let spine = world.start();
+    let channel = client.channel.clone();
+    let (owner, sender) = (owner("someone"), Sender::of(&"someone".into(), ChannelType::Ws));
+    let posted = Say { channel, owner, sender, ..say_alone("m2", "water the garden") };
+
+    let posted = spine.router.send(posted).await;
+    let next = world.connect(&spine);
+    next.resume(&client.channel, client.last_seq.get());
+    next.item().await;
+    let next = Client { channel: client.channel.clone(), ..next };
+    next.say("m1", "water the garden");
+    let known = loop {
+        let heard = next.hear().await;
+        if heard.contains("m1") {
+            break heard;
+        }
+    };
+
+    assert!(!posted.unwrap().unwrap().duplicate);
+    assert_eq!(known, "ack m1 known done: This message is known already.");
 }
 
 /// A topic of a channel without connections, after its first answer.

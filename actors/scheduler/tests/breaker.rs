@@ -14,7 +14,7 @@ use crate::{
             definition::Definition,
         },
     },
-    task::Code,
+    task::outcome::Code,
     usage::Usage,
 };
 

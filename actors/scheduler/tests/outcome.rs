@@ -20,7 +20,7 @@ use crate::{
         },
     },
     store::{keys::key_of, records::Record},
-    task::{Code, Label, Task, records::FinishedTask},
+    task::{Label, Task, outcome::Code, records::FinishedTask},
 };
 
 fn telling(channel: &ChannelId) -> Definition {

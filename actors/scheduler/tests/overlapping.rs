@@ -6,18 +6,18 @@ use super::stage::{MINUTE, Stage, cron, first_line};
 use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
-    queue::{causes::Giver, parking::SetState},
+    queue::{causes::Giver, parking::SetState, submit::Overlap},
     scheduler::{
         firing::ByTurn,
         manage::{Change, Manage},
-        requests::{ByHand, Fire, Overlap},
+        requests::{ByHand, Fire},
         run::Cause,
         trigger::{
             Which,
             definition::{Definition, OverlapPolicy},
         },
     },
-    task::{self, Ending, Label, Lane, Task},
+    task::{self, Label, Lane, Task, outcome::Ending},
 };
 
 fn with(policy: OverlapPolicy) -> Definition {
@@ -165,7 +165,7 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
         max_steps: None,
         overlap,
         sample: None,
-        principal: task::Cause::System,
+        principal: task::cause::Cause::System,
         source: None,
         turn: None,
     };
@@ -226,7 +226,7 @@ async fn a_run_that_a_turn_tries_is_part_of_its_work() {
         max_steps: None,
         overlap: Overlap::Allow,
         sample: None,
-        principal: task::Cause::System,
+        principal: task::cause::Cause::System,
         source: None,
         turn: Some(ByTurn {
             label: Label::Untrusted,

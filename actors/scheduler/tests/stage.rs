@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::{
     clock::{Clock, Timestamp},
     doubles::{
-        disk::Crash,
+        disk::{self, Crash},
         engine::{Play, last_words},
         world::World,
     },
     engine::StepRequest,
     ids::{TeamKey, TriggerId},
-    notice::{self, Notice},
+    notice::Notice,
     queue,
     scheduler::{
         Refusal,
@@ -119,9 +119,9 @@ impl Stage {
             cause: Cause::Manual,
             key: key.to_owned(),
             max_steps: None,
-            overlap: requests::Overlap::Allow,
+            overlap: queue::submit::Overlap::Allow,
             sample: None,
-            principal: task::Cause::System,
+            principal: task::cause::Cause::System,
             source: None,
             turn: None,
         };
@@ -168,7 +168,7 @@ impl Stage {
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {
-        notice::notices(&*self.world.disk.mount(None)).unwrap()
+        disk::notices(&*self.world.disk.mount(None)).unwrap()
     }
 
     /// All tasks of runs of a trigger, on the disk.

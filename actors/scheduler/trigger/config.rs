@@ -47,7 +47,6 @@ words! {
 }
 
 impl Config {
-    /// Its type.
     pub fn kind(&self) -> TriggerType {
         match self {
             Self::Schedule(_) => TriggerType::Schedule,
@@ -115,7 +114,6 @@ impl Schedule {
         Self { cron: Some(pattern.into()), ..Self::default() }
     }
 
-    /// In steps.
     pub fn every(step: Duration) -> Self {
         Self { every: Some(Span(step)), ..Self::default() }
     }
@@ -234,7 +232,6 @@ words! {
 
 /// When a window is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Hours<'a> {
     /// In each minute that fits.
     Watch(&'a str),

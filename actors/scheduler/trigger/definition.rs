@@ -118,7 +118,6 @@ impl Definition {
         self
     }
 
-    /// Its type.
     pub fn kind(&self) -> TriggerType {
         self.config.kind()
     }

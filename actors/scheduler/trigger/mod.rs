@@ -23,7 +23,6 @@ use definition::Definition;
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Trigger {
     pub id: TriggerId,
     pub team: TeamKey,
@@ -90,7 +89,6 @@ pub struct Trigger {
 
 /// A trigger by its id or by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Which {
     Id(TriggerId),
     Named { team: TeamKey, name: String },
@@ -110,7 +108,6 @@ pub struct Quieted {
 
 /// Where people are told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Place {
     pub channel: ChannelId,
     #[serde(default, skip_serializing_if = "Option::is_none")]

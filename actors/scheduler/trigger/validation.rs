@@ -43,7 +43,6 @@ const HIDDEN_HEADERS: [&str; 6] = [
 pub struct Problem {
     /// Where; empty for the whole.
     pub field: String,
-    /// What.
     pub reason: String,
 }
 
@@ -145,7 +144,6 @@ impl Definition {
 }
 
 /// What a definition is checked with.
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Check<'a> {
     pub view: View<'a>,
     pub expressions: &'a dyn Expressions,

@@ -31,7 +31,8 @@ use crate::{
         records::Writes,
     },
     task::{
-        Ending, Label, Lane, Outcome, Task, WaitReason,
+        Label, Lane, Task, WaitReason,
+        outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey, TeamError},
     },
     tool::Effect,

@@ -8,7 +8,10 @@ use crate::{
     notice::{Notice, NoticeKind},
     org::view::OrgView,
     scheduler::firing::{Roster, Standing},
-    task::{Ending, Kind, Lane, Lineage, OnResult, Outcome, Source, Task},
+    task::{
+        Kind, Lane, Lineage, OnResult, Source, Task,
+        outcome::{Ending, Outcome},
+    },
 };
 
 /// An inbox shows this many characters of a result.

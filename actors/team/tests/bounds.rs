@@ -9,12 +9,13 @@ use crate::{
         record::{Choice, Decider, Resolution, Word},
     },
     doubles::{
+        disk,
         engine::{Play, last_words, seconds},
         world::World,
     },
-    notice::{self, NoticeKind},
+    notice::NoticeKind,
     spine::Spine,
-    task::Code,
+    task::outcome::Code,
 };
 
 /// Lets the only held call run.
@@ -80,7 +81,7 @@ async fn a_task_that_is_given_up_is_told_to_the_operator() {
         }
     };
 
-    let notices = spine.store.read(notice::notices).await.unwrap();
+    let notices = spine.store.read(disk::notices).await.unwrap();
     let dead = notices.iter().filter(|notice| notice.kind == NoticeKind::DeadTask);
     let dead: Vec<_> = dead.map(|notice| notice.refs.clone()).collect();
     assert_eq!(dead, [[task]]);

@@ -20,7 +20,7 @@ use crate::{
     journal::sessions,
     spine::Spine,
     storage::Order,
-    task::{Code, Label, Lane, records::LaneKey},
+    task::{Label, Lane, outcome::Code, records::LaneKey},
 };
 
 /// The calls of nine steps: the seventh message before the last is a call of the second.

@@ -199,7 +199,7 @@ async fn a_second_attempt_has_the_same_conversation() {
     let tries = std::sync::atomic::AtomicUsize::new(0);
     let world =
         World::new(move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => vec![Play::Fail(crate::task::Code::Network)],
+            0 => vec![Play::Fail(crate::task::outcome::Code::Network)],
             _ => vec![Play::Say("Done."), Play::Answer],
         });
     let client = world.connect(&world.start());

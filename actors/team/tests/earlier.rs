@@ -16,7 +16,7 @@ use crate::{
     engine::{Block, Message, StepRequest},
     history::{SUMMARY, SUMMARY_REQUEST, summary_of_turns},
     spine::Spine,
-    task::{Code, Label},
+    task::{Label, outcome::Code},
 };
 
 /// Much for a small window.

@@ -16,11 +16,12 @@ use tracing::{
 use super::crash::settle;
 use crate::{
     doubles::{
+        disk,
         engine::{Play, last_words},
         world::World,
     },
     ids::TeamKey,
-    notice::{self, NoticeKind},
+    notice::NoticeKind,
     org::{
         Pause,
         record::{TeamRecord, TeamState},
@@ -30,7 +31,7 @@ use crate::{
     spine::Spine,
     store::reads::{Range, scan},
     supervisor::CountRestarts,
-    task::Code,
+    task::outcome::Code,
 };
 
 /// SE-85, TO-07
@@ -181,7 +182,7 @@ async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
     }
 
     assert_eq!(state(), Some(TeamState::Degraded));
-    let notices = spine.store.read(notice::notices).await.unwrap();
+    let notices = spine.store.read(disk::notices).await.unwrap();
     let degraded: Vec<_> =
         notices.iter().filter(|notice| notice.kind == NoticeKind::TeamDegraded).collect();
     assert_eq!(degraded.len(), 1);

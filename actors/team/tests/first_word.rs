@@ -1,6 +1,6 @@
 //! When a person hears what the model says: the ack, and the text behind it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{
     storage::Batch,
     store::reads::{Range, scan},
     task::Task,
-    team::{Spoke, lease::SessionKey},
+    team::{Spoke, lease::SessionKey, speech::Speech},
 };
 
 fn ms(number: u64) -> Duration {
@@ -60,16 +60,16 @@ fn shown(frames: &[String]) -> String {
     text
 }
 
-/// CH-81
+/// CH-81: blocks of text are lines, as they are in the answer.
 #[actix::test]
 async fn the_ack_is_what_has_arrived_30_ms_after_text_began() {
     let world = World::new(|_| {
         vec![
             wait(200),
-            Play::Say("I will look. "),
+            Play::Say("I will look."),
+            Play::EndText,
             wait(20),
             Play::Say("Then I wri"),
-            Play::EndText,
             wait(20),
             Play::Say("te."),
             seconds(1),
@@ -83,10 +83,10 @@ async fn the_ack_is_what_has_arrived_30_ms_after_text_began() {
     assert_eq!(
         heard,
         expected([
-            (230, "ack m1: I will look. Then I wri"),
-            (230, "delta m1: I will look. Then I wri"),
+            (230, "ack m1: I will look.\nThen I wri"),
+            (230, "delta m1: I will look.\nThen I wri"),
             (280, "delta m1: te."),
-            (1_240, "done m1: I will look. Then I write."),
+            (1_240, "done m1: I will look.\nThen I write."),
         ])
     );
 }
@@ -125,8 +125,9 @@ async fn the_30_ms_count_from_when_the_engine_had_the_text() {
     let team = spine.directory.get(&lane.team).unwrap().clone();
 
     let began = Instant::now();
-    let event = EngineEvent::Text("Hello.".to_owned());
-    team.do_send(Spoke { session, event, at: began - ms(20) });
+    let speech = Arc::new(Speech::default());
+    speech.add(EngineEvent::Text("Hello.".to_owned()), began - ms(20));
+    team.do_send(Spoke { session, speech });
     let ack = client.hear().await;
 
     assert_eq!(ack, "ack m1: Hello.");

@@ -26,7 +26,7 @@ use crate::{
     queue::submit::CancelTask,
     spine::Spine,
     store::reads::{Range, get, scan},
-    task::{Code, Task, records as tasks},
+    task::{Task, outcome::Code, records as tasks},
     usage::Usage,
 };
 
@@ -404,6 +404,52 @@ async fn calls_without_an_answer_count() {
     let task = spine.store.read(move |storage| tasks::find(storage, &open[0].id));
     let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
     assert!(usage.estimated && usage.output >= 9, "{usage:?}");
+}
+
+/// EN-28, EN-101, SE-139: of a step that is stopped, what was over is booked as it was told, and once; before that it
+/// counts for what the step may still spend.
+#[actix::test]
+async fn completed_calls_of_a_stopped_step_count_once() {
+    let paid = Paid {
+        profile: "default".to_owned(),
+        model: "scripted".to_owned(),
+        usage: Usage { input: 100, output: 20, ..Usage::default() },
+    };
+    let (told, usage) = (paid.clone(), paid.usage);
+    let (refusals, refused) = std::sync::mpsc::channel();
+    let mut world = World::new(move |request| {
+        let is_refused = || request.unbooked.affords_another().is_err();
+        let before = is_refused();
+        request.unbooked.add(told.clone());
+        refusals.send((before, is_refused())).unwrap();
+        vec![Play::Say("one two three four"), Play::Hang]
+    });
+    // Enough for what the step is expected to cost, and not for two such.
+    let caps = Caps { tokens_per_day: Some(215), ..Caps::default() };
+    world.budget = Arc::from([("main".into(), caps)]);
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    client.say("m1", "work");
+    settle().await;
+    let open = spine.store.read(|storage| scan::<Task>(storage, Range::all())).await.unwrap();
+    let stopped = CancelTask { task: open[0].id.clone(), reason: "enough".to_owned() };
+    assert!(spine.queue.send(stopped).await.unwrap());
+    settle().await;
+
+    assert_eq!(refused.try_recv(), Ok((false, true)));
+    let task = spine.store.read(move |storage| tasks::find(storage, &open[0].id));
+    assert_eq!(task.await.unwrap().unwrap().outcome.unwrap().usage, usage);
+    let storage = world.disk.mount(None);
+    let day = OneDay.day_of(Timestamp(0));
+    let rows = spending::of_day::<SpentRow>(&*storage, day).unwrap();
+    assert_eq!(rows[0].1.own.tokens, 120);
+    let mut tallied = 0;
+    spending::each_call(&*storage, day.number, day.number, &mut |_, _, tally| {
+        tallied += tally.spent().tokens;
+    })
+    .unwrap();
+    assert_eq!(tallied, 120);
 }
 
 fn for_money(caps: Caps) -> World {

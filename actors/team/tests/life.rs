@@ -159,7 +159,7 @@ async fn a_message_during_the_drain_is_answered_by_the_next_process() {
 #[actix::test]
 async fn a_message_to_a_team_that_does_not_work_is_told_why() {
     let mut world = World::new(|request| match last_words(request) {
-        "unheard" => vec![Play::Fail(crate::task::Code::Overloaded)],
+        "unheard" => vec![Play::Fail(crate::task::outcome::Code::Overloaded)],
         "long" => vec![seconds(60), Play::Say("Fine."), Play::Answer],
         _ => vec![Play::Say("Fine."), Play::Answer],
     });

@@ -17,7 +17,7 @@ use crate::{
     },
     store::records::Writes,
     task::{
-        Audience, Cause, Kind, Label, Lane, Lineage, OnResult, Source, Task, TopicRef,
+        Audience, Kind, Label, Lane, Lineage, OnResult, Source, Task, TopicRef, cause::Cause,
         records as tasks,
     },
 };

@@ -9,15 +9,15 @@ use actix::Arbiter;
 
 use super::crash::settle;
 use crate::{
-    doubles::{engine::Play, world::World},
+    doubles::{disk, engine::Play, world::World},
     engine::EngineEvent,
-    notice::{self, Notice, NoticeKind},
+    notice::{Notice, NoticeKind},
     supervisor::CountRestarts,
 };
 
 fn stalls(world: &World) -> Vec<String> {
     let storage = world.disk.mount(None);
-    let notices = notice::notices(&*storage).unwrap();
+    let notices = disk::notices(&*storage).unwrap();
     let stalls = notices.into_iter().filter(|notice| notice.kind == NoticeKind::Stall);
     let mut stalls: Vec<Notice> = stalls.collect();
     stalls.sort_by_key(|notice| notice.at);

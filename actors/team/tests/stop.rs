@@ -13,7 +13,7 @@ use crate::{
     queue::{Enqueue, submit::CancelTask},
     spine::GRACE,
     store::records::Writes,
-    task::{Ending, Kind, Lane, Task, records as tasks},
+    task::{Kind, Lane, Task, outcome::Ending, records as tasks},
 };
 
 /// SE-132, CH-49
@@ -113,7 +113,7 @@ async fn a_cancel_during_a_setback_ends_the_task() {
         let world = World::new(|_| {
             vec![
                 Play::Report(crate::engine::EngineEvent::Retry("again".to_owned())),
-                Play::Fail(crate::task::Code::Network),
+                Play::Fail(crate::task::outcome::Code::Network),
             ]
         });
         let client = world.connect(&world.start());
@@ -205,7 +205,7 @@ async fn a_cancel_is_heard_at_any_moment_of_a_failing_turn() {
         "water the garden" => vec![Play::Say("Done."), Play::Answer],
         _ => vec![
             Play::Report(crate::engine::EngineEvent::Retry("again".to_owned())),
-            Play::Fail(crate::task::Code::Network),
+            Play::Fail(crate::task::outcome::Code::Network),
         ],
     });
     let client = world.connect(&world.start());

@@ -183,7 +183,7 @@ async fn a_long_reason_of_a_failure_is_marked() {
 async fn an_answer_and_an_error_longer_than_a_frame_are_marked() {
     let world = World::new(|request| match (last_words(request), request.step) {
         ("fail", 1) => vec![Play::Say(kept()), Play::Call(vec![("c1", "look")])],
-        ("fail", _) => vec![Play::Fail(crate::task::Code::ProviderRefused)],
+        ("fail", _) => vec![Play::Fail(crate::task::outcome::Code::ProviderRefused)],
         _ => vec![Play::Say(kept()), Play::Answer],
     });
     let client = world.connect(&world.start());

@@ -23,7 +23,7 @@ use crate::{
     ids::TaskId,
     queue::{parking::UnparkAll, submit::OpenTasks},
     spine::Spine,
-    task::{Code, TaskState, WaitReason, records as tasks},
+    task::{TaskState, WaitReason, outcome::Code, records as tasks},
 };
 
 fn fine() -> Vec<Play> {

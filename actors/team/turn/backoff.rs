@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    clock::Timestamp,
+    clock::{Timestamp, doubling},
     engine::EngineFailure,
     ids::TurnId,
     store::records::digest,
-    task::{Code, Wait, WaitReason},
+    task::{Wait, WaitReason, outcome::Code},
 };
 
 /// The first and the longest pause for a provider that wants fewer requests and does not say when.
@@ -47,10 +47,10 @@ pub(super) fn wait(
 ) -> Wait {
     let pause = match reason {
         WaitReason::RateLimit => Some(match failure.retry_after {
-            Some(told) => told.max(growing(NAMED_PAUSES, times)),
-            None => growing(RATE_LIMIT_PAUSES, times).mul_f64(spread),
+            Some(told) => told.max(doubling(NAMED_PAUSES.0, NAMED_PAUSES.1, times)),
+            None => doubling(RATE_LIMIT_PAUSES.0, RATE_LIMIT_PAUSES.1, times).mul_f64(spread),
         }),
-        WaitReason::ProviderDown => Some(growing(OUTAGE_PAUSES, times)),
+        WaitReason::ProviderDown => Some(doubling(OUTAGE_PAUSES.0, OUTAGE_PAUSES.1, times)),
         _ => None,
     };
     let message = &failure.message;
@@ -62,10 +62,6 @@ pub(super) fn wait(
         None => format!("{message}. Waiting for a key that is taken; the operator was told."),
     };
     Wait { reason, note, until: pause.map(|pause| now + pause) }
-}
-
-fn growing((first, longest): (Duration, Duration), times: u32) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(times)).min(longest)
 }
 
 #[cfg(test)]

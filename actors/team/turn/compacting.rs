@@ -9,7 +9,7 @@ use crate::{
     engine::{EngineFailure, Message, Paid},
     frame::{Progress, ProgressKind},
     history::{Compaction, Fact, Meta, Trigger, summary_of_turns},
-    task::Code,
+    task::outcome::Code,
     team::history::Past,
 };
 

@@ -10,7 +10,10 @@ use crate::{
     frame::{FRAME_TEXT, Progress, ProgressKind},
     history::Fact,
     store::StoreError,
-    task::{Code, Ending, MAX_ATTEMPTS},
+    task::{
+        MAX_ATTEMPTS,
+        outcome::{Code, Ending},
+    },
     tool::{ToolFault, ToolReply},
 };
 

@@ -10,7 +10,7 @@ use crate::{
     approvals::record::Execution,
     engine::{Block, Message, StepReply},
     excerpt,
-    frame::Progress,
+    frame::{Progress, ProgressKind},
     history::{Fact, Meta},
     ids::CallId,
     task::Label,
@@ -84,6 +84,11 @@ impl Turn {
         }
         self.conversation.count(&usage);
         let mut opening = Opening { facts, stows, ..Opening::default() };
+        if calls.is_empty() && !text.is_empty() {
+            // No call parts what this step said from what the next one says.
+            let words = "A message has joined: the turn goes on with it.";
+            opening.frames.push(Progress::new(ProgressKind::Note, words));
+        }
         self.open_calls(calls, checks, &mut opening);
         self.proceed_with(opening)
     }

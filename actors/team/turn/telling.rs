@@ -60,6 +60,7 @@ impl Slot {
             tool: Some(name.clone()),
             call_id: Some(id.clone()),
             ok: Some(reply.fault.is_none()),
+            denied: reply.fault.is_some_and(ToolFault::is_denial),
             duration_ms: Some(millis(took)),
             preview: Some(excerpt::line(&reply.content, PREVIEW)),
             untrusted: reply.taints,

@@ -51,7 +51,7 @@ impl AttachmentError {
     /// The reason as anybody may read it.
     fn shown(&self) -> String {
         if let Self::File(FileError::Io(_) | FileError::Store(_) | FileError::Storage(_)) = self {
-            tracing::error!(error = %self, "a file of Discord cannot be kept");
+            tracing::error!(error = %self, "a file that came over Discord cannot be kept; its sender is told");
             return "it cannot be kept now".to_owned();
         }
         self.to_string()

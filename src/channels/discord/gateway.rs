@@ -299,7 +299,7 @@ impl Connection<'_> {
 
     async fn take(&mut self, text: &str, heard: &mut dyn FnMut(Event)) -> Result<(), End> {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else {
-            tracing::warn!("an event of Discord cannot be read");
+            tracing::warn!("an event of Discord cannot be read, and is left out");
             return Ok(());
         };
         match envelope.op {
@@ -417,7 +417,7 @@ fn parse<'a, T: Deserialize<'a>>(name: &str, raw: Option<&'a RawValue>) -> Optio
         Err(error) => {
             // The error itself may repeat what somebody wrote.
             let at = error.column();
-            tracing::warn!(event = name, at, "an event of Discord cannot be read");
+            tracing::warn!(event = name, at, "an event of Discord cannot be read, and is left out");
             None
         }
     }

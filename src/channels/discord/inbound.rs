@@ -1,10 +1,6 @@
 //! The way in: what people write and press on Discord, for the router.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use hivewright_actors::{
     approvals::question::Question,
@@ -19,6 +15,7 @@ use hivewright_actors::{
     },
     store::reads::get,
 };
+use parking_lot::Mutex;
 use serenity::model::{
     application::ComponentInteraction,
     channel::{Attachment, Message, MessageType},
@@ -32,7 +29,9 @@ use super::{
     cards::{self, Pressed},
     post::Post,
 };
-use crate::{files, settings::channels::Discord as Settings, text::sentence};
+use crate::{
+    files, logging::seldom::Seldom, settings::channels::Discord as Settings, text::sentence,
+};
 
 /// A sender is told of one refusal in this time.
 const REFUSED_ONCE_IN: Duration = Duration::from_secs(60);
@@ -89,7 +88,7 @@ impl Refusals {
     fn is_due(&self, user: UserId) -> bool {
         let now = Instant::now();
         let is_recent = |at: &Instant| now.duration_since(*at) < REFUSED_ONCE_IN;
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         if told.len() >= MOST_REFUSED {
             told.retain(|_, at| is_recent(at));
         }
@@ -189,7 +188,7 @@ impl Ready {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "a message of Discord was not taken in");
+                tracing::warn!(channel = %self.channel, %error, "a message of Discord was not taken in, since the router does not answer");
                 return Said::Gone;
             }
         }
@@ -199,7 +198,10 @@ impl Ready {
 
 /// Tells the author of a message that it is not taken in: too many of its channel wait.
 pub(super) async fn refuse_full(bot: Arc<Bot>, post: Arc<Post>, incoming: Incoming) {
-    tracing::warn!(channel = %incoming.channel, "a message is refused: too many wait");
+    static TOLD: Seldom = Seldom::new();
+    if let Some(times) = TOLD.due() {
+        tracing::warn!(channel = %incoming.channel, times, "a message is refused, since too many of its channel wait; its author is told");
+    }
     if bot.refusals.is_due(incoming.author) {
         post.refuse(incoming.message, "Too many messages wait here; send it again later.").await;
     }

@@ -117,7 +117,7 @@ impl Missed {
                 RestError::Later(..) => {}
             }
         }
-        tracing::warn!(channel = %self.channel, "missed messages could not be read");
+        tracing::warn!(channel = %self.channel, "messages that were missed could not be read; the channel is told");
         self.post.tell("unread", UNREAD).await;
     }
 
@@ -218,7 +218,7 @@ impl Missed {
         let channel = self.channel.clone();
         let read = self.bot.store.read(move |storage| get::<HeardMark>(storage, &channel));
         read.await.unwrap_or_else(|error| {
-            tracing::error!(channel = %self.channel, %error, "what was heard last is not known");
+            tracing::error!(channel = %self.channel, %error, "which message was heard last cannot be read; those that were missed are not looked for");
             None
         })
     }
@@ -232,7 +232,7 @@ impl Missed {
         let mark = HeardMark { message };
         let stored = self.bot.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
         if let Err(error) = stored {
-            tracing::error!(channel = %self.channel, %error, "what was heard is not noted");
+            tracing::error!(channel = %self.channel, %error, "which message was heard last cannot be stored; after a restart it is looked at again");
         }
     }
 }

@@ -100,7 +100,7 @@ impl Discord {
         let draining = CancellationToken::new();
         let (sender, receiver) = watch::channel(settings);
         let keeper = Keeper { parts, standing: standing.clone(), draining: draining.clone() };
-        let task = actix::spawn(keeper.run(receiver));
+        let task = hivewright_actors::spawn::local(keeper.run(receiver));
         Self { settings: sender, standing, draining, _task: AbortOnDropHandle::new(task) }
     }
 
@@ -203,7 +203,7 @@ impl Running {
         let (stopping, stopped) = oneshot::channel();
         let told = stop.clone();
         thread.spawn_fn(move || {
-            actix::spawn(async move {
+            hivewright_actors::spawn::local(async move {
                 let channels = OpenChannels::open(listener.bot.clone(), settings).await;
                 tokio::select! {
                     () = listener.run(&channels) => {}

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -13,6 +13,7 @@ use hivewright_actors::{
     channel_type::ChannelType,
     store::reads::{Range, scan_keyed},
 };
+use parking_lot::Mutex;
 use serenity::model::id::ChannelId;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
@@ -45,17 +46,18 @@ struct OpenChannel {
 }
 
 impl OpenChannels {
-    /// Those that were used before, and those that are watched: something may wait for them, or come.
+    /// Those that were used before, and those that settings name: something may wait for them, or come.
     pub(super) async fn open(bot: Arc<Bot>, settings: Settings) -> Self {
         let rows = bot.store.read(|storage| scan_keyed::<ChannelRow>(storage, Range::all()));
         let rows = rows.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the channels of Discord cannot be read");
+            tracing::error!(%error, "the Discord channels of before cannot be read; what waits for them comes when somebody writes there");
             Vec::new()
         });
         let used = rows.into_iter().filter(|(_, row)| row.channel_type == ChannelType::Discord);
         let used = used.filter_map(|(id, _)| id.as_str().parse().ok());
-        let watched = settings.watched_channels.iter().map(|id| ChannelId::new(id.get()));
-        let ids: Vec<ChannelId> = used.chain(watched).collect();
+        let named = settings.watched_channels.iter().chain(&settings.operator_channels);
+        let named = named.map(|id| ChannelId::new(id.get()));
+        let ids: Vec<ChannelId> = used.chain(named).collect();
         let channels = Self { bot, settings: Arc::new(settings), open: Mutex::default() };
         for id in ids {
             channels.ensure(id);
@@ -68,7 +70,7 @@ impl OpenChannels {
         match event {
             Event::Ready { is_resumed: true } => {}
             Event::Ready { is_resumed: false } => {
-                let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let open = self.open.lock();
                 open.values().for_each(|channel| channel.queue.look_back());
             }
             Event::Message(message) => {
@@ -78,7 +80,7 @@ impl OpenChannels {
                 }
             }
             Event::Press(press) => {
-                actix::spawn(inbound::press(self.bot.clone(), press));
+                hivewright_actors::spawn::local(inbound::press(self.bot.clone(), press));
             }
         }
     }
@@ -87,16 +89,16 @@ impl OpenChannels {
         let (post, queue) = self.ensure(incoming.channel);
         if incoming.is_command() {
             let said = inbound::say(self.bot.clone(), post, incoming);
-            actix::spawn(async move {
+            hivewright_actors::spawn::local(async move {
                 said.await;
             });
         } else if let Err(refused) = queue.push(incoming) {
-            actix::spawn(inbound::refuse_full(self.bot.clone(), post, *refused));
+            hivewright_actors::spawn::local(inbound::refuse_full(self.bot.clone(), post, *refused));
         }
     }
 
     fn ensure(&self, id: ChannelId) -> (Arc<Post>, Arc<Queue>) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let start = || OpenChannel::start(&self.bot, &self.settings, id);
         let channel = open.entry(id).or_insert_with(start);
         (channel.post.clone(), channel.queue.clone())
@@ -110,8 +112,8 @@ impl OpenChannel {
         let missed = Missed::new(bot.clone(), post.clone(), settings.clone(), id);
         let listening = listen(missed, queue.clone());
         Self {
-            _out: AbortOnDropHandle::new(actix::spawn(post.clone().run())),
-            _in: AbortOnDropHandle::new(actix::spawn(listening)),
+            _out: AbortOnDropHandle::new(hivewright_actors::spawn::local(post.clone().run())),
+            _in: AbortOnDropHandle::new(hivewright_actors::spawn::local(listening)),
             post,
             queue,
         }
@@ -152,7 +154,7 @@ struct Queue {
 impl Queue {
     /// Gives a message back for which there is no room.
     fn push(&self, incoming: Incoming) -> Result<(), Box<Incoming>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let of_author = waiting.iter().filter(|other| other.author == incoming.author).count();
         if waiting.len() >= MOST_WAITING || of_author >= MOST_OF_AUTHOR {
             return Err(Box::new(incoming));
@@ -173,7 +175,7 @@ impl Queue {
             if self.looks_back.swap(false, Ordering::Relaxed) {
                 return Next::LookBack;
             }
-            let first = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let first = self.waiting.lock().pop_front();
             if let Some(incoming) = first {
                 return Next::Message(Box::new(incoming));
             }

@@ -1,9 +1,6 @@
 //! Posts: the way out of one Discord channel, in order and each part once.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
@@ -20,12 +17,13 @@ use hivewright_actors::{
         records::DeliveryMark,
         socket::{Closing, Socket},
     },
-    clock::Clock,
+    clock::{Clock, doubling},
     file::FileRef,
     frame::{Body, Notification, NotificationKind, ProgressKind},
     ids::{ChannelId, MessageId, QuestionId},
     store::{reads::get, records::Writes},
 };
+use parking_lot::Mutex;
 use serenity::{
     builder::{CreateAllowedMentions, CreateMessage},
     model::{
@@ -114,10 +112,10 @@ impl Post {
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             let socket = Arc::new(Socket::of_network());
-            self.state().socket = Some(socket.clone());
+            self.state.lock().socket = Some(socket.clone());
             serve(Arc::new(WayOut(self.clone())), socket, self.bot.undelivered.clone()).await;
             self.detach();
-            if self.state().closing == Some(Closing::Shutdown) {
+            if self.state.lock().closing == Some(Closing::Shutdown) {
                 return;
             }
             tokio::time::sleep(REOPENED_AFTER).await;
@@ -126,7 +124,7 @@ impl Post {
 
     /// Nothing is brought from here any more; what comes waits in the outbox.
     pub(super) fn detach(&self) {
-        if let Some(socket) = self.state().socket.take() {
+        if let Some(socket) = self.state.lock().socket.take() {
             let (channel, connection) = (self.channel.clone(), socket.connection());
             self.bot.channel.do_send(Detach { channel, connection });
         }
@@ -153,10 +151,6 @@ impl Post {
                 tracing::debug!(channel = %self.channel, %error, "a word of the bot is not told");
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A text without what must not be seen.
@@ -187,7 +181,7 @@ impl Post {
         let id = channel.clone();
         let read = self.bot.store.read(move |storage| DeliveryMark::read(storage, &id));
         let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.closing = None;
         state.plan = None;
         // What was taken in since the mark was stored made no post.
@@ -204,7 +198,7 @@ impl Post {
         if self.is_told_otherwise(&frame) {
             return Delivery::Delivered(None);
         }
-        let known = self.state().plan.clone().filter(|plan| plan.seq == frame.seq);
+        let known = self.state.lock().plan.clone().filter(|plan| plan.seq == frame.seq);
         let mut plan = match known {
             Some(plan) => plan,
             None => match self.plan(&frame).await {
@@ -253,7 +247,7 @@ impl Post {
     /// Notes how far a frame is, in the store before the next part is posted.
     async fn keep(&self, plan: &Plan) {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.failures = 0;
             if plan.posted < plan.parts.len() {
                 state.mark.partly = Some((plan.seq, plan.posted));
@@ -269,7 +263,7 @@ impl Post {
     /// A frame will never be there; the operator is told.
     async fn pass_over(&self, seq: u64) {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.plan = None;
             state.mark.partly = None;
             state.mark.seq = state.mark.seq.max(seq);
@@ -278,17 +272,17 @@ impl Post {
     }
 
     async fn store_mark(&self) {
-        let mark = self.state().mark.clone();
+        let mark = self.state.lock().mark.clone();
         let stored = self.bot.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
         if let Err(error) = stored {
-            tracing::error!(channel = %self.channel, %error, "what Discord has is not noted");
+            tracing::error!(channel = %self.channel, %error, "what was posted cannot be noted; after a restart it may be posted again");
         }
     }
 
     /// What a frame makes to be posted; none if that is nothing.
     async fn plan(&self, frame: &Outbound) -> Option<Plan> {
         let (saying, mut after) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let mut after = state.mark.clone();
             let saying = state.speech.take(frame, &mut after, Instant::now());
             if saying.is_none() {
@@ -300,7 +294,7 @@ impl Post {
         let partly = after.partly.take();
         after.seq = after.seq.max(frame.seq);
         let Some(saying) = saying else {
-            self.state().mark.seq = after.seq;
+            self.state.lock().mark.seq = after.seq;
             return None;
         };
         let (card, answers, files) = match saying {
@@ -312,7 +306,7 @@ impl Post {
         let answers = answers.and_then(|message| message.as_str().parse().ok());
         let parts = self.parts(frame.seq, card, answers, files);
         let posted = partly.filter(|(seq, _)| *seq == frame.seq).map_or(0, |(_, parts)| parts);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if posted >= parts.len() {
             state.mark = after;
             return None;
@@ -366,7 +360,7 @@ impl Post {
             }
         });
         let card = read.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a card cannot be read");
+            tracing::error!(channel = %self.channel, %error, "an approval or question cannot be read; it is posted without buttons");
             None
         });
         card.unwrap_or(Card { text: words, rows: Vec::new() })
@@ -378,11 +372,10 @@ impl Post {
             RestError::Later(Some(pause), _) => *pause,
             RestError::Unauthorized => LONGEST_PAUSE,
             RestError::Later(None, _) | RestError::Never(_) => {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.failures = state.failures.saturating_add(1);
-                let doubled = 2_u32.saturating_pow(state.failures - 1);
-                tracing::debug!(channel = %self.channel, %error, "a message waits");
-                FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE)
+                tracing::debug!(channel = %self.channel, %error, "a message could not be posted, and is tried again");
+                doubling(FIRST_PAUSE, LONGEST_PAUSE, state.failures - 1)
             }
         }
     }
@@ -446,7 +439,7 @@ impl Adapter for WayOut {
     fn resumed(&self, _: Option<ChannelId>) {}
 
     fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
-        self.0.state().closing = Some(closing);
+        self.0.state.lock().closing = Some(closing);
         std::future::ready(()).boxed()
     }
 }

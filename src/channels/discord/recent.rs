@@ -3,8 +3,9 @@
 use std::{
     collections::{HashSet, VecDeque},
     hash::Hash,
-    sync::{Mutex, PoisonError},
 };
+
+use parking_lot::Mutex;
 
 const MOST: usize = 1_000;
 
@@ -19,7 +20,7 @@ impl<T> Default for Recent<T> {
 impl<T: Clone + Eq + Hash> Recent<T> {
     /// Whether it is new.
     pub(super) fn insert(&self, member: T) -> bool {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.0.lock();
         let (order, members) = &mut *guard;
         if !members.insert(member.clone()) {
             return false;
@@ -34,6 +35,6 @@ impl<T: Clone + Eq + Hash> Recent<T> {
     }
 
     pub(super) fn contains(&self, member: &T) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.contains(member)
+        self.0.lock().1.contains(member)
     }
 }

@@ -4,13 +4,10 @@
 //! address when the API does not answer, forgets another address once it limits its rate, and brings a second
 //! version of TLS.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use hivewright_actors::excerpt;
+use parking_lot::Mutex;
 use reqwest::{
     Method, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap},
@@ -151,7 +148,11 @@ impl Rest {
         let read = found.iter().filter_map(|raw| {
             let message = serde_json::from_str::<Message>(raw.get());
             // The error itself may repeat what somebody wrote.
-            message.inspect_err(|_| tracing::warn!("a message of Discord cannot be read")).ok()
+            message
+                .inspect_err(|_| {
+                    tracing::warn!("a message of Discord cannot be read, and is left out")
+                })
+                .ok()
         });
         let mut messages: Vec<Message> = read.collect();
         messages.sort_by_key(|message| message.id);
@@ -312,7 +313,7 @@ impl Rest {
     /// How long a route is closed.
     fn pause(&self, route: &str) -> Option<Duration> {
         let now = Instant::now();
-        let closed = self.closed();
+        let closed = self.closed.lock();
         let until = |name: &str| closed.get(name).map(|until| until.duration_since(now));
         let pause = until(route).into_iter().chain(until("")).max()?;
         (!pause.is_zero()).then_some(pause)
@@ -320,15 +321,11 @@ impl Rest {
 
     fn close(&self, route: &str, pause: Duration) {
         let now = Instant::now();
-        let mut closed = self.closed();
+        let mut closed = self.closed.lock();
         if closed.len() >= MOST_ROUTES {
             closed.retain(|_, until| *until > now);
         }
         closed.insert(route.to_owned(), now + pause);
-    }
-
-    fn closed(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,17 +1,15 @@
 //! How Discord stands, for whoever asks, and when a lost connection is tried again.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{
-    clock::{Clock, Timestamp},
+    clock::{Clock, Timestamp, doubling},
     live::{
         Publisher,
         event::{Event, Kind},
     },
 };
+use parking_lot::Mutex;
 
 use super::gateway::jitter;
 use crate::{api::channels::Channel, system::WallClock};
@@ -75,13 +73,13 @@ impl SharedStanding {
     }
 
     pub fn now(&self) -> Standing {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now.lock().clone()
     }
 
     /// Tells whoever watches, if it is news.
     pub(super) fn set(&self, standing: Standing) {
         let former = {
-            let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut now = self.now.lock();
             std::mem::replace(&mut *now, standing.clone())
         };
         if former == standing {
@@ -92,9 +90,16 @@ impl SharedStanding {
             Standing::Connecting => {}
             Standing::Connected => tracing::info!("Discord is connected"),
             Standing::Retrying { attempt, last_error, .. } => {
-                tracing::warn!(attempt, error = last_error, "Discord is not connected");
+                tracing::warn!(
+                    attempt,
+                    error = last_error,
+                    "Discord is not connected; it is tried again"
+                );
             }
-            Standing::Failed { reason } => tracing::error!(reason, "Discord is not connected"),
+            Standing::Failed { reason } => tracing::error!(
+                error = reason,
+                "Discord is not connected, and is not tried again before its settings change"
+            ),
         }
         let row = standing.row().unwrap_or_else(|| Channel {
             kind: "discord".to_owned(),
@@ -118,8 +123,7 @@ impl SharedStanding {
 
 /// Doubles with each attempt, a fifth more or less.
 fn pause_after(attempt: u32, chance: f64) -> Duration {
-    let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
-    let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+    let pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, attempt.saturating_sub(1));
     pause.mul_f64(0.8 + 0.4 * chance)
 }
 

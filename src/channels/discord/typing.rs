@@ -2,11 +2,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use hivewright_actors::ids::TaskId;
+use parking_lot::Mutex;
 use serenity::model::id::ChannelId;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -42,13 +43,13 @@ struct Work {
 impl Typing {
     pub(super) fn start(bot: Arc<Bot>, channel: ChannelId) -> Self {
         let shared = Arc::new(Shared::default());
-        let task = actix::spawn(shared.clone().run(bot, channel));
+        let task = hivewright_actors::spawn::local(shared.clone().run(bot, channel));
         Self { shared, _task: AbortOnDropHandle::new(task) }
     }
 
     /// A task is worked on, or goes on.
     pub(super) fn begin(&self, task: &TaskId) {
-        let mut work = self.shared.work();
+        let mut work = self.shared.work.lock();
         if work.ended.contains(task) {
             return;
         }
@@ -62,12 +63,12 @@ impl Typing {
 
     /// A task waits for a person or a provider.
     pub(super) fn pause(&self, task: &TaskId) {
-        self.shared.work().open.remove(task);
+        self.shared.work.lock().open.remove(task);
     }
 
     /// A task is over.
     pub(super) fn end(&self, task: &TaskId) {
-        let mut work = self.shared.work();
+        let mut work = self.shared.work.lock();
         work.open.remove(task);
         work.ended.push_back(task.clone());
         if work.ended.len() > MOST_ENDED {
@@ -77,13 +78,9 @@ impl Typing {
 }
 
 impl Shared {
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_working(&self) -> bool {
         let now = Instant::now();
-        let mut work = self.work();
+        let mut work = self.work.lock();
         work.open.retain(|_, sign| now.duration_since(*sign) < SILENCE);
         !work.open.is_empty()
     }

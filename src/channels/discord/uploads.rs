@@ -52,7 +52,7 @@ impl Attached {
             Self::File(file) => {
                 let mime = file.mime.clone();
                 let bytes = content(bot, file).await.map_err(|error| {
-                    tracing::warn!(file = %file.id, %error, "a file cannot be posted");
+                    tracing::warn!(file = %file.id, %error, "a file cannot be posted; the channel is told");
                     "what was in it cannot be read".to_owned()
                 })?;
                 Ok(Upload { name, mime, bytes })

@@ -1,15 +1,13 @@
 //! The editor at the other end: what it is told, and what it is asked.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use agent_client_protocol_schema::{
     CLIENT_METHOD_NAMES, Error, LoadSessionResponse, NewSessionResponse, PromptResponse,
     RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
     SessionNotification, SessionUpdate, StopReason,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -78,13 +76,13 @@ impl Editor {
 
     fn register(&self, session: &SessionId) -> mpsc::UnboundedReceiver<Order> {
         let (orders, told) = mpsc::unbounded_channel();
-        self.sessions().insert(session.clone(), orders);
+        self.sessions.lock().insert(session.clone(), orders);
         told
     }
 
     /// Passes on what is wanted of a conversation.
     pub(super) fn tell(&self, session: &SessionId, order: Order) -> Result<(), Error> {
-        let sent = self.sessions().get(session).map(|session| session.send(order).is_ok());
+        let sent = self.sessions.lock().get(session).map(|session| session.send(order).is_ok());
         if sent == Some(true) {
             return Ok(());
         }
@@ -118,7 +116,7 @@ impl Editor {
     /// Asks the person who sits there. None if they chose nothing.
     pub(super) async fn choose(&self, request: &RequestPermissionRequest) -> Option<String> {
         let answered = {
-            let mut asked = self.asked();
+            let mut asked = self.asked.lock();
             asked.last_id += 1;
             let (sender, answered) = oneshot::channel();
             let id = asked.last_id;
@@ -137,7 +135,7 @@ impl Editor {
 
     /// It answers something that it was asked.
     pub(super) fn answered(&self, message: &Value) {
-        let open = message["id"].as_u64().and_then(|id| self.asked().open.remove(&id));
+        let open = message["id"].as_u64().and_then(|id| self.asked.lock().open.remove(&id));
         if let Some(sender) = open {
             // Whoever asked may be gone.
             let _ = sender.send(message.clone());
@@ -152,13 +150,5 @@ impl Editor {
         message["jsonrpc"] = "2.0".into();
         // An editor that is gone ends the process by the end of its lines.
         let _ = self.lines.send(message);
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

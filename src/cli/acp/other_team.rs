@@ -1,7 +1,7 @@
 //! A conversation of an editor with another team than the main one: each prompt is a message, answered in one piece.
 
 use agent_client_protocol_schema::{SessionId, StopReason};
-use hivewright_actors::task::Ending;
+use hivewright_actors::task::outcome::Ending;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 

@@ -221,14 +221,18 @@ impl Chat<'_> {
         let numbers = waiting.options.iter().enumerate();
         let numbers = numbers.map(|(place, option)| format!("{} {option}", place + 1));
         let numbers = numbers.collect::<Vec<_>>().join(", ");
-        let how = match (waiting.is_question, waiting.is_secret) {
-            (false, _) => "· y approves it once, n or n <why> denies it".to_owned(),
-            (true, true) => "· /answer asks for it, and shows nothing of it".to_owned(),
-            (true, false) if numbers.is_empty() => "· /answer <words> answers it".to_owned(),
-            (true, false) => format!("· /answer <words or number> answers it: {numbers}"),
-        };
         let mut known = editor.known();
         known.waiting.retain(|other| other.id != waiting.id);
+        // Of several each is named.
+        let is_alone = known.waiting.iter().all(|other| other.is_question != waiting.is_question);
+        let name = if is_alone { String::new() } else { format!(" {}", waiting.name) };
+        let how = match (waiting.is_question, waiting.is_secret) {
+            (false, _) if is_alone => "· y approves it once, n or n <why> denies it".to_owned(),
+            (false, _) => format!("· y{name} approves it once, n{name} denies it"),
+            (true, true) => format!("· /answer{name} asks for it, and shows nothing of it"),
+            (true, false) if numbers.is_empty() => format!("· /answer{name} <words> answers it"),
+            (true, false) => format!("· /answer{name} <words or number> answers it: {numbers}"),
+        };
         known.waiting.push(waiting);
         drop(known);
         self.paper.urge(&how);

@@ -72,9 +72,6 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let hears =
-        |kind| signal(kind).map_err(|error| Failure::system("signals cannot be heard", error));
-    let (interrupts, ends) = (hears(SignalKind::interrupt())?, hears(SignalKind::terminate())?);
     let team = arguments.team.filter(|team| team != MAIN);
     if let Some(team) = &team {
         Service::find(context)?.refuse_unknown(team).await?;
@@ -84,6 +81,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     } else {
         arguments.which.find(context).await?
     };
+    // Not before somebody has chosen: who is asked for a number leaves with Ctrl-C as from any question.
+    let hears =
+        |kind| signal(kind).map_err(|error| Failure::system("signals cannot be heard", error));
+    let (interrupts, ends) = (hears(SignalKind::interrupt())?, hears(SignalKind::terminate())?);
     let link = Link::open(context, earlier.as_ref()).await?;
     let typed = io::stdin().is_terminal();
     let screen = context.screen;
@@ -234,12 +235,15 @@ impl Chat<'_> {
             let place = in_topic(&earlier.name);
             self.remark(&place);
             self.place_shown = Some(place);
-            match earlier::last_words(earlier, LAST, self.context).await {
+            match earlier::last_messages(earlier, LAST, self.context).await {
                 Ok(said) => {
-                    for (words, answer) in said {
-                        self.remark(&format!("> {words}"));
-                        self.print(Print::Text(answer));
+                    for message in said {
+                        self.remark(&format!("> {}", message.text));
+                        self.print(Print::Text(earlier::answer(&message)));
                         self.print(Print::EndLine);
+                        if message.state.is_open() {
+                            self.open.push(Sent::earlier(message, &earlier.topic, self.screen));
+                        }
                     }
                 }
                 Err(failure) => {
@@ -347,9 +351,11 @@ impl Chat<'_> {
         match (words.next(), words.next()) {
             (Some("/exit" | "/quit"), None) => self.ended = true,
             (Some("/help"), None) => {
+                self.remark("Of this chat:");
                 for (form, what) in OWN {
                     self.remark(&format!("{form} {what}"));
                 }
+                self.remark("y, n and n <why> decide on the call that waits.");
                 // The service lists the others.
                 return false;
             }
@@ -490,7 +496,7 @@ impl Chat<'_> {
         }
         let (service, screen) = (Service::find(self.context)?, self.context.screen);
         // Elsewhere: it takes until their turns have ended, and the next Ctrl-C is heard meanwhile.
-        tokio::spawn(async move {
+        hivewright_actors::spawn::anywhere(async move {
             for id in tasks {
                 let cancel = TaskCancel { reason: None, cascade: false };
                 let stopped = service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await;

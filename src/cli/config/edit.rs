@@ -10,13 +10,13 @@ use crate::{
         blocking::blocking,
         external_editor::open_editor,
         failure::{Exit, Failure},
-        screen::{Screen, complain},
+        screen::complain,
     },
     settings::{
         assign::assign,
         channels::Channels,
         config::Config,
-        effective::{Changed, changed, is_declared},
+        effective::{Changed, changed, is_declared, needs_restart},
         home::Home,
         load::{self, File, ServiceFile},
         problem::{Problem, Problems},
@@ -42,7 +42,7 @@ fn file_of(setting: &str, home: &Home) -> ServiceFile {
 pub(super) async fn run(file: ServiceFile, context: &Context) -> Result<(), Failure> {
     let home = context.own_home()?;
     let changed = blocking(move || edit(file, &home)).await?;
-    tell(file, changed.as_deref(), context.screen)
+    tell(file, changed.as_deref(), context)
 }
 
 /// Changes one setting.
@@ -62,7 +62,7 @@ pub(super) async fn set(path: String, value: String, context: &Context) -> Resul
             _ => put(file, &home, &before, &after),
         }
     });
-    tell(file, changed.await?.as_deref(), context.screen)
+    tell(file, changed.await?.as_deref(), context)
 }
 
 /// Why one setting is not changed: the value is wrong, or the file has faults already.
@@ -99,7 +99,8 @@ fn faulty(problems: &Problems, again: &str) -> Failure {
 }
 
 /// Says what was changed; nothing was if the text is the same.
-fn tell(file: ServiceFile, changed: Option<&[Changed]>, screen: Screen) -> Result<(), Failure> {
+fn tell(file: ServiceFile, changed: Option<&[Changed]>, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
     if screen.json {
         let fields = changed.unwrap_or_default();
         let data = json!({"file": file, "changed": changed.is_some(), "fields": fields});
@@ -108,10 +109,22 @@ fn tell(file: ServiceFile, changed: Option<&[Changed]>, screen: Screen) -> Resul
     for Changed { path, before, after } in changed.unwrap_or_default() {
         screen.remark(&format!("{path}: {} → {}", shown(before), shown(after)));
     }
-    screen.remark(if changed.is_some() {
-        "saved; a running service takes it over, and its inbox says what needs a restart"
-    } else {
-        "nothing was changed"
+    let Some(changed) = changed else {
+        screen.remark("nothing was changed");
+        return Ok(());
+    };
+    let paths = changed.iter().map(|changed| changed.path.as_str());
+    let late: Vec<&str> = paths.filter(|path| needs_restart(path, &context.home)).collect();
+    let restart = context.command("restart");
+    screen.remark(&match late.len() {
+        0 => "saved; a running service takes it over".to_owned(),
+        all if all == changed.len() => {
+            format!("saved; a running service takes it over at its next start: {restart}")
+        }
+        _ => format!(
+            "saved; a running service takes it over, at its next start {}: {restart}",
+            late.join(", ")
+        ),
     });
     Ok(())
 }

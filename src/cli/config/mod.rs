@@ -19,6 +19,7 @@ use crate::{
         flags::words,
     },
     settings::{
+        document::is_within,
         effective::{self, Setting, SettingSource},
         load::{self, ServiceFile},
     },
@@ -44,10 +45,11 @@ pub(super) enum Action {
         hivewright config show\n  \
         hivewright config show server.port\n  \
         hivewright config show --changed --json")]
+    #[command(alias = "get")]
     Show {
         /// Only this one, or all below it, such as `server`
         field: Option<String>,
-        /// Only what a file says
+        /// Only what a file says otherwise than the default
         #[arg(long)]
         changed: bool,
     },
@@ -110,25 +112,21 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
             }
         }
     };
-    settings.fields.retain(|row| {
-        field.is_none_or(|field| is_below(&row.path, field))
-            && (!changed || row.source == SettingSource::File)
-    });
+    settings.fields.retain(|row| field.is_none_or(|field| is_within(&row.path, field)));
     if let (Some(field), true) = (field, settings.fields.is_empty()) {
         let message = format!("there is no setting `{field}`; `hivewright config show` shows all");
         return Err(Failure::not_found(message));
     }
+    let is_changed = |row: &Setting| {
+        row.source == SettingSource::File && !effective::is_default(row, &context.home)
+    };
+    settings.fields.retain(|row| !changed || is_changed(row));
     if !settings.problems.is_empty() {
-        screen.remark("there are faults in the files: `hivewright config check` names them");
+        let check = context.command("config check");
+        screen.remark(&format!("there are faults in the files: {check} names them"));
     }
     Answer::<Settings>::new(json!({ "data": settings }))
         .show(screen, |settings| table::rows(&settings.fields))
-}
-
-/// The field itself, or one inside it.
-fn is_below(path: &str, field: &str) -> bool {
-    let rest = path.strip_prefix(field);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 columns!(Setting {

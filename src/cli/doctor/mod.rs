@@ -49,6 +49,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let screen = context.screen;
     let mut all = Vec::new();
     let mut add = |findings: Vec<Finding>| {
+        let led = |finding: Finding| Finding {
+            message: context.led(&finding.message),
+            fix: finding.fix.as_deref().map(|fix| context.led(fix)),
+            ..finding
+        };
+        let findings: Vec<Finding> = findings.into_iter().map(led).collect();
         if !screen.json {
             for finding in &findings {
                 screen.say(&render(finding, screen));
@@ -62,6 +68,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(settings.findings);
     add(machine::modes(&context.home));
     add(service::check(&running, settings.config.as_ref()));
+    add(service::teams(&running, context).await);
     add(store::check(context, &running, arguments.deep).await);
     add(vec![vault]);
     let agents = settings.config.as_ref().map(|config| config.engines.clone());

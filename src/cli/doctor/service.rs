@@ -3,7 +3,11 @@
 use std::net::{SocketAddr, TcpListener};
 
 use crate::{
-    api::doctor::{EXAMINE, Examination, Finding},
+    api::{
+        doctor::{EXAMINE, Examination, Finding},
+        endpoint::Empty,
+        teams::{LIST_TEAMS, TeamFilter, TeamRow},
+    },
     cli::{
         Context,
         failure::{Exit, Failure},
@@ -85,6 +89,26 @@ pub(super) fn check(running: &Running, config: Option<&Config>) -> Vec<Finding> 
             None => Finding::ok(ID, "is not running"),
         },
     }]
+}
+
+/// Teams without a file. What is wrong in those that are there is told with the settings.
+pub(super) async fn teams(running: &Running, context: &Context) -> Vec<Finding> {
+    let Running::Ready { .. } = running else { return Vec::new() };
+    let listed = async {
+        let service = Service::find(context)?;
+        service.all_rows(&LIST_TEAMS, &Empty {}, &TeamFilter::default()).await?.data()
+    };
+    // Who may not list them hears of that where they ask for them.
+    let rows = listed.await.unwrap_or_default();
+    let finding = |row: TeamRow| {
+        let (name, fault) = (row.name.to_string(), row.fault?);
+        let is_told = context.url.is_none() && context.home.team_file(&name).exists();
+        let message = format!("team `{name}` cannot work: {fault}");
+        let shutdown = context.command(&format!("teams shutdown {name}"));
+        let fix = format!("bring its folder back, such as from a backup; or {shutdown}");
+        (!is_told).then(|| Finding::error(ID, message, fix))
+    };
+    rows.into_iter().filter_map(finding).collect()
 }
 
 fn process(pid: Option<u32>) -> String {

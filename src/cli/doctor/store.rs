@@ -15,7 +15,7 @@ use crate::{
     },
     doctor::store,
     policy,
-    storage::{open::OpenError, tiers::TieredStorage},
+    storage::{error::OpenError, tiers::TieredStorage},
 };
 
 const ID: &str = "store";

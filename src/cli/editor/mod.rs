@@ -8,12 +8,13 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as blocking},
+    sync::{Arc, mpsc as blocking},
     thread,
     time::Duration,
 };
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::{
     Config, Context, ExternalPrinter, Helper,
     completion::{Completer, Pair},
@@ -106,6 +107,10 @@ impl Editor {
             .map_err(|error| cannot(&error))?;
         lines.set_helper(Some(Assistant { known: known.clone(), colour }));
         let Ok(mut printer) = lines.create_external_printer() else { return Ok(None) };
+        // Between two prompts, too, keys wait as they were pressed: the terminal's own editing would take a Ctrl-D for itself.
+        let mut patient = before.clone();
+        patient.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Now, &patient).map_err(|error| cannot(&error))?;
         let (sender, inputs) = mpsc::unbounded_channel();
         let (asks, asked) = blocking::channel();
         let (prints, printed) = blocking::channel();
@@ -161,16 +166,17 @@ impl Drop for Editor {
             let _late = printed.recv_timeout(LAST_WORDS);
         }
         if self.is_asked {
-            // It is still being read: the prompt is taken back, and the terminal left as it was found.
+            // It is still being read: the prompt is taken back.
             let mut out = io::stdout().lock();
             let _gone = out.write_all(b"\r\x1b[J\x1b[?2004l").and_then(|()| out.flush());
-            let _gone = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
         }
+        // The terminal is left as it was found.
+        let _gone = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
     }
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    known.lock()
 }
 
 /// Reads what is asked for until nobody asks any more.

@@ -17,11 +17,11 @@ use crate::{
     doctor::models::try_out,
     settings::{
         assign::assign,
+        document::Document,
         effective::{Changed, changed},
         home::Home,
         load::{self, File, ServiceFile, read_team, team_names},
         providers::{self, Profile, Provider},
-        reader::Document,
         references::{Environment, References},
         replace::{replace, text},
     },
@@ -74,10 +74,10 @@ fn find(home: &Home, team: &str) -> Result<Place, Failure> {
     let providers = providers::read(&before, document, &Environment::fixed([])).0;
     let providers = providers.map_err(|problems| invalid(&problems))?;
     if providers.demo {
+        let command = if path.exists() { "config edit providers" } else { "init" };
         return Err(Failure::not_found(format!(
-            "there is no profile in `{}` that a key could be for: Settings, Models in the page connects a model, and so \
-             does `hivewright init` in a new home",
-            path.display()
+            "no model is connected, so that there is nothing that a key could be for: `hivewright {command}` connects one, \
+             and so does Settings, Models in the page"
         )));
     }
     let profile = providers.choose(&team.provider_profile, team.model.as_deref());

@@ -106,6 +106,7 @@ fn import(
     context: &Context,
     stop: &AtomicBool,
 ) -> Result<Vec<Imported>, Failure> {
+    context.own_home()?;
     // All are looked at before anything is changed.
     let texts: Vec<String> = files.iter().map(|file| text_of(file)).collect::<Result<_, _>>()?;
     let gauge = Gauge::new(context.screen, "import");

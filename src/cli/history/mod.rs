@@ -14,7 +14,7 @@ use super::{
     Context,
     answer::{Answer, Listing},
     events::until_stopped,
-    failure::Failure,
+    failure::{Exit, Failure},
     screen::printable,
     service::{Service, target},
     table::{columns, exact, moment},
@@ -126,9 +126,19 @@ impl Which {
             Named::Session(id) => service.call(&SHOW_HISTORY, &id, &part, &Empty {}).await,
             Named::Team(team, session_key) => {
                 let part = TeamHistoryFilter { part, session_id: None, session_key };
-                service.call(&SHOW_TEAM_HISTORY, &team, &part, &Empty {}).await
+                let answer = service.call(&SHOW_TEAM_HISTORY, &team, &part, &Empty {}).await;
+                answer.map_err(|failure| self.hint(failure))
             }
         }
+    }
+
+    /// Who has the id of a topic from `topics list` is told how it is named.
+    fn hint(&self, failure: Failure) -> Failure {
+        if failure.exit != Exit::NotFound || self.topic.is_some() || !self.which.starts_with("t-") {
+            return failure;
+        }
+        let message = format!("{}; a topic is named by `--topic {}`", failure.message, self.which);
+        Failure { message, ..failure }
     }
 
     async fn id(&self, service: &Service) -> Result<ById, Failure> {
@@ -160,7 +170,11 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let service = Service::find(context)?;
             let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
             match output {
-                Some(file) => export_to(&file, &service, &path).await,
+                Some(file) => {
+                    export_to(&file, &service, &path).await?;
+                    screen.remark(&format!("written to {}", file.display()));
+                    Ok(())
+                }
                 None => service.pass_on(&path, Vec::new(), |chunk| Ok(screen.put(chunk))).await,
             }
         }
@@ -170,9 +184,8 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let path = which.id(&service).await?;
             service.at(&COMPACT_SESSION, &path).await?.tell(screen, |begun| {
                 let (id, task) = (&path.id, begun.task_id);
-                format!(
-                    "session {id} is summarised as task {task}; see what came of it: `hivewright tasks watch {task}`"
-                )
+                let watch = context.command(&format!("tasks watch {task}"));
+                format!("session {id} is summarised as task {task}; see what came of it: {watch}")
             })
         }
         Action::Tail { which, full, limit } => {

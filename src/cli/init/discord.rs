@@ -1,6 +1,6 @@
 //! `hivewright init --discord`: from the token of a bot to settings with which it answers.
 
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 
 use clap::Args;
 use zeroize::Zeroizing;
@@ -75,16 +75,19 @@ fn ids(given: Vec<Snowflake>, question: &str) -> Result<Vec<Snowflake>, Failure>
     if !given.is_empty() || !io::stdin().is_terminal() {
         return Ok(given);
     }
-    complain(question);
-    let mut line = String::new();
-    let cannot = |error| Failure::system("the answer cannot be read", error);
-    io::stdin().lock().read_line(&mut line).map_err(cannot)?;
-    let words = line.split([' ', ',', '\t', '\n', '\r']).filter(|word| !word.is_empty());
-    words
-        .map(|word| {
-            word.parse::<Snowflake>().map_err(|why| Failure::usage(format!("`{word}`: {why}")))
-        })
-        .collect()
+    loop {
+        let line = prompt::line_of(question)?;
+        let words = line.split([' ', ',', '\t', '\n', '\r']).filter(|word| !word.is_empty());
+        let read = |word: &str| {
+            word.parse::<Snowflake>()
+                .map_err(|why| format!("`{word}`: {why}; Developer Mode copies it"))
+        };
+        match words.map(read).collect() {
+            Ok(ids) => return Ok(ids),
+            // Once more: the token has been typed already.
+            Err(why) => complain(&why),
+        }
+    }
 }
 
 impl Bot {

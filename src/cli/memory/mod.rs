@@ -88,7 +88,7 @@ pub(super) enum Action {
         off: bool,
     },
     /// End an entry; its versions are kept
-    #[command(after_help = "Example:\n  hivewright memory delete deploy/host --note \"moved\"")]
+    #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright memory delete deploy/host --note \"moved\"")]
     Delete {
         #[command(flatten)]
         which: Which,
@@ -188,9 +188,9 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let name = which.which.clone();
             let path = find(service, which, false).await?;
             service.call(&END_MEMORY, &path, &end, &Empty {}).await?;
-            let way_back = format!("`hivewright memory rollback {}` brings it back", path.id);
+            let way_back = context.command(&format!("memory rollback {}", path.id));
             Answer::naming("deleted", path.id)
-                .tell(screen, |_| format!("deleted {name}; {way_back}"))
+                .tell(screen, |_| format!("deleted {name}; {way_back} brings it back"))
         }
         Action::Rollback { id } => {
             let path = ById { id };
@@ -209,7 +209,8 @@ async fn decide(review: Reviewing, service: &Service, context: &Context) -> Resu
         let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
         service.all_rows(&LIST_MEMORIES, &Empty {}, &pending).await?.table(screen)?;
         if !screen.json {
-            screen.remark("`hivewright memory review KEY` shows one, with what it would change");
+            let one = context.command("memory review KEY");
+            screen.remark(&format!("{one} shows one, with what it would change"));
         }
         return Ok(());
     };

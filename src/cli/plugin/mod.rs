@@ -52,7 +52,7 @@ pub(super) enum Action {
         hivewright plugin install --mcp clock --read /opt/clock -- node /opt/clock/server.js")]
     Install(install::Install),
     /// Take an installed plugin away
-    #[command(after_help = "Examples:\n  \
+    #[command(aliases = ["delete", "remove", "rm"], after_help = "Examples:\n  \
         hivewright plugin uninstall weather\n  \
         hivewright plugin uninstall weather --purge")]
     Uninstall {

@@ -23,7 +23,7 @@ use crate::{
         failure::Failure,
         screen::{Screen, printable},
         service::{MOST_ROWS, Service},
-        table::{beginning, exact},
+        table::{beginning, one_line, to_the_second},
     },
 };
 
@@ -60,9 +60,10 @@ impl Seen {
     fn line(&self) -> String {
         let state = standing(self.state, self.wait_reason);
         let at = self.at.as_ref().or(self.created_at.as_ref());
-        let at = at.map(|at| exact(at)).unwrap_or_default();
+        let at = at.map(|at| to_the_second(at)).unwrap_or_default();
         let words = beginning(&self.body, SHOWN);
-        printable(format!("{at}  {}  {}  {state}  {words}", self.id, self.team).trim_end())
+        let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
+        one_line(printable(line.trim_end()))
     }
 }
 
@@ -217,7 +218,7 @@ mod tests {
 
         assert_eq!(
             waiting.line(),
-            "2026-11-14 23:50 UTC  task-1  ops  waiting (approval)  Dig a hole."
+            "2026-11-14 23:50:00  task-1  ops  waiting (approval)  Dig a hole."
         );
     }
 }

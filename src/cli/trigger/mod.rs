@@ -1,6 +1,7 @@
 //! `hivewright trigger`: what starts work without a person typing.
 
 use clap::Subcommand;
+use hivewright_actors::scheduler::trigger::State;
 use serde_json::Value;
 
 use super::{
@@ -108,7 +109,7 @@ pub(super) enum Action {
         limit: Limit,
     },
     /// Remove a trigger; what runs goes on, and its runs are kept
-    #[command(after_help = "Example:\n  hivewright trigger delete news/morning")]
+    #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright trigger delete news/morning")]
     Delete {
         /// The id of the trigger, or TEAM/NAME
         which: String,
@@ -143,11 +144,14 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Create { team, name, when, form, enable } => {
             let (kind, config) = when.trigger()?;
             let mut fields = form.fields()?;
+            if !fields.contains_key("task") {
+                return Err(Failure::usage("say what the team is asked to do: --task"));
+            }
             fields.insert("name".to_owned(), name.into());
             fields.insert("type".to_owned(), kind.as_str().into());
             fields.insert("config".to_owned(), config.into());
             let new = NewTrigger { team, enable: Some(enable), fields };
-            service.give(&CREATE_TRIGGER, &new).await?.tell(screen, state)
+            service.give(&CREATE_TRIGGER, &new).await?.tell(screen, |row| state(row, context))
         }
         Action::Edit { which, when, form } => {
             let mut fields = form.fields()?;
@@ -157,11 +161,15 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             }
             let path = find(&service, &which).await?;
             let change = TriggerChange { fields };
-            service.call(&CHANGE_TRIGGER, &path, &Empty {}, &change).await?.tell(screen, state)
+            service
+                .call(&CHANGE_TRIGGER, &path, &Empty {}, &change)
+                .await?
+                .tell(screen, |row| state(row, context))
         }
-        Action::Enable { which } => {
-            service.at(&ENABLE_TRIGGER, &find(&service, &which).await?).await?.tell(screen, state)
-        }
+        Action::Enable { which } => service
+            .at(&ENABLE_TRIGGER, &find(&service, &which).await?)
+            .await?
+            .tell(screen, |row| state(row, context)),
         Action::Disable { which, off } => {
             let path = find(&service, &which).await?;
             let disabled = service.call(&DISABLE_TRIGGER, &path, &Empty {}, &off).await?;
@@ -252,10 +260,17 @@ fn fields(row: &Value) -> String {
 }
 
 /// What has become of a trigger.
-fn state(row: TriggerRow) -> String {
-    let mut text = format!("{}/{} ({}) is {}", row.team, row.definition.name, row.id, row.state);
+fn state(row: TriggerRow, context: &Context) -> String {
+    let name = format!("{}/{}", row.team, row.definition.name);
+    let mut text = format!("{name} ({}) is {}", row.id, row.state);
+    let is_off = matches!(row.state, State::Pending | State::Disabled);
+    if is_off {
+        let enable = context.command(&format!("trigger enable {name}"));
+        text += &format!(", and fires once {enable} lets it");
+    }
     if let Some(next) = row.next_due.as_ref().filter(|next| !next.is_empty()) {
-        text += &format!("\nnext times: {}", next.join(", "));
+        let then = if is_off { ", then" } else { "" };
+        text += &format!("\nnext times{then}: {}", next.join(", "));
     }
     if let Some(path) = &row.path {
         text += &format!("\nprograms call it at {path}");

@@ -74,7 +74,10 @@ pub(super) enum Action {
         keep_value: bool,
     },
     /// Show what is known of an entry, with its value if that is no secret
-    #[command(after_help = "Example:\n  hivewright vault show FORGE_TOKEN --team ops")]
+    #[command(
+        alias = "get",
+        after_help = "Example:\n  hivewright vault show FORGE_TOKEN --team ops"
+    )]
     Show {
         /// The key of the entry
         key: String,
@@ -82,7 +85,7 @@ pub(super) enum Action {
         of: OneScope,
     },
     /// Delete an entry
-    #[command(after_help = "Example:\n  hivewright vault delete FORGE_TOKEN --team ops")]
+    #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright vault delete FORGE_TOKEN --team ops")]
     Delete {
         /// The key of the entry
         key: String,

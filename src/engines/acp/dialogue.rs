@@ -11,7 +11,7 @@ use agent_client_protocol_schema::{
 };
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};

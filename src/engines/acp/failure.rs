@@ -1,7 +1,7 @@
 //! Why a prompt failed, from the error that the agent answers with.
 
 use agent_client_protocol_schema::{Error, ErrorCode};
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 
 use crate::providers::fault::Fault;
 

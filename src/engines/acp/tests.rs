@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use agent_client_protocol_schema::Error;
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
 };
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
     tool::{Args, ToolCall},
 };
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 use serde_json::Value;
 
 /// What was said of a failure before the `result` that ends the turn.

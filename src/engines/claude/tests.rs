@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{engine::Block, task::Code, thinking::Thinking};
+use hivewright_actors::{engine::Block, task::outcome::Code, thinking::Thinking};
 use serde_json::{Value, json};
 
 use super::Claude;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{clock::doubling, engine::EngineFailure, task::outcome::Code};
 use serde_json::{Value, json};
 
 use super::{
@@ -123,7 +123,7 @@ impl AppServer {
         let Request { asked, params, repeats } = request;
         let code = error["code"].as_i64();
         if code == Some(OVERLOADED) && repeats < MOST_REPEATS {
-            let pause = (FIRST_PAUSE * 2_u32.pow(repeats)).min(LONGEST_PAUSE);
+            let pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, repeats);
             let line = self.line_of(Request { asked, params, repeats: repeats + 1 });
             return vec![Act::WriteLater(pause, line)];
         }

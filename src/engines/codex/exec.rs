@@ -1,6 +1,6 @@
 //! Codex by single runs: one prompt on its input, then its events.
 
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 use serde_json::Value;
 
 use super::{

@@ -1,6 +1,6 @@
 //! Failures of a turn, as Codex words them.
 
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 use serde_json::Value;
 
 use crate::providers::fault::Fault;

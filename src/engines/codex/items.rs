@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
     tool::{Args, ToolCall},
 };
 use serde_json::Value;

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
 };
 use serde_json::{Value, json};
 

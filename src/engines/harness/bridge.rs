@@ -68,7 +68,7 @@ impl Bridge {
         let Some(Line::Json(greeting)) = lines.next().await? else { return Ok(()) };
         let token = greeting["token"].as_str().unwrap_or_default();
         if !bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
-            tracing::warn!("a connection to the tools of a turn that does not know its token");
+            tracing::warn!("somebody who does not know its token was refused the tools of a turn");
             return Ok(());
         }
         let (answers, mut outgoing) = mpsc::unbounded_channel::<Value>();
@@ -131,7 +131,7 @@ impl Bridge {
             return;
         }
         let (answers, files) = (answers.clone(), self.files.clone());
-        tokio::spawn(async move {
+        hivewright_actors::spawn::anywhere(async move {
             // The turn that would answer may be over.
             if let Ok(output) = answered.await {
                 let content = content(&output, files.as_ref()).await;

@@ -4,20 +4,16 @@
 //! step ends when the agent calls something, the turn runs that on the one path of all tools, and the agent hears the
 //! result when the next step begins. The process lives from the first step to the end of the turn.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     engine::{Engine, EngineEvent, EngineFailure, EngineReply, EventSink, Paid, StepRequest},
     ids::TurnId,
-    task::Code,
+    task::outcome::Code,
     usage::Usage,
 };
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +29,8 @@ use crate::{
     providers::fault::Remedy,
     sandbox::process::{
         PROCESSES, Sandbox, SandboxError,
-        agent::{AgentJob, FILES, HOME, PORT, SOCKET, WORK},
+        agent::AgentJob,
+        layout::{FILES, HOME, PORT, SOCKET, WORK},
         plan::AgentProgram,
     },
     settings::config::Sdk,
@@ -50,7 +47,7 @@ mod running;
 pub mod wake;
 
 use program::{Order, Program};
-use running::{Bill, ModelCalls, Running, Sight, Stopped};
+use running::{Running, Sight, Stopped};
 
 /// An agent whose turn is over has this long to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -118,7 +115,7 @@ impl Engine for AgentEngine {
 impl AgentEngine {
     async fn step(&self, request: StepRequest, events: EventSink) -> EngineReply {
         let scrubber = self.scrubbers.of(&request.team);
-        let rests = lock(&self.harness.resting).remove(&request.turn);
+        let rests = self.harness.resting.lock().remove(&request.turn);
         // A conversation that was made smaller is another one: it is told from the beginning.
         let mut rests = rests.filter(|running| running.knows(&request));
         let mut voice = Voice::new(events, &scrubber);
@@ -128,7 +125,7 @@ impl AgentEngine {
                 Err(stopped) => stopped,
                 Ok(mut running) => {
                     let stepped = running.step(&mut voice, &request, &scrubber).await;
-                    let mut bill = running.take_bill();
+                    let mut bill = request.unbooked.take();
                     // The reply is of the model that answered last.
                     let answered = if stepped.is_ok() { bill.pop() } else { None };
                     bill.into_iter().for_each(|paid| voice.say(EngineEvent::Spent(paid)));
@@ -139,7 +136,7 @@ impl AgentEngine {
                             return Ok(reply.paid(answered.unwrap_or_else(|| self.nothing_paid())));
                         }
                         Err(stopped) => {
-                            tokio::spawn(running.end());
+                            hivewright_actors::spawn::anywhere(running.end());
                             stopped
                         }
                     }
@@ -204,8 +201,8 @@ impl AgentEngine {
             processes: PROCESSES,
         };
         let agent = self.harness.sandbox.start(job).await.map_err(unstarted)?;
-        let bill: Arc<Mutex<Bill>> = Arc::default();
-        let counted = bill.clone();
+        // The same in all steps of the turn, as long as the agent lives.
+        let (unbooked, limited) = (request.unbooked.clone(), request.unbooked.clone());
         let (told, heard) = mpsc::unbounded_channel();
         let pass = Pass {
             token: order.token.clone(),
@@ -213,13 +210,13 @@ impl AgentEngine {
             links: Arc::clone(&self.links),
             retry: Arc::clone(&self.harness.retry),
             told,
-            spent: Arc::new(move |paid| lock(&counted).add(paid)),
+            spent: Arc::new(move |paid| unbooked.add(paid)),
+            affords: Box::new(move || limited.affords_another().map_err(|why| why.to_string())),
         };
         let http = self.harness.http.clone();
         let relay = |listener, ends| relay::serve(listener, pass, http, ends);
         let dialogue = self.program.dialogue(&order);
-        let calls = ModelCalls { bill, told: heard };
-        let running = Running::new(agent, dialogue, request, &order.token, sight, calls, relay);
+        let running = Running::new(agent, dialogue, request, &order.token, sight, heard, relay);
         tracing::debug!(team = %request.team, sdk = self.sdk.as_str(), "an agent was started");
         Ok(running)
     }
@@ -249,15 +246,15 @@ impl Harness {
     /// Keeps an agent until the next step, at most until its turn is over or it holds too much on the disk.
     fn rest(self: &Arc<Self>, turn: TurnId, running: Running, over: CancellationToken) {
         let is_full = running.is_full.clone();
-        lock(&self.resting).insert(turn.clone(), running);
+        self.resting.lock().insert(turn.clone(), running);
         let harness = self.clone();
-        tokio::spawn(async move {
+        hivewright_actors::spawn::anywhere(async move {
             tokio::select! {
                 () = over.cancelled() => {}
                 () = is_full.cancelled() => {}
             }
             // It may be at its next step, which ends it by itself.
-            let rested = lock(&harness.resting).remove(&turn);
+            let rested = harness.resting.lock().remove(&turn);
             if let Some(running) = rested {
                 running.end().await;
             }
@@ -271,10 +268,6 @@ fn token() -> Result<String, EngineFailure> {
     getrandom::fill(&mut bits)
         .map_err(|error| EngineFailure::new(Code::Internal, format!("no random bits: {error}")))?;
     Ok(hex(&bits))
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unstarted(error: SandboxError) -> Stopped {

@@ -1,8 +1,9 @@
 //! Notes: what an agent says beside its answer, within bounds.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hivewright_actors::{engine::EngineEvent, excerpt};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, BufReader},
     sync::mpsc,
@@ -38,7 +39,7 @@ impl Notes {
             return None;
         }
         tracing::debug!(note = text, "an agent remarks");
-        let mut taken = self.lock();
+        let mut taken = self.0.lock();
         taken.last = Some(text.clone());
         if taken.told == MOST {
             taken.untold += 1;
@@ -51,7 +52,7 @@ impl Notes {
     /// What is told of a new try.
     pub(super) fn take_try(&self, reason: &str) -> Option<EngineEvent> {
         let reason = self.take(reason)?;
-        let mut taken = self.lock();
+        let mut taken = self.0.lock();
         taken.tries += 1;
         let is_told = taken.tries <= MOST_TRIES;
         Some(if is_told { EngineEvent::Retry(reason) } else { EngineEvent::Note(reason) })
@@ -71,13 +72,13 @@ impl Notes {
 
     /// What is said of those that were not told since this was last asked.
     pub(super) fn rest(&self) -> Option<String> {
-        let untold = std::mem::take(&mut self.lock().untold);
+        let untold = std::mem::take(&mut self.0.lock().untold);
         (untold > 0).then(|| format!("{untold} more notes of the agent are not shown"))
     }
 
     /// The last one, told or not: it may say why the agent ended.
     pub(super) fn last(&self) -> Option<String> {
-        self.lock().last.clone()
+        self.0.lock().last.clone()
     }
 
     /// Takes the lines of its error output, until that ends.
@@ -93,10 +94,6 @@ impl Notes {
                 let _ = told.send(note);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

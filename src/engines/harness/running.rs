@@ -1,16 +1,12 @@
 //! An agent at work on a turn: its process, what it says, and what it has called.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use futures_util::FutureExt;
 use hivewright_actors::{
     engine::{Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest},
     ids::CallId,
-    task::Code,
+    task::outcome::Code,
 };
 use tokio::{
     io::{AsyncWriteExt, BufReader},
@@ -28,7 +24,6 @@ use super::{
     GRACE,
     bridge::{Bridge, BridgeCall},
     lines::{Line, Lines},
-    lock,
     message::{MessageSoFar, OpenCall},
     notes::Notes,
     program::{Act, Dialogue},
@@ -77,27 +72,6 @@ impl From<EngineFailure> for Stopped {
     }
 }
 
-/// What the model calls of an agent have cost, as far as nobody was told: by profile and model, the one that answered
-/// last at the end.
-#[derive(Default)]
-pub(super) struct Bill(Vec<Paid>);
-
-impl Bill {
-    pub(super) fn add(&mut self, mut paid: Paid) {
-        let is_same = |of: &Paid| (&of.profile, &of.model) == (&paid.profile, &paid.model);
-        if let Some(place) = self.0.iter().position(is_same) {
-            paid.usage += self.0.remove(place).usage;
-        }
-        self.0.push(paid);
-    }
-}
-
-/// What is heard of the model calls of an agent.
-pub(super) struct ModelCalls {
-    pub(super) bill: Arc<Mutex<Bill>>,
-    pub(super) told: mpsc::UnboundedReceiver<Told>,
-}
-
 /// What a model that sees is shown.
 #[derive(Default)]
 pub(super) struct Sight {
@@ -131,7 +105,8 @@ pub(super) struct Running {
     done: Option<Result<(), EngineFailure>>,
     /// How many messages of the turn it knows.
     seen: usize,
-    model_calls: ModelCalls,
+    /// What is heard of its model calls.
+    model_calls: mpsc::UnboundedReceiver<Told>,
     /// What the model API has against its last request.
     rejected: Option<EngineFailure>,
     notes: Notes,
@@ -153,7 +128,7 @@ impl Running {
         request: &StepRequest,
         token: &str,
         Sight { files, attached }: Sight,
-        model_calls: ModelCalls,
+        model_calls: mpsc::UnboundedReceiver<Told>,
         relay: impl FnOnce(TcpListener, CancellationToken) -> F,
     ) -> Self {
         let Agent { streams, errors, relay: listener, bridge, life } = agent;
@@ -279,7 +254,7 @@ impl Running {
                 biased;
                 () = self.is_full.cancelled() => return Err(too_large().into()),
                 // Before the agent says that it failed, in words of its own.
-                Some(told) = self.model_calls.told.recv() => self.heed(told, voice, scrubber)?,
+                Some(told) = self.model_calls.recv() => self.heed(told, voice, scrubber)?,
                 line = self.lines.next() => match line {
                     Ok(Some(line)) => self.hear(line, voice, scrubber),
                     Ok(None) => return Err(self.broke_off(None, voice, scrubber).await),
@@ -496,11 +471,6 @@ impl Running {
         Stopped::Broke(failure)
     }
 
-    /// What its model calls have cost since this was last asked.
-    pub(super) fn take_bill(&self) -> Vec<Paid> {
-        std::mem::take(&mut *lock(&self.model_calls.bill)).0
-    }
-
     /// Ends it with all it started. Its token counts no more from now on: it asks no model and calls no tool while it
     /// ends.
     pub(super) async fn end(self) {
@@ -514,28 +484,4 @@ fn too_large() -> EngineFailure {
     let message =
         format!("the agent was ended: it held more than {} on the disk", rough_size(DISK));
     EngineFailure::new(Code::Crash, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use hivewright_actors::usage::Usage;
-
-    use super::*;
-
-    /// EN-100, SE-139: each request is booked on whom it was made to.
-    #[test]
-    fn a_fallback_is_paid_for_by_its_own_name() {
-        let paid = |profile: &str, input| Paid {
-            profile: profile.to_owned(),
-            model: "m".to_owned(),
-            usage: Usage { input, ..Usage::default() },
-        };
-        let mut bill = Bill::default();
-
-        for paid in [paid("first", 1), paid("spare", 20), paid("first", 300)] {
-            bill.add(paid);
-        }
-
-        assert_eq!(bill.0, [paid("spare", 20), paid("first", 301)]);
-    }
 }

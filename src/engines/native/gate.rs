@@ -1,13 +1,9 @@
 //! The door to a profile: waits for a place in its line.
 
-use std::{
-    collections::HashMap,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use hivewright_actors::ids::TeamName;
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, timeout},
@@ -47,13 +43,13 @@ impl Gate {
     pub(in crate::engines) async fn enter(self: &Arc<Self>, team: &TeamName) -> Permit {
         let bell = Arc::new(Notify::new());
         let waiting = {
-            let mut inner = self.lock();
+            let mut inner = self.0.lock();
             let ticket = inner.line.join(team);
             inner.bells.insert(ticket, Arc::clone(&bell));
             Waiting { gate: self, ticket }
         };
         loop {
-            let turn = self.lock().line.start(waiting.ticket, Instant::now().into_std());
+            let turn = self.0.lock().line.start(waiting.ticket, Instant::now().into_std());
             match turn {
                 // The ticket is used up, so leaving the line does nothing but call the next.
                 Turn::Now => return Permit(Arc::clone(self)),
@@ -80,10 +76,6 @@ impl Gate {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 struct Waiting<'a> {
@@ -93,7 +85,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut inner = self.gate.lock();
+        let mut inner = self.gate.0.lock();
         inner.line.leave(self.ticket);
         inner.bells.remove(&self.ticket);
         inner.call_head();
@@ -106,7 +98,7 @@ pub(in crate::engines) struct Permit(Arc<Gate>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut inner = self.0.lock();
+        let mut inner = self.0.0.lock();
         inner.line.end();
         inner.call_head();
     }
@@ -137,7 +129,7 @@ mod tests {
                 entered.send(team).unwrap();
             });
         }
-        while gate.lock().bells.len() < 3 {
+        while gate.0.lock().bells.len() < 3 {
             tokio::task::yield_now().await;
         }
 
@@ -160,7 +152,7 @@ mod tests {
 
         assert!(gone.is_err());
         assert!(timeout(SOON, gate.enter(&"c".into())).await.is_ok());
-        assert!(gate.lock().bells.is_empty());
+        assert!(gate.0.lock().bells.is_empty());
     }
 
     /// SE-110, SE-131

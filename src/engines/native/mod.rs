@@ -1,6 +1,6 @@
 //! The native engine: one model call per step, retried and handed on as the failure asks for.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
@@ -8,7 +8,7 @@ use hivewright_actors::{
         Block, Engine, EngineEvent, EngineFailure, EventSink, Message, Paid, StepReply,
         StepRequest, plain_id,
     },
-    task::Code,
+    task::outcome::Code,
     usage::Usage,
 };
 
@@ -115,13 +115,6 @@ impl NativeEngine {
         files: Option<FileStore>,
     ) -> Self {
         Self { http, retry, links: links.into(), scrubbers: Arc::new(scrubbers), files }
-    }
-}
-
-impl fmt::Debug for NativeEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let profiles: Vec<&str> = self.links.iter().map(|link| &*link.profile.name).collect();
-        f.debug_tuple("NativeEngine").field(&profiles).finish()
     }
 }
 
@@ -371,7 +364,7 @@ pub(super) fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 #[cfg(test)]
 mod tests {
     use hivewright_actors::{
-        engine::FixedMessages,
+        engine::{FixedMessages, Unbooked},
         tool::{Args, ToolCall},
     };
     use tokio_util::sync::CancellationToken;
@@ -403,6 +396,7 @@ mod tests {
             ]))]),
             messages: Arc::new(vec![before("call-1_2")]),
             thinking: None,
+            unbooked: Unbooked::default(),
             cancel: CancellationToken::new(),
         };
         let mut blocks = vec![call("call-1"), call("b:1"), call("new"), call("new")];

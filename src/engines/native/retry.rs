@@ -1,8 +1,8 @@
 //! How often and after which pause a failed request is made again.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use hivewright_actors::ids::Entropy;
+use hivewright_actors::{clock::doubling, ids::Entropy};
 
 use crate::{providers::fault::Remedy, system::Randomness};
 
@@ -36,7 +36,7 @@ impl RetryPolicy {
         if let Some(asked) = asked {
             return asked.min(self.retry_after_cap);
         }
-        let longest = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
+        let longest = doubling(self.base, self.cap, retry);
         longest.mul_f64(self.entropy.bits() as f64 / u64::MAX as f64)
     }
 }
@@ -50,17 +50,6 @@ impl Default for RetryPolicy {
             retry_after_cap: Duration::from_secs(60),
             entropy: Arc::new(Randomness),
         }
-    }
-}
-
-impl fmt::Debug for RetryPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryPolicy")
-            .field("base", &self.base)
-            .field("cap", &self.cap)
-            .field("retries", &self.retries)
-            .field("retry_after_cap", &self.retry_after_cap)
-            .finish_non_exhaustive()
     }
 }
 

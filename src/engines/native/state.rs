@@ -1,10 +1,8 @@
 //! What the turns that use a profile share.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
@@ -52,24 +50,24 @@ impl ProfileState {
     }
 
     pub(super) fn left_out(&self) -> LeftOut {
-        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.left_out.lock()
     }
 
     pub(super) fn leave_out(&self, field: OptionalField) {
-        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left_out = self.left_out.lock();
         *left_out = left_out.with(field);
     }
 
     /// How long nobody is to ask.
     pub(super) fn limited_for(&self) -> Option<Duration> {
-        let until = *self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.limited_until.lock();
         let rest = until?.saturating_duration_since(Instant::now());
         (!rest.is_zero()).then_some(rest)
     }
 
     /// Nobody asks for so long.
     pub(super) fn limit(&self, pause: Duration) {
-        let mut until = self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.limited_until.lock();
         *until = until.max(Some(Instant::now() + pause));
     }
 }

@@ -1,6 +1,6 @@
 //! Why a turn of Pi failed, from the message that it gives.
 
-use hivewright_actors::{engine::EngineFailure, task::Code};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 
 use crate::providers::fault::Fault;
 

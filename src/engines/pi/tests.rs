@@ -1,6 +1,6 @@
 use hivewright_actors::{
     engine::{Block, EngineFailure},
-    task::Code,
+    task::outcome::Code,
     thinking::Thinking,
 };
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use futures_util::stream;
-use hivewright_actors::{blocking, engine::EngineFailure, task::Code};
+use hivewright_actors::{blocking, engine::EngineFailure, task::outcome::Code};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
     Response, StatusCode,
@@ -142,7 +142,11 @@ impl Forward<'_> {
     ) -> Result<Response<Body>, Refusal> {
         let words = failure.message.clone();
         if self.route != Route::CountTokens {
-            tracing::warn!(profile = link.profile.name, words, "the model relay got no answer");
+            tracing::warn!(
+                profile = link.profile.name,
+                error = words,
+                "the model gave a command-line agent no answer"
+            );
             let told = if is_final { Told::Failed(failure) } else { Told::Rejected(failure) };
             self.relay.tell(told);
         }
@@ -291,8 +295,8 @@ impl Answer {
         let failure = EngineFailure { message: words.clone(), ..failure };
         tracing::warn!(
             profile = self.link.profile.name,
-            words,
-            "an answer to the model relay broke"
+            error = words,
+            "an answer of the model to a command-line agent broke off"
         );
         let told =
             if matches!(fault.remedy, Remedy::Retry(_)) { Told::Broke } else { Told::Failed };

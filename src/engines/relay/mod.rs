@@ -10,7 +10,7 @@ use hivewright_actors::{
     blocking,
     engine::{EngineFailure, Paid},
     ids::TeamName,
-    task::Code,
+    task::outcome::Code,
     usage::Usage,
 };
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
@@ -64,6 +64,8 @@ pub struct Pass {
     pub retry: Arc<RetryPolicy>,
     /// Told once for each request that cost something.
     pub spent: Arc<dyn Fn(Paid) + Send + Sync>,
+    /// Whether one more request can be paid for, and why not.
+    pub affords: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// Hears what becomes of requests, before the agent does.
     pub told: mpsc::UnboundedSender<Told>,
 }
@@ -106,7 +108,7 @@ pub async fn serve(
                 Err(error) => {
                     static TOLD: Seldom = Seldom::new();
                     if let Some(times) = TOLD.due() {
-                        tracing::warn!(%error, times, "a connection to the model relay cannot be taken");
+                        tracing::warn!(%error, times, "a command-line agent cannot connect to its model, and is tried again");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -124,7 +126,7 @@ async fn attend(relay: Arc<Relay>, stream: TcpStream) {
     });
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection to the model relay broke");
+        tracing::debug!(%error, "the connection of a command-line agent to its model broke");
     }
 }
 
@@ -220,7 +222,20 @@ impl Relay {
             let failure = EngineFailure::new(Code::ConfigError, &*refusal.words);
             self.tell(Told::Rejected(failure));
         })?;
+        if matches!(route, Route::Ask(_)) {
+            self.afford()?;
+        }
         forward::Forward { relay: self, links, route, asked, head: &head, body }.send().await
+    }
+
+    /// Refuses a request that no budget has anything left for. The step ends, and the turn waits for its budget when it
+    /// goes on.
+    fn afford(&self) -> Result<(), Refusal> {
+        (self.pass.affords)().map_err(|words| {
+            let failure = EngineFailure::new(Code::RateLimited, &*words);
+            self.tell(Told::Failed(EngineFailure { retry_after: Some(Duration::ZERO), ..failure }));
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, words)
+        })
     }
 
     fn tell(&self, told: Told) {

@@ -1,7 +1,13 @@
 //! The relay between a client and a provider, each on a socket. The wire formats are written down from the vendors'
 //! documents and from what the real programs send.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use tokio::{
@@ -110,6 +116,7 @@ struct Agent {
     url: String,
     http: reqwest::Client,
     paid: Arc<Mutex<Vec<Paid>>>,
+    has_budget: Arc<AtomicBool>,
     ends: CancellationToken,
     served: BoxFuture<'static, ()>,
     told: mpsc::UnboundedReceiver<Told>,
@@ -139,6 +146,8 @@ impl Agent {
         let spent = Arc::clone(&paid);
         let (tell, told) = mpsc::unbounded_channel();
         let base = Duration::ZERO;
+        let has_budget = Arc::new(AtomicBool::new(true));
+        let left = has_budget.clone();
         let pass = Pass {
             token: TOKEN.to_owned(),
             team: team.into(),
@@ -146,10 +155,15 @@ impl Agent {
             retry: Arc::new(RetryPolicy { retries, base, ..RetryPolicy::default() }),
             told: tell,
             spent: Arc::new(move |paid| spent.lock().unwrap().push(paid)),
+            affords: Box::new(move || {
+                let has_some = left.load(Ordering::Relaxed);
+                has_some.then_some(()).ok_or_else(|| "10 of 10 tokens today".to_owned())
+            }),
         };
         let http = client::build().unwrap();
         let served = tokio::spawn(serve(listener, pass, http.clone(), ends.clone()));
-        Self { url, http, paid, ends, told, served: Box::pin(async { served.await.unwrap() }) }
+        let served = Box::pin(async { served.await.unwrap() });
+        Self { url, http, paid, has_budget, ends, told, served }
     }
 
     /// What the turn was told of its requests so far.
@@ -562,6 +576,23 @@ async fn a_request_is_made_again_before_the_turn_is_told() {
     };
     assert_eq!((answer.status().as_u16(), upstream.requests().len()), (429, 3));
     assert_eq!(agent.heard(), [again.clone(), again, Told::Failed(failure)]);
+}
+
+/// EN-101: no request is made that no budget has anything left for; the turn hears it and waits.
+#[actix::test]
+async fn a_request_without_budget_is_refused() {
+    let upstream = Upstream::start(vec![Do::Head("HTTP/1.1 200 OK"), say("{}"), Do::End]).await;
+    let mut agent = Agent::with(vec![profile(Provider::Anthropic, &upstream.url)]).await;
+    agent.has_budget.store(false, Ordering::Relaxed);
+
+    let answer = agent.post("/v1/messages", &ask()).await;
+
+    assert_eq!((answer.status().as_u16(), upstream.requests().len()), (429, 0));
+    let [Told::Failed(failure)] = &agent.heard()[..] else { panic!("{answer:?}") };
+    assert_eq!(
+        (failure.code, failure.retry_after, failure.message.as_str()),
+        (Code::RateLimited, Some(Duration::ZERO), "10 of 10 tokens today")
+    );
 }
 
 /// EN-99: a limit that one turn met holds for all who ask the profile, until it ends.

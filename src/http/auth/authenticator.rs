@@ -6,7 +6,7 @@ use std::{
     future::Future,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use hivewright_actors::{
     ids::{CredentialId, PrincipalId},
     store::{StoreError, StoreHandle},
 };
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -183,14 +184,14 @@ impl Authenticator {
 
     /// Who holds this token.
     pub fn token(&self, text: &str) -> Option<Principal> {
-        let mut live = self.lock();
+        let mut live = self.0.live.lock();
         let grant = live.registry.token(text, self.now())?.clone();
         Some(self.admit(&mut live, &grant, grant.id.clone()))
     }
 
     /// Whose browser holds this cookie.
     pub fn session(&self, cookie: &str) -> Option<Principal> {
-        let mut live = self.lock();
+        let mut live = self.0.live.lock();
         let (session, grant) = live.registry.session(cookie, self.now())?;
         let (id, grant) = (session.id.clone(), grant.clone());
         Some(self.admit(&mut live, &grant, id))
@@ -208,13 +209,13 @@ impl Authenticator {
 
     /// All tokens, oldest first.
     pub fn grants(&self) -> Vec<Grant> {
-        self.lock().registry.grants()
+        self.0.live.lock().registry.grants()
     }
 
     /// Somebody else than this principal may do this for a team.
     pub fn others_may(&self, scope: Scope, who: &PrincipalId, team: &str) -> bool {
         let now = self.now();
-        self.lock().registry.grants().iter().any(|grant| {
+        self.0.live.lock().registry.grants().iter().any(|grant| {
             let reaches = |teams: &Vec<String>| teams.iter().any(|name| name == team);
             grant.name != who.as_str()
                 && grant.is_live(now)
@@ -225,7 +226,7 @@ impl Authenticator {
 
     /// The browsers that are logged in, oldest first, with what they may do.
     pub fn sessions(&self) -> Vec<(Session, Grant)> {
-        self.lock().registry.sessions(self.now())
+        self.0.live.lock().registry.sessions(self.now())
     }
 
     /// Ends a session, whosever it is.
@@ -280,7 +281,7 @@ impl Authenticator {
 
     /// A code that logs one browser in as the operator: for whoever starts the service.
     pub fn operator_link(&self) -> Result<Secret, AuthError> {
-        let operator = self.lock().registry.operator().map(|grant| grant.id.clone());
+        let operator = self.0.live.lock().registry.operator().map(|grant| grant.id.clone());
         self.0.links.make(operator.ok_or(AuthError::Ended)?, self.now())
     }
 
@@ -302,7 +303,7 @@ impl Authenticator {
             return Err(AuthError::Ended);
         }
         self.change(|registry| Ok(((), registry.close_session(&principal.credential)))).await?;
-        tracing::info!(principal = %principal.id, "logged out");
+        tracing::info!(by = %principal.id, session = %principal.credential, "logged out");
         Ok(())
     }
 
@@ -311,13 +312,13 @@ impl Authenticator {
         let Minted { text, row } =
             self.change(|registry| registry.open_session(&grant, now)).await?;
         let principal = self.session(text.expose()).ok_or(AuthError::Ended)?;
-        tracing::info!(principal = %principal.id, session = %row.id, "logged in");
+        tracing::info!(by = %principal.id, session = %row.id, "logged in");
         Ok(LoggedIn { principal, csrf: token::csrf(text.expose()), cookie: text })
     }
 
     /// A credential was used: a session stays, and the operator sees when.
     fn used(&self, id: &CredentialId) {
-        self.note_use(&mut self.lock(), id);
+        self.note_use(&mut self.0.live.lock(), id);
     }
 
     fn note_use(&self, live: &mut Live, id: &CredentialId) {
@@ -330,7 +331,7 @@ impl Authenticator {
 
     /// How long a credential is still good if nothing happens; none is not any more.
     fn time_left(&self, id: &CredentialId) -> Option<Duration> {
-        let end = self.lock().registry.end_of(id).ok()?;
+        let end = self.0.live.lock().registry.end_of(id).ok()?;
         let left = end.map_or(Duration::MAX, |end| end.since(self.now()));
         (!left.is_zero()).then_some(left)
     }
@@ -355,7 +356,7 @@ impl Authenticator {
         decide: impl FnOnce(&Registry) -> Result<(T, Change), AuthError>,
     ) -> Result<T, AuthError> {
         let (outcome, durable) = {
-            let mut live = self.lock();
+            let mut live = self.0.live.lock();
             let (outcome, change) = decide(&live.registry)?;
             let durable = (!change.is_empty()).then(|| self.commit(&mut live, &change));
             (outcome, durable)
@@ -381,10 +382,6 @@ impl Authenticator {
         }
         let durable = self.0.store.commit(change.writes());
         async move { durable.await.map(drop) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Live> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

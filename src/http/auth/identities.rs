@@ -3,7 +3,7 @@
 //! A link names the grant of a token, not its name: a token that is made later under the same name
 //! inherits nothing. The operator token is one for all time, whatever it is replaced by.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hivewright_actors::{
     channel_type::ChannelType,
@@ -18,6 +18,7 @@ use hivewright_actors::{
         records::Writes,
     },
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -92,7 +93,7 @@ impl Identities {
     /// All links, oldest first, each with whether it is good for anything.
     pub fn list(&self) -> Vec<(Link, bool)> {
         let (grants, now) = (self.0.auth.grants(), self.0.clock.now());
-        let links = self.links().clone().into_iter();
+        let links = self.0.links.lock().clone().into_iter();
         let mut links: Vec<_> = links
             .map(|link| {
                 let live = live_grant(&link, &grants, now).is_some();
@@ -121,7 +122,7 @@ impl Identities {
             at: self.0.clock.now(),
         };
         let stored = {
-            let mut links = self.links();
+            let mut links = self.0.links.lock();
             let mut writes = Writes::new().put(&link);
             let same = |known: &&Link| {
                 known.channel_type == link.channel_type && known.sender == link.sender
@@ -157,7 +158,7 @@ impl Identities {
     /// Ends a link at once.
     pub async fn unlink(&self, id: &str, by: &Principal) -> Result<(), LinkError> {
         let stored = {
-            let mut links = self.links();
+            let mut links = self.0.links.lock();
             let before = links.len();
             links.retain(|link| link.id != id);
             if links.len() == before {
@@ -169,15 +170,11 @@ impl Identities {
         tracing::info!(by = %by.id, link = id, "identity unlinked");
         Ok(())
     }
-
-    fn links(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl identities::Identities for Identities {
     fn linked(&self, channel_type: &ChannelType, sender: &str) -> Option<Linked> {
-        let links = self.links();
+        let links = self.0.links.lock();
         let link = links
             .iter()
             .find(|link| link.channel_type == *channel_type && link.sender == sender)?

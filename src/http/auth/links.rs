@@ -1,8 +1,9 @@
 //! Codes that log a browser in once. They live in memory: a restart ends them.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 use hivewright_actors::{clock::Timestamp, ids::CredentialId};
+use parking_lot::Mutex;
 
 use super::{
     error::AuthError,
@@ -29,7 +30,7 @@ impl Links {
     /// A code that opens a session under this grant.
     pub(super) fn make(&self, grant: CredentialId, now: Timestamp) -> Result<Secret, AuthError> {
         let code = token::fresh("")?;
-        let mut links = self.lock();
+        let mut links = self.0.lock();
         links.retain(|link| now < link.ends_at);
         if links.len() == MOST {
             links.remove(0);
@@ -41,20 +42,15 @@ impl Links {
     /// The grant of a code. It is good for nothing from now on.
     pub(super) fn take(&self, code: &str, now: Timestamp) -> Option<CredentialId> {
         let hash = Hash::of(code);
-        let mut links = self.lock();
+        let mut links = self.0.lock();
         let place = links.iter().position(|link| link.hash == hash)?;
         let link = links.remove(place);
         (now < link.ends_at).then_some(link.grant)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn grant() -> CredentialId {

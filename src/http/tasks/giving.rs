@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{ChannelId, TaskId},
     queue::submit::{OpenTask, Overlap, Submission, Submit},
     store::{reads::get, records::Writes},
-    task::{Cause, Kind, Lane, OnResult, Options, Source, Task, TaskState},
+    task::{Kind, Lane, OnResult, Options, Source, Task, TaskState, cause::Cause},
 };
 
 use crate::{

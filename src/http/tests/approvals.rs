@@ -11,7 +11,7 @@ use hivewright_actors::{
     clock::Clock,
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::{Cause, Label, Lane, Task},
+    task::{Label, Lane, Task, cause::Cause},
     tool::{Asking, Caller},
 };
 use serde_json::json;
@@ -45,7 +45,7 @@ pub(super) async fn held(bench: &Bench, asking: Asking) -> Approval {
     };
     let approval = desk.request(wish, bench.clock.now());
     let spine = &bench.state.spine;
-    spine.store.commit(Desk::opening(&approval)).await.unwrap();
+    spine.store.commit(desk.opening(&approval)).await.unwrap();
     spine.approvals.send(Opened(approval.clone())).await.unwrap();
     approval
 }
@@ -384,7 +384,7 @@ async fn a_decision_holds_against_every_twist() {
         ..approval.clone()
     };
     let store = &bench.state.spine.store;
-    store.commit(Desk::opening(&tampered)).await.unwrap();
+    store.commit(Writes::new().put(&tampered)).await.unwrap();
     let late = held(&bench, Asking::default()).await;
 
     let changed =

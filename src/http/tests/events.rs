@@ -105,7 +105,7 @@ async fn what_becomes_durable_is_told() {
 
     bench.notify("n-1").await;
     let task = bench.task("task-1", "main", Kind::Message, "hello");
-    bench.ended(task, hivewright_actors::task::Ending::Done, "hi").await;
+    bench.ended(task, hivewright_actors::task::outcome::Ending::Done, "hi").await;
 
     let notice = all.next().await.unwrap();
     let ended = all.next().await.unwrap();

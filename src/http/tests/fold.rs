@@ -12,7 +12,10 @@ use hivewright_actors::{
         watch::Filter,
     },
     store::records::Record,
-    task::{Code, Ending, Lane, Outcome, Parked, Task, WaitReason},
+    task::{
+        Lane, Parked, Task, WaitReason,
+        outcome::{Code, Ending, Outcome},
+    },
     usage::Usage,
 };
 use serde_json::{Value, json};

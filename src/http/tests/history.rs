@@ -4,7 +4,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Meta, Origin},
     live::event::{Event, Moment},
     store::records::Writes,
-    task::{Ending, Kind, Label, Lane, Task},
+    task::{Kind, Label, Lane, Task, outcome::Ending},
     tool::Effect,
     usage::Usage,
 };

@@ -22,7 +22,11 @@ use hivewright_actors::{
         definition::Definition,
     },
     store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome, records::FinishedTask},
+    task::{
+        Kind, Lane,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     tool::Asking,
     usage::Usage,
 };

@@ -17,7 +17,11 @@ use hivewright_actors::{
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
     store::records::Record,
-    task::{Ending, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask},
+    task::{
+        Lane, Source, Task, TopicRef,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 use serde_json::json;

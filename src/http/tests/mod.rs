@@ -44,7 +44,7 @@ use hivewright_actors::{
     },
     spine::{Ports, Spine, Threads},
     store::{Store, keys::key_of, records::Writes},
-    task::Code,
+    task::outcome::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;

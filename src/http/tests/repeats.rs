@@ -152,6 +152,34 @@ async fn a_request_goes_on_when_its_connection_breaks() {
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
 }
 
+/// OP-18: with a key and without.
+#[actix::test]
+async fn what_was_done_is_in_the_audit_also_if_its_connection_breaks() {
+    for key in [None, Some(("Idempotency-Key", "k"))] {
+        let bench = Bench::new().await;
+        let app = bench.app().await;
+        let sent = request(Method::POST, "/api/v1/tokens")
+            .insert_header(bearer(&bench.operator()))
+            .set_json(json!({"name": "left-behind", "scopes": ["read"]}))
+            .peer_addr("127.0.0.1:9".parse().unwrap());
+        let sent = if let Some(key) = key { sent.insert_header(key) } else { sent };
+        let mut broken = Box::pin(dev::Service::call(&app, sent.to_request()));
+
+        while !bench.stored().contains("left-behind") {
+            assert!(futures_util::poll!(&mut broken).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(broken);
+
+        let told = async {
+            while !bench.stored().contains("tokens.create") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), told).await.expect("a line of the audit");
+    }
+}
+
 /// OP-04
 #[actix::test]
 async fn a_service_that_stops_has_done_nothing() {

@@ -5,7 +5,12 @@ use hivewright_actors::{
     ids::TaskId,
     queue::submit::Submit,
     store::{reads::get, records::Writes},
-    task::{Cause, Ending, Kind, Lane, OnResult, Outcome, Task, TopicRef, records::FinishedTask},
+    task::{
+        Kind, Lane, OnResult, Task, TopicRef,
+        cause::Cause,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 use serde_json::json;

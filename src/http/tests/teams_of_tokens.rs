@@ -3,7 +3,7 @@
 use hivewright_actors::{
     approvals::{Propose, desk::Proposal},
     policy::caution::Kind,
-    task::Cause,
+    task::cause::Cause,
 };
 use serde_json::json;
 

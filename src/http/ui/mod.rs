@@ -3,24 +3,27 @@
 //! The page asks for its files under `/ui/v-<version>/`, which is another path after each change. So a
 //! browser keeps them for good, and a second visit asks for the page alone.
 
-use std::{io::Write, sync::OnceLock};
+use std::{
+    io::{Read, Write},
+    sync::OnceLock,
+};
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
-/// A file of the page. What is derived from it is made when it is first asked for, and kept.
+/// A file of the page, compressed by the build. What is derived from it is made when it is first asked for, and kept.
 #[derive(Debug)]
 pub struct Asset {
     /// Below `/ui/`.
     name: &'static str,
-    source: &'static [u8],
+    packed: &'static [u8],
+    source: OnceLock<Vec<u8>>,
     tag: OnceLock<String>,
-    packed: OnceLock<Vec<u8>>,
 }
 
 impl Asset {
-    const fn new(name: &'static str, source: &'static [u8]) -> Self {
-        Self { name, source, tag: OnceLock::new(), packed: OnceLock::new() }
+    const fn new(name: &'static str, packed: &'static [u8]) -> Self {
+        Self { name, packed, source: OnceLock::new(), tag: OnceLock::new() }
     }
 
     /// For `Content-Type`.
@@ -34,30 +37,44 @@ impl Asset {
         }
     }
 
+    /// The file as it was written.
+    fn source(&self) -> &[u8] {
+        self.source.get_or_init(|| {
+            let mut source = Vec::new();
+            // The build packed it.
+            let _ = GzDecoder::new(self.packed).read_to_end(&mut source);
+            source
+        })
+    }
+
     /// The file. The page names its own files by their version.
-    pub fn bytes(&self) -> &'static [u8] {
+    pub fn bytes(&self) -> &[u8] {
         static PAGE: OnceLock<Vec<u8>> = OnceLock::new();
         match self.name {
             "index.html" => PAGE.get_or_init(|| {
-                let page = String::from_utf8_lossy(self.source);
+                let page = String::from_utf8_lossy(self.source());
                 page.replace("\"/ui/", &format!("\"/ui/{}/", version())).into_bytes()
             }),
-            _ => self.source,
+            _ => self.source(),
         }
     }
 
     /// Changes with the content; for `ETag`, within quotes.
     pub fn tag(&self) -> &str {
-        self.tag.get_or_init(|| digits(Sha256::new_with_prefix(self.bytes())))
+        self.tag.get_or_init(|| digits(Sha256::new_with_prefix(self.packed())))
     }
 
     /// The file, compressed.
     pub fn packed(&self) -> &[u8] {
-        self.packed.get_or_init(|| pack(self.bytes()))
+        static PAGE: OnceLock<Vec<u8>> = OnceLock::new();
+        match self.name {
+            "index.html" => PAGE.get_or_init(|| pack(self.bytes())),
+            _ => self.packed,
+        }
     }
 }
 
-/// The same, compressed.
+/// Bytes, compressed.
 pub fn pack(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
@@ -68,7 +85,9 @@ pub fn pack(bytes: &[u8]) -> Vec<u8> {
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         /// Every file, by the name it has under `/ui/`.
-        static FILES: [Asset; [$($name),*].len()] = [$(Asset::new($name, include_bytes!($name))),*];
+        static FILES: [Asset; [$($name),*].len()] = [
+            $(Asset::new($name, include_bytes!(concat!(env!("OUT_DIR"), "/ui/", $name, ".gz")))),*
+        ];
     };
 }
 
@@ -129,6 +148,7 @@ files![
     "parts/trial.js",
     "parts/verdict.js",
     "parts/yaml.js",
+    "shell/focus.js",
     "shell/notify.js",
     "shell/palette.js",
     "shell/places.js",
@@ -229,7 +249,7 @@ fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
         let mut all = Sha256::new();
-        FILES.iter().for_each(|file| all.update(file.source));
+        FILES.iter().for_each(|file| all.update(file.packed));
         format!("v-{}", digits(all))
     })
 }
@@ -263,7 +283,7 @@ mod tests {
     use super::*;
 
     fn text(name: &str) -> &'static str {
-        std::str::from_utf8(asset(&format!("/ui/{name}")).unwrap().source).unwrap()
+        std::str::from_utf8(asset(&format!("/ui/{name}")).unwrap().source()).unwrap()
     }
 
     fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {

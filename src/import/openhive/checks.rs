@@ -12,9 +12,9 @@ use super::Goal;
 use crate::{
     settings::{
         channels, config,
+        document::Document,
         problem::Problems,
         providers,
-        reader::Document,
         references::{References, SystemVault},
         team,
     },

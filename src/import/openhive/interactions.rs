@@ -10,7 +10,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     ids::{ChannelId, MAIN, TopicId},
     interactions::{Interaction, SNIPPET, Said},
-    task::{Cause, Ending, Label, Lane},
+    task::{Label, Lane, cause::Cause, outcome::Ending},
     usage::Usage,
 };
 

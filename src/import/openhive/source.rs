@@ -255,7 +255,7 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "a copy of the database stays behind");
+            tracing::warn!(path = %self.0.display(), %error, "a copy of the database stays behind; remove it");
         }
     }
 }

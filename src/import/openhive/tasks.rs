@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamKey},
-    task::{Cause, Code, Ending, Kind, Lane, Options, Outcome, Priority, Source, Task, TopicRef},
+    task::{
+        Kind, Lane, Options, Priority, Source, Task, TopicRef,
+        cause::Cause,
+        outcome::{Code, Ending, Outcome},
+    },
     usage::Usage,
 };
 use serde::Deserialize;

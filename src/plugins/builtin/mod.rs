@@ -1,17 +1,14 @@
 //! Builtin plugins: ours, compiled in. A child of one is a task at the other end of a pipe in memory, where a process
 //! would be.
 
-use std::{
-    any::Any,
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{any::Any, collections::HashMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     BUILTIN_DOUBLES,
     plugin::builtin::{Builtin, BuiltinHost, MakeBuiltin},
 };
+use parking_lot::Mutex;
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
 use tokio::{
@@ -119,10 +116,6 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn asked(&self) -> MutexGuard<'_, Vec<Option<oneshot::Sender<Answer>>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Answers a request; a notification has no answer.
     fn say(&self, id: &Value, answer: Answer) {
         let message = match answer {
@@ -139,7 +132,7 @@ impl Pipe {
 
     fn answered(&self, id: &Value, message: &mut Value) {
         let place = id.as_u64().and_then(|id| usize::try_from(id).ok());
-        let waiting = place.and_then(|place| self.asked().get_mut(place)?.take());
+        let waiting = place.and_then(|place| self.asked.lock().get_mut(place)?.take());
         if let Some(waiting) = waiting {
             let refusal = message["error"]["message"].as_str().map(str::to_owned);
             // Whoever asked may have been cancelled.
@@ -151,7 +144,7 @@ impl Pipe {
 impl BuiltinHost for Pipe {
     fn ask(&self, method: &str, params: Value) -> BoxFuture<'static, Answer> {
         let (waiting, answered) = oneshot::channel();
-        let mut asked = self.asked();
+        let mut asked = self.asked.lock();
         // The first number that nobody uses.
         let free = asked.iter().position(Option::is_none);
         let id = free.unwrap_or_else(|| {

@@ -6,13 +6,14 @@ use std::{
     io,
     rc::Rc,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -126,14 +127,14 @@ pub(super) fn serve(
             Ok(ToHost::Run { id, source, input, limits }) => (id, source, Some(input), limits),
             Ok(ToHost::Answer { id, ask, result }) => {
                 // A call that has ended waits for no answer.
-                if let Some(call) = lock(&calls.running).get(&id) {
+                if let Some(call) = calls.running.lock().get(&id) {
                     let _ = call.inbox.send(Answer { id: ask, result });
                 }
                 continue;
             }
             Ok(ToHost::Stop { id }) => {
                 // One that waits hears that its inbox is gone, one that computes is interrupted.
-                if let Some(call) = lock(&calls.running).remove(&id) {
+                if let Some(call) = calls.running.lock().remove(&id) {
                     call.stop.store(true, Ordering::Relaxed);
                 }
                 continue;
@@ -142,9 +143,9 @@ pub(super) fn serve(
             Err(_) => return,
         };
         let (sender, inbox) = channel();
-        let spare = lock(&calls.spare).take();
+        let spare = calls.spare.lock().take();
         let begun = spare.map_or_else(|| calls.make_place(), Ok).and_then(|place| {
-            lock(&calls.running).insert(id, Call { inbox: sender, stop: place.stop });
+            calls.running.lock().insert(id, Call { inbox: sender, stop: place.stop });
             let job = Job { id, source, input, limits, inbox };
             place.jobs.send(job).map_err(|_| io::Error::other("its thread has ended"))
         });
@@ -159,10 +160,6 @@ pub(super) fn serve(
     }
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Calls {
     fn make_place(self: &Arc<Self>) -> io::Result<Place> {
         let (jobs, given) = channel();
@@ -175,7 +172,7 @@ impl Calls {
 
     /// Makes a place for the next call, if there is none.
     fn prepare(self: &Arc<Self>) {
-        let mut spare = lock(&self.spare);
+        let mut spare = self.spare.lock();
         if spare.is_none() {
             *spare = self.make_place().ok();
         }
@@ -202,7 +199,7 @@ impl Calls {
 
     fn end(&self, done: FromHost) {
         if let FromHost::Done { id, .. } = &done {
-            lock(&self.running).remove(id);
+            self.running.lock().remove(id);
         }
         self.output.say(&done);
     }

@@ -9,13 +9,14 @@ use std::{
     io,
     rc::Rc,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rquickjs::{Ctx, Exception, Function, Module, Object, TypedArray, module::Declared};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha384, Sha512};
@@ -46,7 +47,7 @@ pub(super) fn serve(
     for line in lines {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let mut engines = host.engines();
+        let mut engines = host.engines.lock();
         if message["method"].is_string() {
             host.deliver(&mut engines, message, false);
         } else if let Some((generation, answer)) = answer(&message)
@@ -57,7 +58,7 @@ pub(super) fn serve(
         }
     }
     // They end when nobody can write to them.
-    host.engines().all.clear();
+    host.engines.lock().all.clear();
 }
 
 /// A plugin and its engines.
@@ -77,10 +78,6 @@ struct Engines {
 }
 
 impl Host {
-    fn engines(&self) -> MutexGuard<'_, Engines> {
-        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Passes a message on to the engine that takes what comes.
     fn deliver(self: &Arc<Self>, engines: &mut Engines, message: Value, is_handed_on: bool) {
         engines.all.retain(|_, engine| !engine.thread.is_finished());
@@ -114,7 +111,7 @@ impl Host {
     /// An engine has ended. What it did not look at goes to the next, once: one that cannot even begin is not tried for
     /// ever.
     fn ended(self: &Arc<Self>, generation: u32, mail: &Receiver<Mail>, fault: Option<&Fault>) {
-        let mut engines = self.engines();
+        let mut engines = self.engines.lock();
         engines.all.remove(&generation);
         while let Ok(mail) = mail.try_recv() {
             let Mail::Message { message, is_handed_on } = mail else { continue };

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use hivewright_actors::{
     org::belongings::Belongings,
     store::records::Writes,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -35,7 +36,10 @@ use super::{
 use crate::{
     json_limits,
     sandbox::{
-        process::{Sandbox, SandboxError, agent::Life, script::ScriptHost},
+        process::{
+            Sandbox, SandboxError,
+            agent::{Launched, Life},
+        },
         thread::Thread,
     },
 };
@@ -137,18 +141,14 @@ impl Hosts {
     fn runtime(&self) -> Option<&Handle> {
         let start = || {
             let started = Thread::start("scripts");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for script hosts")).ok()
+            started.inspect_err(|error| tracing::error!(%error, "no thread for script hosts can be started; tools that teams wrote fail until a restart")).ok()
         };
         self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
     }
 
-    fn teams(&self) -> MutexGuard<'_, HashMap<TeamName, Arc<TeamHost>>> {
-        self.0.teams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn of_team(&self, team: &TeamName) -> Arc<TeamHost> {
         let fresh = || TeamHost { places: Semaphore::new(AT_ONCE), host: AsyncMutex::default() };
-        Arc::clone(self.teams().entry(team.clone()).or_insert_with(|| Arc::new(fresh())))
+        Arc::clone(self.0.teams.lock().entry(team.clone()).or_insert_with(|| Arc::new(fresh())))
     }
 
     /// Runs code of a team. Cancelled, it ends soon.
@@ -220,7 +220,7 @@ impl Hosts {
 
     /// Ends all hosts.
     pub async fn end(&self) {
-        let places: Vec<_> = self.teams().values().cloned().collect();
+        let places: Vec<_> = self.0.teams.lock().values().cloned().collect();
         Self::end_all(places).await;
     }
 
@@ -239,7 +239,7 @@ impl Hosts {
 /// The host of a team that is shut down.
 impl Belongings for Hosts {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let place = self.teams().remove(&team.name);
+        let place = self.0.teams.lock().remove(&team.name);
         Box::pin(async move {
             Self::end_all(place.into_iter().collect()).await;
             Vec::new()
@@ -247,7 +247,7 @@ impl Belongings for Hosts {
     }
 
     fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
-        let place = self.teams().get(team).filter(|_| now).cloned();
+        let place = self.0.teams.lock().get(team).filter(|_| now).cloned();
         Box::pin(Self::end_all(place.into_iter().collect()))
     }
 }
@@ -292,31 +292,27 @@ impl Host {
     }
 
     /// Talks to a host that was started, until its end.
-    fn drive(started: ScriptHost, idle: Duration, team: &TeamName) -> Arc<Self> {
+    fn drive(started: Launched, idle: Duration, team: &TeamName) -> Arc<Self> {
         let (requests, queue) = mpsc::unbounded_channel();
         let host = Self::new(requests);
-        let ScriptHost { streams, errors, life } = started;
+        let Launched { streams, errors, life } = started;
         let (output, input) = streams.into_split();
-        tokio::spawn(write(input, queue, host.over.clone()));
+        hivewright_actors::spawn::anywhere(write(input, queue, host.over.clone()));
         let (driving, team) = (Arc::clone(&host), team.clone());
-        tokio::spawn(async move {
-            let remark = tokio::spawn(remark(errors));
+        hivewright_actors::spawn::anywhere(async move {
+            let remark = hivewright_actors::spawn::anywhere(remark(errors));
             let lines = BufReader::new(output);
             let why = driving.listen(lines, idle).await;
             driving.retired.store(true, Ordering::Relaxed);
             let why = driving.clear_away(why, life, remark).await;
             if let Some(why) = &why {
-                tracing::warn!(%team, why, "the host of a team's tools ended");
+                tracing::warn!(%team, error = why, "the script host of a team ended; the next call starts another");
             }
             let _ = driving.reason.set(why.unwrap_or_else(|| "it was not needed".to_owned()));
-            driving.calls().clear();
+            driving.calls.lock().clear();
             driving.over.cancel();
         });
         host
-    }
-
-    fn calls(&self) -> MutexGuard<'_, HashMap<u64, Running>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_good(&self) -> bool {
@@ -338,7 +334,7 @@ impl Host {
         let (done, ended) = oneshot::channel();
         let Call { source, input, limits } = call;
         let (fetches, requests) = (limits.fetches, JoinSet::new());
-        self.calls().insert(id, Running { done, broker, fetches, requests });
+        self.calls.lock().insert(id, Running { done, broker, fetches, requests });
         let source = source.to_string();
         self.tell(match input {
             Some(input) => ToHost::Run { id, source, input, limits },
@@ -352,7 +348,7 @@ impl Host {
     }
 
     fn forget(&self, id: u64) {
-        self.calls().remove(&id);
+        self.calls.lock().remove(&id);
         self.changed.notify_one();
     }
 
@@ -370,7 +366,7 @@ impl Host {
         let mut line = Vec::new();
         let mut rests = Instant::now() + idle;
         loop {
-            let is_busy = !self.calls().is_empty();
+            let is_busy = !self.calls.lock().is_empty();
             if is_busy {
                 rests = Instant::now() + idle;
             } else if self.retired.load(Ordering::Relaxed) {
@@ -400,7 +396,7 @@ impl Host {
         json_limits::check(line).map_err(|error| unread(&error))?;
         match serde_json::from_slice(line).map_err(|error| unread(&error))? {
             FromHost::Done { id, outcome, console } => {
-                let ended = self.calls().remove(&id);
+                let ended = self.calls.lock().remove(&id);
                 if let Some(Running { done, .. }) = ended {
                     // Whoever does not wait any more needs no result.
                     let _ = done.send(Done { outcome, console });
@@ -423,7 +419,7 @@ impl Host {
         method: &str,
         params: Value,
     ) -> Result<(), String> {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let call = calls.get_mut(&id).ok_or("the call has ended")?;
         if method != "host/fetch" {
             return Err(format!("`{method}` cannot be asked for"));

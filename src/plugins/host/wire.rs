@@ -3,12 +3,9 @@
 //! The first line says what the host is for. A host of plain tools then speaks [`ToHost`] and [`FromHost`]; the host of
 //! an installed plugin speaks the protocol of all plugins.
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, io::Write, sync::Arc};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,7 +32,7 @@ impl Output {
     /// Writes a line. Without anybody to read it there is nothing left to do, and the input ends too.
     pub(super) fn line(&self, mut line: String) {
         line.push('\n');
-        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to = self.0.lock();
         let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
     }
 }

@@ -1,13 +1,10 @@
 //! Child: what runs of a plugin of a team, and what is said to it.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::plugin::PluginChild;
+use hivewright_actors::{clock::millis, plugin::PluginChild};
+use parking_lot::Mutex;
 use rmcp::{
     Peer, RoleClient,
     model::{
@@ -24,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{TeamPlugin, errors::Lines, inbound::Inbound, life::Life, recipe, wire};
+use super::{TeamPlugin, errors::Lines, inbound::Inbound, life::Life, offers, wire};
 use crate::{
     mcp::{
         definition::shown,
@@ -122,8 +119,8 @@ impl Child {
             over: over.clone(),
             _end_on_drop: end.clone().drop_guard(),
         };
-        tokio::spawn(pump(peer, events, over.clone()));
-        tokio::spawn(keep(running, faults, plugin, requests, end, over));
+        hivewright_actors::spawn::anywhere(pump(peer, events, over.clone()));
+        hivewright_actors::spawn::anywhere(keep(running, faults, plugin, requests, end, over));
         child
     }
 
@@ -187,7 +184,7 @@ impl Child {
 
     /// Tells it of an event. Nobody waits: of too many the oldest are dropped.
     pub fn tell(&self, event: wire::Notify) -> usize {
-        let mut waiting = self.events.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.events.waiting.lock();
         waiting.push_back(event);
         let dropped = waiting.len().saturating_sub(MOST_EVENTS);
         waiting.drain(..dropped);
@@ -211,7 +208,7 @@ impl PluginChild for Child {
         let is_ours = self.is_ours;
         Box::pin(async move {
             if is_ours {
-                let deadline_ms = u64::try_from(STOP.as_millis()).unwrap_or(u64::MAX);
+                let deadline_ms = millis(STOP);
                 let stop = wire::Stop { reason: UNNEEDED, deadline_ms };
                 let asked = request::<IgnoredAny>(&peer, wire::PLUGIN_STOP, &stop, STOP);
                 // Whatever it says, it ends.
@@ -258,7 +255,7 @@ fn refusal(error: ServiceError) -> RequestError {
 async fn pump(peer: Peer<RoleClient>, events: Arc<Events>, over: CancellationToken) {
     let pumping = async {
         loop {
-            let next = events.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = events.waiting.lock().pop_front();
             let Some(event) = next else {
                 events.bell.notified().await;
                 continue;
@@ -326,7 +323,7 @@ async fn keep(
             () = changed.notified() => {
                 let listing = async {
                     tokio::time::sleep(SETTLES).await;
-                    recipe::tools(&peer, &plugin).await
+                    offers::tools(&peer, &plugin).await
                 };
                 let listed = tokio::select! {
                     listed = listing => listed,

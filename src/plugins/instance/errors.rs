@@ -1,11 +1,9 @@
 //! Error output of a plugin: lines for the log, no more than so many in a second, and the last one for an operator.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{excerpt, ids::TeamKey};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, BufReader},
     process::ChildStderr,
@@ -53,13 +51,13 @@ impl Lines {
 
     /// From now on no line shows these either.
     pub(super) fn hide(&self, hidden: Scrubber) {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
+        self.0.state.lock().hidden = Some(hidden);
     }
 
     /// Writes a line to the log, unless there were too many in this second.
     pub(super) fn log(&self, line: &str) {
         let Inner { team, plugin, scrubbers, state } = &*self.0;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = state.lock();
         let mut line = scrubbers.of(&team.name).scrub(&shown(line)).into_owned();
         if let Some(hidden) = &state.hidden {
             line = hidden.scrub(&line).into_owned();
@@ -84,7 +82,7 @@ impl Lines {
 
     /// A reason with the last line.
     pub(super) fn with_last(&self, reason: String) -> String {
-        let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.state.lock();
         match &state.last {
             Some(last) => format!("{reason}; its last words: {last}"),
             None => reason,

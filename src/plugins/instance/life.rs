@@ -41,7 +41,7 @@ impl Spawned {
     /// A process, whose error output is logged.
     pub(super) fn process(process: ServerProcess, lines: &Lines) -> Self {
         let ServerProcess { streams, errors, life, excess } = process;
-        tokio::spawn(lines.clone().follow(errors));
+        hivewright_actors::spawn::anywhere(lines.clone().follow(errors));
         let (output, input) = streams.into_split();
         let (output, input) = (Either::Left(output), Either::Left(input));
         Self { output, input, life: Life::Process(Box::new(life)), excess }
@@ -50,7 +50,9 @@ impl Spawned {
     /// A task, which writes no file.
     pub(super) fn task(builtin: Arc<dyn Builtin>) -> Self {
         let (ours, theirs) = tokio::io::duplex(PIPE);
-        let task = AbortOnDropHandle::new(tokio::spawn(builtin::serve(builtin, theirs)));
+        let task = AbortOnDropHandle::new(hivewright_actors::spawn::anywhere(builtin::serve(
+            builtin, theirs,
+        )));
         let (output, input) = split(ours);
         let (output, input) = (Either::Right(output), Either::Right(input));
         Self { output, input, life: Life::Task(task), excess: Box::pin(std::future::pending()) }

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -28,6 +28,7 @@ use hivewright_actors::{
         reads::{Range, scan},
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
 pub mod channel;
@@ -155,7 +156,7 @@ struct State {
 
 impl TeamPlugin {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -216,7 +217,7 @@ impl TeamPlugin {
             if let Ok(lease) = plugin.lease().await {
                 let dropped = lease.child.tell(wire::Notify { event, payload });
                 if dropped > 0 {
-                    tracing::warn!(team = %plugin.team.name, plugin = plugin.key, "events for a plugin were dropped");
+                    tracing::warn!(team = %plugin.team.name, plugin = plugin.key, dropped, "a plugin does not keep up; events for it were dropped");
                 }
             }
         };
@@ -313,7 +314,7 @@ impl Instances {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<(TeamName, String), Arc<TeamPlugin>>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock()
     }
 
     /// The thread of all plugins: what one sends can keep no team waiting.
@@ -330,7 +331,7 @@ impl Instances {
         {
             return Arc::clone(plugin);
         }
-        let before = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.0.rows.lock();
         let (row, kept) = before.get(&(team.clone(), key.to_owned())).cloned().unwrap_or_default();
         drop(before);
         let mut row = row.unwrap_or_else(|| Row::new(team, key, WallClock.now()));

@@ -3,9 +3,17 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use hivewright_actors::plugin::StartFault;
+use rmcp::{Peer, RoleClient};
 
 use super::{Instances, LIST_PATIENCE, PATIENCE, Settled, TeamPlugin};
-use crate::{mcp::definition::Definition, plugins::package::Package};
+use crate::{
+    mcp::{
+        definition::{self, Bounds, Definition, Definitions},
+        opening,
+    },
+    plugins::package::Package,
+};
 
 /// A tool of a plugin, for a turn.
 #[derive(Clone)]
@@ -77,4 +85,35 @@ impl Instances {
         join_all(starts).await;
         Self::offers(settled)
     }
+}
+
+/// The tools of a child, as far as they are taken over; none if the plugin has none by its manifest.
+pub(super) async fn tools(
+    peer: &Peer<RoleClient>,
+    plugin: &TeamPlugin,
+) -> Result<Option<Definitions>, StartFault> {
+    let package = plugin.package();
+    let Some(tools) = package.as_ref().and_then(|package| package.manifest.tools.as_ref()) else {
+        return Ok(None);
+    };
+    let (offered, is_whole) =
+        opening::pages(peer).await.map_err(|reason| StartFault { reason, for_good: false })?;
+    if offered.len() > tools.max || !is_whole {
+        let count = offered.len();
+        let reason = format!("too_many_tools: it has {count}, and `tools.max` is {}", tools.max);
+        return Err(StartFault { reason, for_good: true });
+    }
+    let bounds = Bounds {
+        most_tools: tools.max,
+        longest_name: 64,
+        in_names: b"_-",
+        longest_description: 2_000,
+        largest_schema: 32 << 10,
+        largest_of_all: 2 << 20,
+    };
+    let taken = definition::take(offered, &["*".to_owned()], &bounds);
+    for left_out in &taken.left_out {
+        tracing::warn!(team = %plugin.team.name, plugin = plugin.key, left_out, "a tool of a plugin is left out");
+    }
+    Ok(Some(taken))
 }

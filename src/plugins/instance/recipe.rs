@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     blocking,
+    clock::millis,
     plugin::{Begun, PluginPort, Standing, StartFault},
 };
 use rmcp::{Peer, RoleClient, model::ServerNotification, transport::async_rw::AsyncRwTransport};
@@ -23,16 +24,10 @@ use super::{
     errors::Lines,
     inbound::{self, Inbound},
     life::Spawned,
-    wire,
+    offers, wire,
 };
 use crate::{
-    mcp::{
-        definition::{self, Bounds, Definitions},
-        fault::Faults,
-        flood::Guarded,
-        lines::Bounded,
-        opening,
-    },
+    mcp::{fault::Faults, flood::Guarded, lines::Bounded, opening},
     plugins::{
         builtin, host,
         loading::PROGRAM_PATH,
@@ -41,8 +36,7 @@ use crate::{
         schema::Mismatch,
     },
     sandbox::process::{
-        SandboxError, plan::PluginProgram, plugin::PluginJob, script::ScriptHost,
-        server::ServerProcess,
+        self, SandboxError, plan::PluginProgram, plugin::PluginJob, server::ServerProcess,
     },
     settings::network::HostPattern,
     vault::expand::wipe,
@@ -232,42 +226,10 @@ async fn introduce(
             .await
             .map_err(refused)?;
     }
-    if let Some(tools) = tools(peer, plugin).await? {
+    if let Some(tools) = offers::tools(peer, plugin).await? {
         plugin.learn(tools);
     }
     Ok(exclusive)
-}
-
-/// The tools of a child, as far as they are taken over; none if the plugin has none by its manifest.
-pub(super) async fn tools(
-    peer: &Peer<RoleClient>,
-    plugin: &TeamPlugin,
-) -> Result<Option<Definitions>, StartFault> {
-    let package = plugin.package();
-    let Some(tools) = package.as_ref().and_then(|package| package.manifest.tools.as_ref()) else {
-        return Ok(None);
-    };
-    let (offered, is_whole) = opening::pages(peer).await.map_err(for_now)?;
-    if offered.len() > tools.max || !is_whole {
-        let count = offered.len();
-        return Err(for_good(format!(
-            "too_many_tools: it has {count}, and `tools.max` is {}",
-            tools.max
-        )));
-    }
-    let bounds = Bounds {
-        most_tools: tools.max,
-        longest_name: 64,
-        in_names: b"_-",
-        longest_description: 2_000,
-        largest_schema: 32 << 10,
-        largest_of_all: 2 << 20,
-    };
-    let taken = definition::take(offered, &["*".to_owned()], &bounds);
-    for left_out in &taken.left_out {
-        tracing::warn!(team = %plugin.team.name, plugin = plugin.key, left_out, "a tool of a plugin is left out");
-    }
-    Ok(Some(taken))
 }
 
 /// What goes on of what a plugin says without being asked.
@@ -356,12 +318,12 @@ async fn spawn_script(
         entry,
         sources: sources.map_err(for_good)?,
         memory: usize::try_from(memory).unwrap_or(usize::MAX),
-        call_timeout_ms: u64::try_from(call_timeout.as_millis()).unwrap_or(u64::MAX),
+        call_timeout_ms: millis(call_timeout),
     });
     let mut line = serde_json::to_vec(&opening).map_err(for_good)?;
     line.push(b'\n');
     let started = plugin.grounds.sandbox.start_script_host(memory + SCRIPT_HOST).await;
-    let ScriptHost { mut streams, errors, life } = started.map_err(for_now)?;
+    let process::agent::Launched { mut streams, errors, life } = started.map_err(for_now)?;
     streams.write_all(&line).await.map_err(for_now)?;
     // It writes no file.
     Ok(ServerProcess { streams, errors, life, excess: Box::pin(std::future::pending()) })

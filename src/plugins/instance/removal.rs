@@ -1,10 +1,6 @@
 //! Removal of what plugins keep for teams: folders and rows, gone with a team, or with a plugin that is purged.
 
-use std::{
-    fs, io,
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
 use futures_util::future::{BoxFuture, join_all};
 use hivewright_actors::{
@@ -42,7 +38,7 @@ impl Estate {
             calls.collect::<Result<Vec<_>, _>>()
         });
         let calls = calls.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "calls of webhooks stay");
+            tracing::warn!(%error, "calls of the webhooks of a removed plugin stay in the store");
             Vec::new()
         });
         let calls = calls.iter().flatten().map(|key| Writes::new().delete::<WebhookCall>(key));
@@ -57,7 +53,7 @@ impl Instances {
         let known: Vec<_> =
             self.known().extract_if(.., |(team, key), _| is_meant(team, key)).collect();
         let plugins: Vec<_> = known.into_iter().map(|(_, plugin)| plugin).collect();
-        let mut before = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.0.rows.lock();
         let before = before.extract_if(.., |(team, key), _| is_meant(&team.name, key));
         let rows = before.map(|(row, _)| row);
         let rows = rows.chain(plugins.iter().map(|it| (it.team.clone(), it.key.clone())));
@@ -112,11 +108,11 @@ impl Belongings for Instances {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let estate = self.take(|of, _| *of == team.name);
         let data = data_of(&self.0.grounds.home, &team.name);
-        let store = self.0.grounds.store.clone();
+        let (team, store) = (team.clone(), self.0.grounds.store.clone());
         Box::pin(async move {
             let gone = estate.settle(&store).await;
             if let Ok(Err(error)) = blocking::run(move || remove(data)).await {
-                tracing::warn!(%error, "files of plugins stay");
+                tracing::warn!(team = %team.name, %error, "the files of plugins of a team that is gone stay");
             }
             gone
         })

@@ -119,7 +119,7 @@ impl TeamPlugin {
             let error = standing.error.as_deref().map(|error| self.clean(error));
             if let (Some(error), Status::Backoff) = (&error, standing.status) {
                 let team = &self.team.name;
-                tracing::error!(%team, plugin = self.key, error, "a plugin has ended, and is started again");
+                tracing::warn!(%team, plugin = self.key, error, "a plugin has ended, and is started again");
             }
             let mut state = self.state();
             state.row.status = standing.status;
@@ -136,7 +136,7 @@ impl TeamPlugin {
     pub(super) fn gave_up(&self, reason: &str) {
         let (team, key) = (&self.team.name, &self.key);
         let reason = self.clean(reason);
-        tracing::error!(%team, plugin = key, reason, "a plugin was given up");
+        tracing::error!(%team, plugin = key, error = reason, "a plugin was given up; `hivewright plugin restart` tries again");
         let text = format!(
             "Plugin `{key}` of team `{team}` does not run: {reason}. \
              `hivewright plugin restart {key} --team {team}` tries again."

@@ -277,7 +277,7 @@ pub(in crate::providers) fn failure(error: &Value) -> Fault {
 #[cfg(test)]
 mod tests {
 
-    use hivewright_actors::{task::Code, tool::Args};
+    use hivewright_actors::{task::outcome::Code, tool::Args};
 
     use super::*;
 

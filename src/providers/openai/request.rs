@@ -266,11 +266,7 @@ mod tests {
             model: "m",
             max_output_tokens: 100,
             step: 2,
-            system: &SystemPrompt {
-                shared: "shared".into(),
-                team: String::new(),
-                turn: "turn".into(),
-            },
+            system: &SystemPrompt { shared: "shared".into(), team: "".into(), turn: "turn".into() },
             tools: &ToolSpecs::from_iter([ToolSpec {
                 name: "read".into(),
                 description: "d".into(),

@@ -67,7 +67,7 @@ pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
                 Err(error) => {
                     static TOLD: Seldom = Seldom::new();
                     if let Some(times) = TOLD.due() {
-                        tracing::warn!(%error, times, "a connection to the proxy cannot be taken");
+                        tracing::warn!(%error, times, "a connection of a team to the network cannot be taken, and is tried again");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

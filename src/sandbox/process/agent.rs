@@ -5,8 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
-    io::Write,
+    fs,
+    io::{self, Write},
     net::TcpListener,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -28,28 +28,15 @@ use tokio::{
 };
 
 use super::{
-    FILE_SIZE, Sandbox, SandboxError, Scratch, blocking,
+    Prepared, Sandbox, SandboxError, Scratch, blocking,
     cgroup::Group,
-    folder, in_group, launch,
+    folder, launch,
     layers::{Layer, Missing},
-    mounts,
-    plan::{AgentProgram, Ended, Plan, Program, Report, TERMINATE},
+    layout::{FILES, FILES_FOLDER, HOME},
+    plan::{AgentProgram, Ended, Program, Report, TERMINATE},
 };
 use crate::sandbox::quota;
 
-/// The one port that there is for it.
-pub const PORT: u16 = 4000;
-/// Its private home inside.
-pub const HOME: &str = mounts::HOME;
-/// Where its files are inside.
-pub const FILES: &str = "/run/hivewright";
-/// Where it is started: an empty folder.
-pub const WORK: &str = "/run/hivewright/work";
-/// The socket of our tools.
-pub const SOCKET: &str = "/run/hivewright/socket";
-
-/// The folder of its files in its scratch folder.
-pub(super) const NAME: &str = "files";
 /// It may hold so many bytes in memory, with all it starts.
 const MEMORY: u64 = 4 << 30;
 /// A process that was killed is gone by then.
@@ -79,6 +66,14 @@ pub struct Agent {
     pub life: Life,
 }
 
+/// A program that runs and talks through its standard streams.
+pub struct Launched {
+    /// Its input and its output.
+    pub streams: UnixStream,
+    pub errors: ChildStderr,
+    pub life: Life,
+}
+
 /// The life of an agent or a tool server. Dropping it kills the program with all it started.
 #[derive(Debug)]
 pub struct Life {
@@ -104,16 +99,6 @@ impl Drop for Life {
 }
 
 impl Life {
-    pub(super) fn new(
-        control: UnixStream,
-        child: Child,
-        scratch: Scratch,
-        group: Option<Group>,
-    ) -> Self {
-        let (reports, orders) = control.into_split();
-        Self { orders: Some(orders), reports, child: Some(child), left: Some((scratch, group)) }
-    }
-
     /// Waits until nothing of it is left. Says why, if that was not its own doing.
     pub async fn ended(&mut self) -> Option<String> {
         let mut said = Vec::new();
@@ -160,7 +145,9 @@ impl Life {
         if tokio::time::timeout(grace, self.ended()).await.is_err() {
             self.orders = None;
             if tokio::time::timeout(KILLED, self.ended()).await.is_err() {
-                tracing::error!("processes of a program do not end");
+                tracing::error!(
+                    "processes that the service started do not end although they were killed"
+                );
             }
         }
     }
@@ -169,54 +156,33 @@ impl Life {
 impl Sandbox {
     /// Starts an agent.
     pub async fn start(&self, job: AgentJob) -> Result<Agent, SandboxError> {
-        if let Some((layer, reason)) = self.missing() {
-            return Err(SandboxError::Unavailable { layer, reason });
-        }
-        if !self.layers().namespaces {
+        let ground = self.ground()?;
+        if !ground.namespaces {
             let reason = "the program needs a network of its own".to_owned();
             return Err(SandboxError::Unavailable { layer: Layer::Namespaces, reason });
         }
-        let (parent, groups) = (self.settings.scratch.clone(), self.groups.clone().ok());
         let AgentJob { program, env, files, processes } = job;
-        let (scratch, bridge, group) = blocking(move || {
-            let scratch = Scratch::make(&parent)?;
-            let inside = scratch.path.join(NAME);
+        let (prepared, bridge) = blocking(move || {
+            let prepared = ground.prepare(Program::Agent(program), env, MEMORY, processes)?;
+            let scratch = &prepared.scratch.path;
+            let inside = scratch.join(FILES_FOLDER);
             folder(&inside.join("work"))?;
-            let home = scratch.path.join("home");
             for (name, text) in files {
-                write_private(&inside, &home, &name, &text)?;
+                write_private(&inside, &scratch.join("home"), &name, &text)?;
             }
             let bridge = listen(&inside)?;
-            let group = groups.and_then(|groups| in_group(&groups, MEMORY, processes));
-            io::Result::Ok((scratch, bridge, group))
+            io::Result::Ok((prepared, bridge))
         })
         .await?;
-        let plan = Plan {
-            folders: Vec::new(),
-            scratch: scratch.path.clone(),
-            group: group.as_ref().map(|group| group.path.clone()),
-            namespaces: true,
-            keep_top: false,
-            kept: Vec::new(),
-            memory: MEMORY,
-            processes,
-            file_size: FILE_SIZE,
-            env,
-            program: Program::Agent(program),
-        };
-        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
-        let relay = receive(&control).await?;
-        Ok(Agent {
-            streams,
-            errors,
-            relay,
-            bridge: tokio::net::UnixListener::from_std(bridge)?,
-            life: Life::new(control, child, scratch, group),
-        })
+        let Launched { streams, errors, life } = self.launch(prepared).await?;
+        let relay = receive(life.reports.as_ref()).await?;
+        let bridge = tokio::net::UnixListener::from_std(bridge)?;
+        Ok(Agent { streams, errors, relay, bridge, life })
     }
 
     /// Starts a launcher whose program talks through its standard streams.
-    pub(super) async fn launch(&self, plan: &Plan) -> Result<Launched, SandboxError> {
+    pub(super) async fn launch(&self, prepared: Prepared) -> Result<Launched, SandboxError> {
+        let Prepared { plan, scratch, group } = prepared;
         let (mut control, their_control) = UnixStream::pair()?;
         let (streams, their_streams) = UnixStream::pair()?;
         let mut child = Command::new(&self.settings.launcher)
@@ -228,17 +194,15 @@ impl Sandbox {
             .spawn()?;
         let errors = child.stderr.take().ok_or_else(|| io::Error::other("no output streams"))?;
         control.write_all(&plan.to_bytes()?).await?;
-        Ok(Launched { control, streams, errors, child })
+        let (reports, orders) = control.into_split();
+        let life = Life {
+            orders: Some(orders),
+            reports,
+            child: Some(child),
+            left: Some((scratch, group)),
+        };
+        Ok(Launched { streams, errors, life })
     }
-}
-
-/// A launcher that has its plan.
-pub(super) struct Launched {
-    pub(super) control: UnixStream,
-    /// Input and output of the program.
-    pub(super) streams: UnixStream,
-    pub(super) errors: ChildStderr,
-    pub(super) child: Child,
 }
 
 fn inherited(stream: UnixStream) -> io::Result<OwnedFd> {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::clean_up;
+use hivewright_actors::blocking;
 
 /// The group of the service where systemd delegates.
 const SERVICE: &str = "service";
@@ -106,7 +106,7 @@ pub(super) struct Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        clean_up(move || {
+        blocking::clean_up(move || {
             end(&path);
             for _ in 0..TRIES {
                 match fs::remove_dir(&path) {

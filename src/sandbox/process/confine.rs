@@ -22,10 +22,9 @@ use rustix::{
 };
 
 use super::{
-    agent,
-    launch::Home,
     layers::{Layer, Missing},
-    plan::{Folder, Plan},
+    layout,
+    plan::{Folder, Home, Plan},
     seccomp,
 };
 use crate::sandbox::workspace::governance::GOVERNED_DIR;
@@ -199,9 +198,9 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         rules = allow_path(rules, path, writable())?;
     }
     if plan.agent().is_some() {
-        let port = NetPort::new(agent::PORT, AccessNet::ConnectTcp);
+        let port = NetPort::new(layout::PORT, AccessNet::ConnectTcp);
         rules = rules.add_rule(port).map_err(|error| Missing::new(Layer::Landlock, error))?;
-        rules = allow_path(rules, Path::new(agent::FILES), look)?;
+        rules = allow_path(rules, Path::new(layout::FILES), look)?;
     }
     for path in plan.shown() {
         rules = allow_path(rules, path, look | AccessFs::Execute)?;

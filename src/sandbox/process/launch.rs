@@ -11,8 +11,7 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-        unix::process::CommandExt,
+        unix::{net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -22,30 +21,23 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::Mode,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
-    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus},
+    process::{PidfdFlags, Signal, WaitOptions, WaitStatus},
     thread::UnshareFlags,
 };
 
 use super::{
-    agent::{PORT, WORK},
+    attempt::attempt,
     cgroup, confine,
     layers::{Layer, Missing},
+    layout::{HOME, PORT, WORK},
     mounts,
-    plan::{Ended, Plan, Program, Report},
-    probe, supervise,
+    plan::{FAILED, Home, Plan, Program, Report},
+    supervise,
     sys::{self, Fork},
 };
 
 /// The first argument that makes the binary a launcher.
 pub const ARGUMENT: &str = "sandbox-launch";
-/// What a process ends with that did not become the program.
-const FAILED: u8 = 125;
-
-/// Where the program lives inside.
-pub(super) struct Home {
-    pub home: PathBuf,
-    pub tmp: PathBuf,
-}
 
 /// Runs the launcher. Call it first of all, while the process has one thread.
 pub fn main() -> ExitCode {
@@ -205,18 +197,10 @@ fn code(status: WaitStatus) -> i32 {
     }
 }
 
-/// How a child of ours ended.
-pub(super) fn ended(status: WaitStatus) -> Ended {
-    match status.terminating_signal() {
-        Some(signal) => Ended::Signalled(signal),
-        None => Ended::Exited(status.exit_status().unwrap_or(FAILED.into())),
-    }
-}
-
 /// Confines this process and becomes the program.
 fn work(plan: &Plan) -> Result<i32, Missing> {
     let home = if plan.namespaces {
-        Home { home: mounts::HOME.into(), tmp: "/tmp".into() }
+        Home { home: HOME.into(), tmp: "/tmp".into() }
     } else {
         Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
@@ -230,7 +214,7 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     rustix::process::chdir(workspace).map_err(Missing::of(Layer::Base, "workspace"))?;
     confine::apply(plan, &home)?;
     let (binary, args) = match &plan.program {
-        Program::SelfTest(targets) => return Ok(probe::attempt(targets)),
+        Program::SelfTest(targets) => return Ok(attempt(targets)),
         Program::Bash(command) => (Path::new("/bin/bash"), vec!["-c", command]),
         Program::Agent(agent) => {
             join_streams()?;
@@ -273,20 +257,9 @@ fn path(plan: &Plan) -> OsString {
     std::env::join_paths(folders).unwrap_or_else(|_| system.join(":").into())
 }
 
-/// A process that does nothing for a while, away from its parent.
-pub(super) fn orphan() -> io::Result<Option<Pid>> {
-    match sys::fork()? {
-        Fork::Parent(pid) => Ok(Some(pid)),
-        Fork::Child => {
-            let _ = rustix::process::setsid();
-            std::thread::sleep(std::time::Duration::from_secs(600));
-            std::process::exit(0)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::process::Pid;
 
     use super::*;
 

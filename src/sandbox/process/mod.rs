@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     fs, io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
@@ -39,16 +40,19 @@ use super::{
     },
 };
 use crate::{
+    logging::seldom::Seldom,
     removal::remove_tree,
     settings::{config::Limits, folder_access::Access},
 };
 
 pub mod agent;
+mod attempt;
 pub mod capture;
 mod cgroup;
 mod confine;
 pub mod launch;
 pub mod layers;
+pub mod layout;
 mod mounts;
 pub mod plan;
 pub mod plugin;
@@ -137,7 +141,7 @@ impl Sandbox {
     pub async fn new(settings: SandboxSettings) -> Self {
         let scratch = settings.scratch.clone();
         if let Err(error) = blocking(move || clear(&scratch)).await {
-            tracing::warn!(%error, "scratch folder cannot be made");
+            tracing::warn!(%error, "the scratch folder cannot be made; commands will fail");
         }
         let mut sandbox = Self::with_layers(settings, Layers::ask());
         let found = blocking::run(Groups::find).await;
@@ -161,7 +165,10 @@ impl Sandbox {
         match tried {
             Ok(broken) => sandbox.broken = broken,
             // A command would meet the same, and tell.
-            Err(error) => tracing::warn!(%error, "the sandbox could not be tried"),
+            Err(error) => {
+                let cause = error.source().map(ToString::to_string);
+                tracing::warn!(%error, cause, "the sandbox could not be tried; `hivewright doctor` tries it again");
+            }
         }
         sandbox
     }
@@ -218,51 +225,46 @@ impl Sandbox {
         self.groups.as_ref().map(Groups::bounds).map_err(String::as_str)
     }
 
+    /// What programs begin with, unless a layer is missing without which nothing runs here.
+    fn ground(&self) -> Result<Ground, SandboxError> {
+        if let Some((layer, reason)) = self.missing() {
+            return Err(SandboxError::Unavailable { layer, reason });
+        }
+        Ok(Ground {
+            scratch: self.settings.scratch.clone(),
+            private: self.settings.private.clone(),
+            groups: self.groups.clone().ok(),
+            namespaces: self.layers.namespaces,
+        })
+    }
+
     /// Runs a command to its end. Stopping asks it to end and kills what is left after a moment.
     ///
     /// Whatever the end, nothing it started lives on. Dropping the future kills at once.
     pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
-        if let Some((layer, reason)) = self.missing() {
-            return Err(SandboxError::Unavailable { layer, reason });
-        }
-        let Prepared { plan, watch, scratch, group } = self.prepare(job).await?;
-        let result = self.supervise(&plan, watch, stop).await;
-        drop((scratch, group));
+        let (prepared, watch) = self.prepare(job).await?;
+        let result = self.supervise(&prepared.plan, watch, stop).await;
+        drop(prepared);
         result
     }
 
-    async fn prepare(&self, job: Job) -> Result<Prepared, SandboxError> {
+    async fn prepare(&self, job: Job) -> Result<(Prepared, Watch), SandboxError> {
+        let ground = self.ground()?;
         let Job { workspace, program, env, keeps_self } = job;
         let kept: &[&str] = if keeps_self { &SELF } else { &[] };
-        let layers = self.layers;
-        let settings = self.settings.clone();
         let memory = self.memory.load(Ordering::Relaxed);
-        let (quota, groups) = (Arc::clone(&self.quota), self.groups.clone().ok());
+        let quota = Arc::clone(&self.quota);
         blocking(move || {
-            if let Some(path) = exposed(&settings.private, &workspace) {
-                return Err(SandboxError::Unavailable {
-                    layer: Layer::Landlock,
-                    reason: format!("{} lies in a folder that commands can read", path.display()),
-                });
-            }
-            let scratch = Scratch::make(&settings.scratch)?;
+            ground.keep_private(&workspace, "commands")?;
             let governed = protect(&workspace, kept)?;
-            let watch = Watch::new(&quota, &workspace, &scratch.path);
-            let group = groups.and_then(|groups| in_group(&groups, memory, PROCESSES));
-            let plan = Plan {
-                folders: folders(&workspace)?,
-                scratch: scratch.path.clone(),
-                group: group.as_ref().map(|group| group.path.clone()),
-                namespaces: layers.namespaces,
-                keep_top: !(layers.namespaces && governed),
-                kept: kept.iter().copied().map(str::to_owned).collect(),
-                memory,
-                processes: PROCESSES,
-                file_size: FILE_SIZE.min(watch.largest_file()),
-                env,
-                program,
-            };
-            Ok(Prepared { plan, watch, scratch, group })
+            let mut prepared = ground.prepare(program, env, memory, PROCESSES)?;
+            let watch = Watch::new(&quota, &workspace, &prepared.scratch.path);
+            let plan = &mut prepared.plan;
+            plan.folders = folders(&workspace)?;
+            plan.keep_top = !(plan.namespaces && governed);
+            plan.kept = kept.iter().copied().map(str::to_owned).collect();
+            plan.file_size = FILE_SIZE.min(watch.largest_file());
+            Ok::<_, SandboxError>((prepared, watch))
         })
         .await
     }
@@ -334,10 +336,58 @@ fn ended(said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
     }
 }
 
-/// A command that can be started, and what ends with it.
+/// What programs in the sandbox begin with.
+struct Ground {
+    /// Where the private folders of calls are made.
+    scratch: PathBuf,
+    /// What no program may ever read.
+    private: Vec<PathBuf>,
+    groups: Option<Groups>,
+    namespaces: bool,
+}
+
+impl Ground {
+    /// Refuses folders in which something lies that no program may read.
+    fn keep_private(&self, workspace: &Workspace, who: &str) -> Result<(), SandboxError> {
+        match exposed(&self.private, workspace) {
+            Some(path) => Err(SandboxError::Unavailable {
+                layer: Layer::Landlock,
+                reason: format!("{} lies in a folder that {who} can read", path.display()),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes room for a program that sees no folder. Blocks.
+    fn prepare(
+        &self,
+        program: Program,
+        env: BTreeMap<String, String>,
+        memory: u64,
+        processes: u64,
+    ) -> io::Result<Prepared> {
+        let scratch = Scratch::make(&self.scratch)?;
+        let group = self.groups.as_ref().and_then(|groups| in_group(groups, memory, processes));
+        let plan = Plan {
+            folders: Vec::new(),
+            scratch: scratch.path.clone(),
+            group: group.as_ref().map(|group| group.path.clone()),
+            namespaces: self.namespaces,
+            keep_top: false,
+            kept: Vec::new(),
+            memory,
+            processes,
+            file_size: FILE_SIZE,
+            env,
+            program,
+        };
+        Ok(Prepared { plan, scratch, group })
+    }
+}
+
+/// A program that can be started, and what ends with it.
 struct Prepared {
     plan: Plan,
-    watch: Watch,
     scratch: Scratch,
     group: Option<Group>,
 }
@@ -346,7 +396,12 @@ struct Prepared {
 fn in_group(groups: &Groups, memory: u64, processes: u64) -> Option<Group> {
     groups
         .make(memory, processes)
-        .inspect_err(|error| tracing::warn!(%error, "a command runs without a control group"))
+        .inspect_err(|error| {
+            static TOLD: Seldom = Seldom::new();
+            if let Some(times) = TOLD.due() {
+                tracing::warn!(%error, times, "a command runs without a control group; the other bounds hold");
+            }
+        })
         .ok()
 }
 
@@ -469,24 +524,16 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        clean_up(move || remove(&path));
+        blocking::clean_up(move || remove(&path));
     }
 }
 
 fn remove(scratch: &Path) {
     match remove_tree(scratch) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %scratch.display(), %error, "scratch folder stays until the next start");
+            tracing::warn!(path = %scratch.display(), %error, "the scratch folder of a command stays until the next start");
         }
         _ => {}
-    }
-}
-
-/// Runs file work away from the async threads, if this is one of them.
-fn clean_up(work: impl FnOnce() + Send + 'static) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(work)),
-        Err(_) => work(),
     }
 }
 

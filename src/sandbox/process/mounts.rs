@@ -17,18 +17,15 @@ use rustix::{
 };
 
 use super::{
-    agent,
     confine::{self, DEVICES, SYSTEM},
     layers::{Layer, Missing},
+    layout::{FILES, FILES_FOLDER, HOME},
     plan::Plan,
     sys,
 };
 use crate::sandbox::workspace::governance::{GOVERNED_DIR, GOVERNED_FILE};
 
 const LAYER: Layer = Layer::Namespaces;
-
-/// The private home inside.
-pub(super) const HOME: &str = "/home/team";
 
 const DEVICE: u64 = sys::NOSUID;
 const WRITABLE: u64 = DEVICE | sys::NODEV;
@@ -51,7 +48,7 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     tree.bind(&plan.scratch.join("tmp"), Path::new("/tmp"), WRITABLE)?;
     tree.bind(&plan.scratch.join("home"), Path::new(HOME), WRITABLE)?;
     if plan.agent().is_some() {
-        tree.bind(&plan.scratch.join(agent::NAME), Path::new(agent::FILES), READ_ONLY)?;
+        tree.bind(&plan.scratch.join(FILES_FOLDER), Path::new(FILES), READ_ONLY)?;
     }
     for path in plan.shown() {
         tree.bind(path, path, READ_ONLY)?;

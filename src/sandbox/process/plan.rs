@@ -17,6 +17,9 @@ const LARGEST: u32 = 8 << 20;
 /// Asks the launcher to end the tree politely. Closing the connection ends it at once.
 pub(super) const TERMINATE: u8 = b't';
 
+/// What a process ends with that did not become the program.
+pub(super) const FAILED: u8 = 125;
+
 /// All that a launcher needs to know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -39,6 +42,12 @@ pub(super) struct Plan {
     pub program: Program,
 }
 
+/// Where the program lives inside.
+pub(super) struct Home {
+    pub home: PathBuf,
+    pub tmp: PathBuf,
+}
+
 /// A folder of the team, named by path and recognised by what it is.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Folder {
@@ -55,7 +64,7 @@ pub enum Program {
     Server(ServerProgram),
     Plugin(PluginProgram),
     /// The attempts of the self-test.
-    SelfTest(super::probe::Targets),
+    SelfTest(Targets),
 }
 
 /// A command-line agent: it talks through its standard streams, and to one port.
@@ -91,6 +100,16 @@ pub struct PluginProgram {
     pub folder: PathBuf,
     /// What it may read and run besides the system, at the same place inside.
     pub shown: Vec<PathBuf>,
+}
+
+/// What the self-test tries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Targets {
+    /// Files and folders that must not be readable.
+    pub forbidden: Vec<PathBuf>,
+    pub config: PathBuf,
+    /// A port on this machine where somebody listens.
+    pub port: u16,
 }
 
 /// What a launcher reports: how it ended, at last.

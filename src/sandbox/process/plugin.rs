@@ -6,11 +6,10 @@
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use super::{
-    FILE_SIZE, Sandbox, SandboxError, Scratch,
-    agent::{Launched, Life},
-    blocking, exposed, folder, folders, in_group,
-    layers::Layer,
-    plan::{Plan, PluginProgram, Program},
+    FILE_SIZE, Sandbox, SandboxError,
+    agent::Launched,
+    blocking, folder, folders,
+    plan::{PluginProgram, Program},
     server::ServerProcess,
     until_excess,
 };
@@ -33,43 +32,22 @@ pub struct PluginJob {
 impl Sandbox {
     /// Starts a plugin.
     pub async fn plug(&self, job: PluginJob) -> Result<ServerProcess, SandboxError> {
-        if let Some((layer, reason)) = self.missing() {
-            return Err(SandboxError::Unavailable { layer, reason });
-        }
+        let ground = self.ground()?;
         let PluginJob { program, data, env, memory, processes } = job;
-        let (settings, groups) = (self.settings.clone(), self.groups.clone().ok());
-        let (quota, namespaces) = (Arc::clone(&self.quota), self.layers.namespaces);
+        let quota = Arc::clone(&self.quota);
         let prepared = blocking(move || {
             folder(&data)?;
             let workspace = Workspace::open(&data, &[]).map_err(io::Error::other)?;
             let workspace = Arc::new(workspace);
-            if let Some(path) = exposed(&settings.private, &workspace) {
-                return Err(SandboxError::Unavailable {
-                    layer: Layer::Landlock,
-                    reason: format!("{} lies in a folder that plugins can read", path.display()),
-                });
-            }
-            let scratch = Scratch::make(&settings.scratch)?;
-            let watch = Watch::new(&quota, &workspace, &scratch.path);
-            let group = groups.and_then(|groups| in_group(&groups, memory, processes));
-            let plan = Plan {
-                folders: folders(&workspace)?,
-                scratch: scratch.path.clone(),
-                group: group.as_ref().map(|group| group.path.clone()),
-                namespaces,
-                keep_top: false,
-                kept: Vec::new(),
-                memory,
-                processes,
-                file_size: FILE_SIZE.min(watch.largest_file()),
-                env,
-                program: Program::Plugin(program),
-            };
-            Ok((plan, watch, scratch, group))
+            ground.keep_private(&workspace, "plugins")?;
+            let mut prepared = ground.prepare(Program::Plugin(program), env, memory, processes)?;
+            let watch = Watch::new(&quota, &workspace, &prepared.scratch.path);
+            prepared.plan.folders = folders(&workspace)?;
+            prepared.plan.file_size = FILE_SIZE.min(watch.largest_file());
+            Ok::<_, SandboxError>((prepared, watch))
         });
-        let (plan, watch, scratch, group) = prepared.await?;
-        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
-        let life = Life::new(control, child, scratch, group);
+        let (prepared, watch) = prepared.await?;
+        let Launched { streams, errors, life } = self.launch(prepared).await?;
         Ok(ServerProcess { streams, errors, life, excess: Box::pin(until_excess(watch)) })
     }
 }

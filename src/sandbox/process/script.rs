@@ -6,14 +6,13 @@
 use std::{collections::BTreeMap, io};
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
-use tokio::{net::UnixStream, process::ChildStderr};
 
 use super::{
-    Sandbox, SandboxError, Scratch,
-    agent::{Launched, Life},
-    blocking, in_group,
+    Sandbox, SandboxError,
+    agent::Launched,
+    blocking,
     layers::Missing,
-    plan::{Plan, Program, ServerProgram},
+    plan::{Program, ServerProgram},
     seccomp,
 };
 
@@ -22,47 +21,20 @@ pub const ARGUMENT: &str = "plugin-host";
 /// Its threads: one for each engine, and what the launcher leaves behind.
 const THREADS: u64 = 24;
 
-/// A script host that runs.
-pub struct ScriptHost {
-    /// Its input and its output.
-    pub streams: UnixStream,
-    pub errors: ChildStderr,
-    pub life: Life,
-}
-
 impl Sandbox {
     /// Starts a script host that may hold so many bytes in memory.
-    pub async fn start_script_host(&self, memory: u64) -> Result<ScriptHost, SandboxError> {
-        if let Some((layer, reason)) = self.missing() {
-            return Err(SandboxError::Unavailable { layer, reason });
-        }
-        let (parent, groups) = (self.settings.scratch.clone(), self.groups.clone().ok());
-        let made = blocking(move || {
-            let group = groups.and_then(|groups| in_group(&groups, memory, THREADS));
-            io::Result::Ok((Scratch::make(&parent)?, group))
-        });
-        let (scratch, group) = made.await?;
-        let program = ServerProgram {
+    pub async fn start_script_host(&self, memory: u64) -> Result<Launched, SandboxError> {
+        let ground = self.ground()?;
+        let program = Program::Server(ServerProgram {
             command: self.settings.launcher.clone(),
             args: vec![ARGUMENT.to_owned()],
             shown: vec![self.settings.launcher.clone()],
             network: false,
-        };
-        let plan = Plan {
-            folders: Vec::new(),
-            scratch: scratch.path.clone(),
-            group: group.as_ref().map(|group| group.path.clone()),
-            namespaces: self.layers.namespaces,
-            keep_top: false,
-            kept: Vec::new(),
-            memory,
-            processes: THREADS,
-            file_size: 0,
-            env: BTreeMap::new(),
-            program: Program::Server(program),
-        };
-        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
-        Ok(ScriptHost { streams, errors, life: Life::new(control, child, scratch, group) })
+        });
+        let prepared = blocking(move || ground.prepare(program, BTreeMap::new(), memory, THREADS));
+        let mut prepared = prepared.await?;
+        prepared.plan.file_size = 0;
+        self.launch(prepared).await
     }
 }
 

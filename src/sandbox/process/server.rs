@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::{net::UnixStream, process::ChildStderr};
 
 use super::{
-    Job, Prepared, Sandbox, SandboxError,
+    Job, Sandbox, SandboxError,
     agent::{Launched, Life},
     plan::{Program, ServerProgram},
     until_excess,
@@ -42,13 +42,11 @@ pub struct ServerProcess {
 impl Sandbox {
     /// Starts a server.
     pub async fn serve(&self, job: ServerJob) -> Result<ServerProcess, SandboxError> {
-        if let Some((layer, reason)) = self.missing() {
-            return Err(SandboxError::Unavailable { layer, reason });
-        }
         let ServerJob { workspace, access, program, env } = job;
         let program = Program::Server(program);
         let job = Job { workspace, program, env, keeps_self: access.is_some() };
-        let Prepared { mut plan, watch, scratch, group } = self.prepare(job).await?;
+        let (mut prepared, watch) = self.prepare(job).await?;
+        let plan = &mut prepared.plan;
         match access {
             Some(Access::ReadWrite) => {}
             Some(Access::ReadOnly) => {
@@ -57,8 +55,7 @@ impl Sandbox {
             }
             None => plan.folders.clear(),
         }
-        let Launched { control, streams, errors, child } = self.launch(&plan).await?;
-        let life = Life::new(control, child, scratch, group);
+        let Launched { streams, errors, life } = self.launch(prepared).await?;
         Ok(ServerProcess { streams, errors, life, excess: Box::pin(until_excess(watch)) })
     }
 }

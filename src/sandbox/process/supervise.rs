@@ -9,12 +9,12 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    process::{Pid, PidfdFlags, Signal, WaitOptions},
+    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus},
 };
 
 use super::{
-    cgroup, launch,
-    plan::{Ended, Plan, TERMINATE},
+    cgroup,
+    plan::{Ended, FAILED, Plan, TERMINATE},
 };
 
 /// How often the tree is counted where no control group counts it.
@@ -47,7 +47,7 @@ pub(super) fn until_end(
             if plan.group.as_deref().is_some_and(cgroup::ran_out_of_memory) {
                 return Ok(Some(Ended::OverMemory));
             }
-            return Ok(status.map(|(_, status)| launch::ended(status)));
+            return Ok(status.map(|(_, status)| ended(status)));
         }
         if !control_event.is_empty() {
             let mut order = [0];
@@ -69,6 +69,14 @@ pub(super) fn until_end(
                 return Ok(Some(excess));
             }
         }
+    }
+}
+
+/// How a child of ours ended.
+fn ended(status: WaitStatus) -> Ended {
+    match status.terminating_signal() {
+        Some(signal) => Ended::Signalled(signal),
+        None => Ended::Exited(status.exit_status().unwrap_or(FAILED.into())),
     }
 }
 

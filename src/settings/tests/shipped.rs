@@ -8,9 +8,9 @@ use super::*;
 use crate::settings::{
     channels::Channels,
     config::Config,
-    declare::{Counts, Description, Group},
+    document::{Counts, Description, Document},
     providers::Profile,
-    reader::Document,
+    reader::Group,
     search::Search,
     team::{MAIN_TOOLS, Team},
 };

@@ -16,6 +16,7 @@
 //! marking.rs   where in a record the words stand that were found
 //! ```
 
+mod columns;
 mod keys;
 pub(super) mod marking;
 mod merging;
@@ -36,7 +37,6 @@ use std::{
     collections::HashSet,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -52,12 +52,14 @@ use hivewright_actors::{
     store::records::Record as _,
     task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
+use columns::Held;
 use keys::Keys;
 use packing::Unpacker;
 use readers::{LIST_TIMEOUT, Purpose, Readers};
-use tables::{Held, Table};
+use tables::Table;
 use together::Together;
 use turns::Role;
 use writer::Writer;
@@ -188,7 +190,7 @@ impl History {
     /// somebody else reads it: then the log must stay with it.
     pub(super) fn close(self) -> io::Result<()> {
         drop(self.readers);
-        let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.into_inner();
         if let Some(writer) = writer {
             let is_emptied = writer.checkpoint().map_err(io::Error::other)?;
             writer.connection.close().map_err(|(_, error)| io::Error::other(error))?;
@@ -237,7 +239,7 @@ impl History {
         &self,
         change: impl FnOnce(&mut Writer) -> rusqlite::Result<()>,
     ) -> Result<u64, StorageError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         let Some(writer) = &mut *writer else {
             return Err(StorageError::Write("this store has no archive yet".to_owned()));
         };
@@ -259,13 +261,13 @@ impl History {
 
     /// Empties the log of SQLite, unless somebody reads: the next start has nothing to read there.
     pub(super) fn empty_log(&self) -> Result<(), StorageError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.as_mut().map_or(Ok(()), Writer::empty_log).map_err(unwritten)
     }
 
     /// Gives back the memory that only work needs.
     pub(super) fn shrink(&self) -> Result<(), StorageError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.as_mut().map_or(Ok(()), Writer::shrink).map_err(unwritten)?;
         drop(writer);
         self.readers.shrink().map_err(unread)

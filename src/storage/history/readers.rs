@@ -5,9 +5,10 @@
 
 use std::{
     path::Path,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use super::{Reader, packing::Unpacker, shrink};
 
@@ -80,28 +81,24 @@ impl Readers {
 
     /// Closes those that are idle but one, and has that one give back what it can.
     pub(super) fn shrink(&self) -> rusqlite::Result<()> {
-        let mut idle = std::mem::take(&mut self.state().idle);
+        let mut idle = std::mem::take(&mut self.state.lock().idle);
         let Some(mut kept) = idle.pop() else { return Ok(()) };
         drop(idle);
         kept.unpacker = Unpacker::default();
         shrink(&kept.connection)?;
-        self.state().idle.push(kept);
+        self.state.lock().idle.push(kept);
         Ok(())
     }
 
     fn lend(&self, purpose: Purpose) -> Lent<'_> {
         let is_list = usize::from(purpose == Purpose::List);
-        let free = self.returned.wait_while(self.state(), |state| {
+        let mut state = self.state.lock();
+        self.returned.wait_while(&mut state, |state| {
             state.in_use == MOST || state.lists + is_list > MOST_LISTS
         });
-        let mut state = free.unwrap_or_else(PoisonError::into_inner);
         state.in_use += 1;
         state.lists += is_list;
         Lent { readers: self, purpose, reader: state.idle.pop() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +111,7 @@ struct Lent<'a> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        let mut state = self.readers.state();
+        let mut state = self.readers.state.lock();
         state.in_use -= 1;
         state.lists -= usize::from(self.purpose == Purpose::List);
         state.idle.extend(self.reader.take());
@@ -173,7 +170,7 @@ mod tests {
 
         assert_eq!(most.into_inner(), MOST);
         let left = || {
-            let state = readers.state();
+            let state = readers.state.lock();
             (state.idle.len(), state.in_use)
         };
         assert_eq!(left(), (MOST, 0));
@@ -218,7 +215,7 @@ mod tests {
         });
 
         assert_eq!(worked, Ok(true));
-        let left = readers.state();
+        let left = readers.state.lock();
         assert_eq!((left.in_use, left.lists), (0, 0));
     }
 }

@@ -23,10 +23,10 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, functions::FunctionFlags, params, types::Value};
 
 use super::{
+    columns::{Columns, Held},
     keys::Keys,
     merging::{Bound, Rank, Row, Stream, count, directions, in_hex, json, merge, number, part},
     packing::Unpacker,
-    tables::{Columns, Held},
     together::Beside,
     usage,
 };
@@ -127,12 +127,12 @@ fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
 /// list wants otherwise.
 pub(super) fn equip(connection: &Connection, keys: Keys) -> rusqlite::Result<()> {
     let prefix = prefix_of(FinishedTask::KIND, &());
-    let unpacker = std::sync::Mutex::new(Unpacker::default());
+    let unpacker = parking_lot::Mutex::new(Unpacker::default());
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("has_words", 4, flags, move |call| {
         let rest = keys.rest(FinishedTask::KIND, call.get_raw(0).as_blob()?);
         let key = [&*prefix, &rest].concat();
-        let mut unpacker = unpacker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut unpacker = unpacker.lock();
         let held = Held::read(call.get_raw(1).as_blob()?, call.get_raw(2).as_blob_or_null()?);
         let value = unpacker.unpack_from(held.row(&key), &key, &held.packed);
         let task = value.and_then(|value| decode::<Task>(&key, &value));

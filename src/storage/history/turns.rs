@@ -20,9 +20,9 @@ use serde::Deserialize;
 
 use super::{
     Taken,
+    columns::Held,
     keys::Keys,
     packing::{Packer, Unpacker},
-    tables::Held,
 };
 
 /// A record: its key, and its value.

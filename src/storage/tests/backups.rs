@@ -537,6 +537,25 @@ fn a_restored_channel_begins_at_numbers_that_nobody_has_seen() {
     }
 }
 
+/// SC-110: what waited for a chat network when the backup was made may have been sent since, and is not sent again.
+#[test]
+fn what_may_have_been_posted_is_not_posted_again() {
+    let place = lived_in();
+    let frame = r#"{"topic":null,"ts":1,"body":{"type":"progress","content":"x","kind":"note"}}"#;
+    let records = [
+        put("chan\0d17", "{}"),
+        put("deliv\0d17", r#"{"seq":1}"#),
+        put("out\0d17\0\0\0\0\0\0\0\0\u{7}", frame),
+    ];
+    commit(&place.open(), records);
+    let file = back_up(&place);
+
+    restore(&file, &place.home, true, &quiet).unwrap();
+
+    let mark = outboxes::DeliveryMark::read(&place.open(), &"d17".into()).unwrap();
+    assert_eq!((mark.seq, mark.partly), (outbox::seq(7), None));
+}
+
 /// SC-112, OP-81: what the backup does not hold is listed, as far as it can still be seen.
 #[test]
 fn what_a_rebuilt_store_lacks_is_listed() {

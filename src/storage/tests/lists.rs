@@ -20,9 +20,9 @@ use hivewright_actors::{
         records::{Record, Writes, encode},
     },
     task::{
-        Ancestor, Ending, Kind, Lane, Lineage, Outcome, Priority, Source, Task, TaskState,
-        TopicRef,
+        Ancestor, Kind, Lane, Lineage, Priority, Source, Task, TaskState, TopicRef,
         ended::{count_ended, ended},
+        outcome::{Ending, Outcome},
         query::{TaskPage, TaskPlace, TaskQuery, TaskWindow},
         records::{EndedTask, FinishedTask},
     },

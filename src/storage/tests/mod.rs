@@ -22,12 +22,7 @@ use std::{
 use hivewright_actors::storage::{Batch, Order, Storage};
 use tempfile::TempDir;
 
-use super::{
-    Home,
-    open::{OpenError, open},
-    tiers::TieredStorage,
-    unwatched as quiet,
-};
+use super::{Home, error::OpenError, open::open, tiers::TieredStorage, unwatched as quiet};
 use crate::settings::config::Durability;
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -7,7 +7,11 @@ use hivewright_actors::{
     clock::Timestamp,
     retention::{pass::Pass, terms::Keeping},
     store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},
+    task::{
+        Kind, Lane, Task,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 

@@ -12,11 +12,12 @@ use super::{super::pending::Oldest, *};
 /// Moves what there is to move, in as many batches as it takes.
 fn archive(storage: &TieredStorage) {
     while storage.take_next().unwrap() {}
+    storage.empty_log().unwrap();
 }
 
 /// The second half of a move: the archive has taken records in.
-fn let_go(storage: &TieredStorage, (oldest, number): (Oldest, u64)) {
-    storage.let_go(&storage.pending.begin_moving(), oldest, number).unwrap();
+fn has_moved(storage: &TieredStorage, (oldest, number): (Oldest, u64)) {
+    storage.has_moved(&storage.pending.begin_moving(), oldest, number);
 }
 
 /// All keys of sled, but for those that tell of the store.
@@ -107,7 +108,7 @@ fn a_record_that_changes_while_it_moves_stays_as_it_is_now() {
     let taken = storage.take_oldest().unwrap().unwrap();
     commit(&storage, [put("done\0a", "2"), remove("done\0b"), put("done\0d", &large[1..])]);
     commit(&storage, [put("done\0c", "2")]);
-    let_go(&storage, taken);
+    has_moved(&storage, taken);
 
     let expected: Records = [
         put("done\0a", "2"),
@@ -123,6 +124,22 @@ fn a_record_that_changes_while_it_moves_stays_as_it_is_now() {
     assert_eq!((all(&storage), hot(&storage)), (expected, vec![]));
     commit(&storage, [remove("done\0a"), remove("done\0c"), remove("done\0d")]);
     assert_eq!(keys(&storage, b"", b"\xff", Order::Rising), ["done/e"]);
+}
+
+/// SC-105: what has moved leaves sled with the next commit: a move costs none of its own.
+#[test]
+fn what_has_moved_goes_with_the_next_commit() {
+    let place = Place::new();
+    let storage = place.open();
+    commit(&storage, [put("done\0a", "1")]);
+    while storage.take_next().unwrap() {}
+    let moved = (pending(&storage).is_empty(), hot(&storage).len());
+
+    commit(&storage, [put("task\0b", "open")]);
+
+    assert_eq!(moved, (true, 1));
+    assert_eq!(hot(&storage), [b"task\0b".to_vec()]);
+    assert_eq!(all(&storage).len(), 2);
 }
 
 /// One step of a store's life.
@@ -175,7 +192,7 @@ proptest! {
                 Step::Take => taken = present.take_oldest().unwrap().or(taken),
                 Step::LetGo => {
                     if let Some(archived) = taken.take() {
-                        let_go(present, archived);
+                        has_moved(present, archived);
                     }
                 }
                 Step::Restart => {

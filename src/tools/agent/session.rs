@@ -12,7 +12,8 @@ use hivewright_actors::{
     queue::{refusal::Refusal, submit::Submit},
     store::records::Writes,
     task::{
-        Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task,
+        Kind, Label, Lane, OnResult, Options, Priority, Source, Task,
+        outcome::{Ending, Outcome},
         records as tasks,
     },
 };

@@ -9,7 +9,8 @@ use crate::{
     browser::Browsers,
     tools::{
         about::About,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
         reach::Reach,
     },
     vault::expand::BEGIN,

@@ -10,7 +10,8 @@ use crate::{
     files::FileStore,
     tools::{
         about::About,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
         pictures,
         provenance::Scope,
     },

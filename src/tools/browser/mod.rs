@@ -6,13 +6,7 @@ use hivewright_actors::{policy::Subject, task::Label, tool::ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    about::About,
-    answer,
-    contract::{Tool, ToolContext, ToolError},
-    toolbox::Toolbox,
-    web::Web,
-};
+use super::{answer, contract::ToolContext, error::ToolError, toolbox::Toolbox, web::Web};
 use crate::{
     browser::{BrowserError, Browsers, InUse, gate::Terms},
     files::FileStore,
@@ -25,17 +19,6 @@ mod navigate;
 use act::{Click, Type};
 use look::{Screenshot, Snapshot};
 use navigate::{Close, GoBack, GoForward, Navigate};
-
-pub(super) const TOOLS: &[About] = &[
-    Click::ABOUT,
-    Close::ABOUT,
-    GoBack::ABOUT,
-    GoForward::ABOUT,
-    Navigate::ABOUT,
-    Screenshot::ABOUT,
-    Snapshot::ABOUT,
-    Type::ABOUT,
-];
 
 const GROUP: &str = "@browser";
 const CLASS: &str = "browser";

@@ -21,7 +21,8 @@ use crate::{
     settings::network::host_name,
     tools::{
         about::About,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
         reach::Reach,
         web::Web,
     },

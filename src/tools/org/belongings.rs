@@ -23,11 +23,12 @@ impl Belongings for Remembered {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (store, team) = (self.0.clone(), team.clone());
         async move {
-            match store.read(move |storage| keys(storage, &team)).await {
+            let of = team.clone();
+            match store.read(move |storage| keys(storage, &of)).await {
                 Ok(keys) if keys.is_empty() => Vec::new(),
                 Ok(keys) => vec![Writes::new().drop_keys(keys)],
                 Err(error) => {
-                    tracing::error!(%error, "rows of a team that is gone stay in the store");
+                    tracing::error!(team = %team.name, %error, "rows of a team that is gone stay in the store");
                     Vec::new()
                 }
             }

@@ -91,7 +91,7 @@ impl Credentials for Vault {
 }
 
 /// Makes durable what was put aside, together with the call.
-pub(in crate::tools) fn stow(aside: Aside) -> Stow {
+pub(crate) fn stow(aside: Aside) -> Stow {
     Stow::new(move || {
         let aside = aside.clone();
         async move { alongside(aside.keep().await) }.boxed()
@@ -175,7 +175,7 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
 }
 
 /// A value of the same kind that says nothing.
-pub(in crate::tools) fn emptied(value: &Value) -> Value {
+pub(crate) fn emptied(value: &Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),
         Value::Object(_) => Value::Object(serde_json::Map::new()),

@@ -18,10 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::office::{Parts, refused};
-use crate::tools::{
-    answer,
-    contract::{ToolContext, ToolError},
-};
+use crate::tools::{answer, contract::ToolContext, error::ToolError};
 
 /// The calling team, as the one that wants something.
 pub(super) fn by(cx: &ToolContext) -> By {

@@ -8,7 +8,7 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     retention::terms::Lot,
     store::{reads::get, records::Writes},
-    task::{Ending, Kind, OnResult, Priority, Task, records as tasks},
+    task::{Kind, OnResult, Priority, Task, outcome::Ending, records as tasks},
     tool::{Caller, Effect, records::Answer},
 };
 use schemars::JsonSchema;
@@ -23,7 +23,8 @@ use super::{
 use crate::tools::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError, not_blank},
+    contract::{Tool, ToolContext, not_blank},
+    error::ToolError,
 };
 
 /// Where an escalation of the main team goes.

@@ -8,7 +8,9 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     inbox,
     task::{
-        Audience, Cause, Kind, Label, Outcome, Source, Task,
+        Audience, Kind, Label, Source, Task,
+        cause::Cause,
+        outcome::Outcome,
         records::{self as tasks, EndedTask},
     },
     tool::{Caller, Effect},
@@ -24,7 +26,8 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
         told::unsaid,
     },
 };

@@ -25,7 +25,8 @@ use super::{
 use crate::tools::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError, not_blank},
+    contract::{Tool, ToolContext, not_blank},
+    error::ToolError,
     told::unsaid,
 };
 

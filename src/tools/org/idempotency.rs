@@ -13,7 +13,7 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 
 use super::{errand::Sent, office::Parts};
-use crate::tools::contract::ToolError;
+use crate::tools::error::ToolError;
 
 /// What is known of a key.
 pub(super) enum Known {

@@ -24,7 +24,8 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{LONGEST, Tool, ToolContext, ToolError},
+        contract::{LONGEST, Tool, ToolContext},
+        error::ToolError,
         told::unsaid,
     },
 };

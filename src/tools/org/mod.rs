@@ -1,6 +1,6 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
-use super::{about::About, contract::Tool, toolbox::Toolbox};
+use super::toolbox::Toolbox;
 
 pub(crate) mod belongings;
 pub mod credentials;
@@ -26,23 +26,6 @@ use office::Office;
 const LONGEST_TEXT: usize = 100_000;
 /// The longest id that a model makes up, in characters.
 const LONGEST_ID: usize = 128;
-
-pub(super) const TOOLS: &[About] = &[
-    manage::ControlTeam::ABOUT,
-    delegate::DelegateTask::ABOUT,
-    handoff::EnqueueParentTask::ABOUT,
-    escalate::Escalate::ABOUT,
-    overview::GetStatus::ABOUT,
-    finished::ListCompletedTasks::ABOUT,
-    overview::ListTeams::ABOUT,
-    query::QueryTeam::ABOUT,
-    query::QueryTeams::ABOUT,
-    message::SendMessage::ABOUT,
-    manage::ShutdownTeam::ABOUT,
-    spawn::SpawnTeam::ABOUT,
-    manage::UpdateTeam::ABOUT,
-    whoami::Whoami::ABOUT,
-];
 
 pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
     let pools = toolbox.pools();

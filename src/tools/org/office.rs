@@ -28,10 +28,7 @@ use super::credentials::Credentials;
 use crate::{
     plugins::catalogue::Catalogue,
     settings::live::Live,
-    tools::{
-        answer,
-        contract::{ToolContext, ToolError},
-    },
+    tools::{answer, contract::ToolContext, error::ToolError},
 };
 
 /// The subagents of a team, by name. May block.

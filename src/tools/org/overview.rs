@@ -19,7 +19,8 @@ use super::office::{Office, Parts};
 use crate::tools::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
     pools::{self, Pools},
 };
 
@@ -106,7 +107,7 @@ async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
         Ok(steps)
     });
     read.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "how far tasks are cannot be read");
+        tracing::warn!(%error, "how far tasks are cannot be read, and is left out");
         HashMap::new()
     })
 }

@@ -11,7 +11,11 @@ use hivewright_actors::{
         work::Work,
     },
     store::records::Writes,
-    task::{Ending, Kind, Label, OnResult, Outcome, Priority, records as tasks},
+    task::{
+        Kind, Label, OnResult, Priority,
+        outcome::{Ending, Outcome},
+        records as tasks,
+    },
     tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
@@ -26,7 +30,8 @@ use super::{
 use crate::tools::{
     about::About,
     answer,
-    contract::{LONGEST, Tool, ToolContext, ToolError, not_blank},
+    contract::{LONGEST, Tool, ToolContext, not_blank},
+    error::ToolError,
 };
 
 /// How long one team is waited for, unless the call says otherwise.

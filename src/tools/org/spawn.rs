@@ -27,9 +27,10 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Redaction, Tool, ToolContext, ToolError},
+        contract::{Redaction, Tool, ToolContext},
+        error::ToolError,
         filter::ToolFilter,
-        toolbox::Grant,
+        grant::Grant,
     },
     vault::{aside::Origin, entry::is_key},
 };

@@ -25,7 +25,8 @@ use hivewright_actors::{
         records::{Alongside, Writes},
     },
     task::{
-        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TaskState, TopicRef,
+        Kind, Label, Lane, Source, Task, TaskState, TopicRef,
+        outcome::{Code, Ending, Outcome},
         records::FinishedTask,
     },
     tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
@@ -54,10 +55,7 @@ use crate::{
     system::Randomness,
     taint::Taint,
     teams::folders::TeamFolders,
-    tools::{
-        filter::ToolFilter,
-        toolbox::{Grant, Toolbox},
-    },
+    tools::{filter::ToolFilter, grant::Grant, toolbox::Toolbox},
     vault::{
         Vault,
         aside::{Origin, check_given},
@@ -361,7 +359,7 @@ impl Bench {
 
     fn tools(&self, team: &str) -> Arc<dyn Toolset> {
         let workspace = Workspace::open(&self.place.home.team(team), &[]).unwrap();
-        self.toolbox.for_team(Grant {
+        let grant = Grant {
             team: team.into(),
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["@org"]).unwrap(),
@@ -370,7 +368,8 @@ impl Bench {
             rules: self.rules.clone(),
             taint: Taint::default(),
             file: Arc::new(Team::new(team)),
-        })
+        };
+        Arc::new(self.toolbox.assemble(grant, Vec::new()))
     }
 
     async fn call(&self, team: &str, tool: &str, args: Value) -> Value {

@@ -9,7 +9,8 @@ use super::office::Office;
 use crate::tools::{
     about::About,
     answer,
-    contract::{Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext},
+    error::ToolError,
 };
 
 pub(super) struct Whoami(pub(super) Office);

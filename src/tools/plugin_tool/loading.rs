@@ -94,7 +94,7 @@ impl PluginTools {
             "The tool `{team}.{}` is withheld: {reason}. Register it anew, or remove it.",
             row.tool
         );
-        tracing::warn!(%team, tool = row.tool, reason, "a tool of a team is withheld");
+        tracing::warn!(%team, tool = row.tool, error = reason, "a tool of a team is withheld");
         let notice = self.notice(team, text);
         let writes = Writes::new().put_at(&format!("{key}/{}", row.tool), &row).put(&notice);
         // If it cannot be written, the next look finds the same.
@@ -110,7 +110,7 @@ impl PluginTools {
             return;
         }
         let name = &tool.tool;
-        tracing::warn!(%team, tool = name, reason, "a tool of a team cannot be read");
+        tracing::warn!(%team, tool = name, error = reason, "a tool of a team cannot be read");
         let text = format!("The tool `{team}.{name}` cannot be used now: {reason}.");
         drop(self.0.store.commit(Writes::new().put(&self.notice(team, text))));
     }

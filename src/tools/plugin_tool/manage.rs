@@ -27,14 +27,14 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Tool, ToolContext, ToolError, not_blank},
+        contract::{Tool, ToolContext, not_blank},
+        error::ToolError,
+        grant::Grant,
+        made::Made,
         propose_change::difference,
-        toolbox::{Grant, Made},
     },
     vault::expand::BEGIN,
 };
-
-pub(in crate::tools) const TOOLS: &[About] = &[Deprecate::ABOUT, Register::ABOUT, Remove::ABOUT];
 
 /// Loading, a sample that takes all its time, and what is written.
 const LONGEST: Duration = Duration::from_secs(90);

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    clock::millis,
     ids::TeamName,
     task::Label,
     tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
@@ -26,12 +27,13 @@ use crate::{
     settings::network::{HostPattern, host_name},
     tools::{
         about::About,
-        contract::{ToolContext, ToolError},
+        contract::ToolContext,
+        error::ToolError,
         hosted::{Hosted, check_by},
         judge::Sight,
+        made::Made,
         reach::Reach,
         secrets, told,
-        toolbox::Made,
         web::{Web, fetch},
     },
     vault::{
@@ -82,7 +84,7 @@ impl TeamTool {
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let time_ms = self.declared().timeout_ms;
-        let cpu_ms = u64::try_from(CPU.as_millis()).unwrap_or(u64::MAX);
+        let cpu_ms = millis(CPU);
         let call = Call {
             source: Arc::clone(&self.loaded.source),
             input: Some(args),

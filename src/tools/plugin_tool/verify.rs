@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hivewright_actors::{ids::TeamName, tool::Effect};
+use hivewright_actors::{clock::millis, ids::TeamName, tool::Effect};
 use regex::Regex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -130,7 +130,7 @@ impl Candidate<'_> {
             self.look()?;
         }
         let run = |input: Option<Value>, time_ms: u64| {
-            let cpu_ms = u64::try_from(CPU.as_millis()).unwrap_or(u64::MAX);
+            let cpu_ms = millis(CPU);
             let limits = CallLimits { time_ms, cpu_ms, fetches: 0 };
             let call = Call { source: Arc::clone(&source), input, limits };
             hosts.call(team, call, Arc::new(Offline), cancel.child_token())

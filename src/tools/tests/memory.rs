@@ -15,7 +15,8 @@ use crate::{
         doubles,
         provenance::{self, Provenance},
     },
-    tools::{memory::add, registry},
+    settings::tool_groups,
+    tools::memory::add,
 };
 
 struct Desk {
@@ -200,7 +201,7 @@ async fn the_memory_tools_declare_themselves() {
         ("memory_search", json!({"query": "q"}), Effect::Pure),
     ];
 
-    assert_eq!(names, registry::members("@memory").unwrap());
+    assert_eq!(names, tool_groups::members("@memory").unwrap());
     for (name, args, effect) in checked {
         let checked = desk.tools.look(&call(name, args)).unwrap();
         assert_eq!((checked.effect, checked.exclusive), (effect, false), "{name}");

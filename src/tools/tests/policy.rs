@@ -12,14 +12,14 @@ use hivewright_actors::{
     },
     storage::{Storage, StorageError},
     store::{Store, records::Writes},
-    task::Cause,
+    task::cause::Cause,
     tool::{Asking, Verdict},
 };
 
 use super::*;
 use crate::{
     policy::Policies,
-    settings::{live::Live, tests::place},
+    settings::{live::Live, tests::place, tool_groups},
     system::Randomness,
     tools::{
         judge::{Opening, Sight},
@@ -234,11 +234,11 @@ async fn every_tool_has_a_class_that_rules_know() {
     are_known(&crate::tools::triggers::add(toolbox, &super::triggers::desk()));
 }
 
-/// The registry knows these tools, and rules know their classes.
+/// Settings know these tools in the groups that they name, and rules know their classes.
 pub(crate) fn are_known(toolbox: &Toolbox) {
-    for (key, class) in toolbox.classes() {
-        assert!(crate::tools::registry::keys().any(|known| known == key), "{key}");
-        assert_eq!((key, hivewright_actors::policy::class::check(class)), (key, Ok(())));
+    for About { name, keys, group, class, .. } in toolbox.abouts() {
+        assert!(tool_groups::members(group).unwrap().contains(&keys), "{name}");
+        assert_eq!((name, hivewright_actors::policy::class::check(class)), (name, Ok(())));
     }
 }
 

@@ -88,7 +88,7 @@ async fn what_is_refused_does_not_depend_on_what_is_told() {
         ("memory_list", json!({"nme": "a"}), "unknown field"),
         ("ask_operator", json!({"question": "q", "ttl": "31d"}), "a duration from 1m to 30d"),
         ("test_trigger", named("max_steps", json!(501)), "expected a whole number from 1 to 500"),
-        ("test_trigger", named("overlap_policy", json!("often")), "expected one of `confirm`"),
+        ("test_trigger", named("overlap_policy", json!("often")), "expected one of `allow`"),
     ];
 
     for (name, args, reason) in table {

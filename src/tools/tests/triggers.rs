@@ -8,7 +8,7 @@ use hivewright_actors::{
         record::{Capability, TeamRecord},
         tree::Tree,
     },
-    task::{Ending, Source, TopicRef},
+    task::{Source, TopicRef, outcome::Ending},
     tool::{Asking, REPORT_RUN, Verdict},
 };
 
@@ -362,7 +362,7 @@ async fn the_group_holds_all_but_the_report() {
     let filter = ToolFilter::parse(&["@triggers"]).unwrap();
 
     let toolbox = add(Toolbox::default(), &desk());
-    let names = toolbox.classes().map(|(name, _)| name).chain([REPORT_RUN]);
+    let names = toolbox.abouts().map(|about| about.name).chain([REPORT_RUN]);
     let outside: Vec<_> = names.filter(|name| !filter.allows(name)).collect();
 
     assert_eq!(outside, [REPORT_RUN]);

@@ -5,7 +5,8 @@ use hivewright_actors::storage::Storage as _;
 use super::*;
 use crate::{
     scrub::Scrubber,
-    tools::{registry, vault::add},
+    settings::tool_groups,
+    tools::vault::add,
     vault::{audit::Action, entry::Put, tests as doubles},
 };
 
@@ -45,7 +46,7 @@ async fn the_vault_tools_declare_themselves() {
     let specs = bench.tools.specs();
     let names: Vec<_> = specs.iter().map(|spec| spec.name.as_str()).collect();
 
-    assert_eq!(names, registry::members("@vault").unwrap());
+    assert_eq!(names, tool_groups::members("@vault").unwrap());
     for spec in specs.iter() {
         assert!((1..=1024).contains(&spec.description.chars().count()));
     }

@@ -16,11 +16,9 @@ use crate::{
         search::{Engine, Search},
         secret::Secret,
         tests::place,
+        tool_groups,
     },
-    tools::{
-        registry,
-        web::{Web, add, repository::SearchSkillRepository, search::WebSearch},
-    },
+    tools::web::{Web, add, repository::SearchSkillRepository, search::WebSearch},
     vault::{audit::Action, entry::Put, tests as doubles},
 };
 
@@ -80,7 +78,7 @@ fn the_web_tools_declare_themselves() {
     let specs = bench.tools.specs();
     let spec = specs.iter().find(|spec| spec.name == "web_fetch").unwrap();
 
-    assert_eq!(registry::members("@web").unwrap(), ["web_fetch", "web_search"]);
+    assert_eq!(tool_groups::members("@web").unwrap(), ["web_fetch", "web_search"]);
     assert_eq!(spec.schema["required"], json!(["url"]));
     let told = spec.description.len() + spec.schema.to_string().len();
     assert!(told <= 1_200, "{told}: {}", spec.schema);

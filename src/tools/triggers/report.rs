@@ -2,7 +2,7 @@
 //! tools, whatever the team is allowed; no other turn does.
 
 use std::{
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use hivewright_actors::{
         Toolset, specs::ToolSpecs,
     },
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
@@ -76,8 +77,7 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
 
 impl Toolset for Reporting {
     fn specs(&self) -> Arc<ToolSpecs> {
-        let (now, mut known) =
-            (self.tools.specs(), self.specs.lock().unwrap_or_else(PoisonError::into_inner));
+        let (now, mut known) = (self.tools.specs(), self.specs.lock());
         if !Arc::ptr_eq(&known.0, &now) {
             *known = longer(now, &self.spec);
         }

@@ -46,7 +46,7 @@ async fn the_group_holds_these_tools() {
     let filter = crate::tools::filter::ToolFilter::parse(&["@trust"]).unwrap();
     let router = actix::AsyncContext::address(&actix::Context::new());
     let toolbox = super::add(Toolbox::default(), router);
-    let tools: Vec<_> = toolbox.classes().map(|(name, _)| name).collect();
+    let tools: Vec<_> = toolbox.abouts().map(|about| about.name).collect();
 
     assert!(tools.iter().all(|name| filter.allows(name)));
     let below = filter.below_root();

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     settings::egress::{Bucket, Buckets},
-    tools::{answer, contract::ToolError},
+    tools::{answer, error::ToolError},
 };
 
 /// The buckets of all teams, by the names that their files give them. Cheap to clone.

@@ -26,7 +26,8 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext},
+        error::ToolError,
         reach::Reach,
     },
 };

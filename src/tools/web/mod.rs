@@ -2,11 +2,7 @@
 
 use hivewright_actors::tool::ToolFault;
 
-use super::{
-    about::About,
-    contract::{Tool, ToolError},
-    toolbox::Toolbox,
-};
+use super::{error::ToolError, toolbox::Toolbox};
 use crate::sandbox::egress::{EgressError, Guard};
 
 mod buckets;
@@ -21,11 +17,6 @@ pub mod search;
 use buckets::Limiter;
 use contacted::Contacted;
 use fetch::WebFetch;
-use repository::SearchSkillRepository;
-use search::WebSearch;
-
-pub(super) const TOOLS: &[About] =
-    &[WebFetch::ABOUT, WebSearch::ABOUT, SearchSkillRepository::ABOUT];
 
 /// What the web tools share. Cheap to clone.
 #[derive(Clone, Default)]

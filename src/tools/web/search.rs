@@ -21,7 +21,8 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Tool, ToolContext, ToolError, not_blank},
+        contract::{Tool, ToolContext, not_blank},
+        error::ToolError,
     },
 };
 

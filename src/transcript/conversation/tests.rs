@@ -3,7 +3,7 @@ use hivewright_actors::{
     frame::{Notification, NotificationKind},
     ids::TopicId,
     store::records::Writes,
-    task::{Code, Label, Lane, Source, TaskState, TopicRef, records::FinishedTask},
+    task::{Label, Lane, Source, TaskState, TopicRef, outcome::Code, records::FinishedTask},
     tool::Effect,
     usage::Usage,
 };
@@ -258,6 +258,43 @@ fn an_answer_that_broke_off_is_shown_as_far_as_it_went() {
     stage.turn(110, vec![begin("task-1")]);
 
     assert_eq!(blocks(&stage.shown(&[1], Depth::Frames)[0]), ["Once upon"]);
+}
+
+/// PL-76: nothing went wrong with a call that did not run.
+#[test]
+fn a_call_that_was_decided_against_is_told_from_one_that_failed() {
+    let mut stage = Stage::default();
+    stage.tasks(&[ended(1, Ending::Done, "Done.")]);
+    let faults = [
+        Some(ToolFault::ApprovalDenied),
+        Some(ToolFault::ApprovalExpired),
+        Some(ToolFault::Denied),
+        Some(ToolFault::ToolFailed),
+        None,
+    ];
+    let mut facts = vec![begin("task-1")];
+    for (number, why) in faults.into_iter().enumerate() {
+        let id = format!("c{number}");
+        let mut answer = result(&id, "said");
+        if let Fact::ToolResult { fault, .. } = &mut answer {
+            *fault = why;
+        }
+        facts.extend([call(&id, "a"), answer]);
+    }
+    stage.turn(110, facts);
+
+    let shown = stage.shown(&[1], Depth::Frames).remove(0);
+    let ends: Vec<(Option<bool>, bool)> = shown
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            ConversationBlock::ToolCall { ok, denied, .. } => Some((*ok, *denied)),
+            _ => None,
+        })
+        .collect();
+
+    let denied = (Some(false), true);
+    assert_eq!(ends, [denied, denied, denied, (Some(false), false), (Some(true), false)]);
 }
 
 /// CH-63, CH-64, SC-14: who may not read transcripts sees no more than frames show.

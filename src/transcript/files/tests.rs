@@ -8,7 +8,7 @@ use hivewright_actors::{
         keys::key_of,
         records::{Record as _, Writes},
     },
-    task::{Ending, Label, Lane},
+    task::{Label, Lane, outcome::Ending},
     usage::Usage,
 };
 use serde_json::json;

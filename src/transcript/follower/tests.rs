@@ -5,7 +5,7 @@ use hivewright_actors::{
     clock::Timestamp,
     history::{Fact, HistoryEvent},
     store::records::Writes,
-    task::{Ending, Lane},
+    task::{Lane, outcome::Ending},
     usage::Usage,
 };
 use tempfile::TempDir;

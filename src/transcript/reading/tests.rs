@@ -1,4 +1,4 @@
-use hivewright_actors::task::{Code, WaitReason, records::LaneKey};
+use hivewright_actors::task::{WaitReason, outcome::Code, records::LaneKey};
 use proptest::{prelude::*, sample::select};
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use hivewright_actors::{
         },
         window::{Closed, Phase},
     },
-    task::Ending,
+    task::outcome::Ending,
     text::Span,
 };
 

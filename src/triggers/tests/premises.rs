@@ -13,7 +13,7 @@ use hivewright_actors::{
     },
     store::{Store, records::Writes},
     task::{
-        Ending, Outcome,
+        outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
     usage::Usage,
@@ -22,7 +22,7 @@ use hivewright_actors::{
 use super::*;
 use crate::{
     settings::tests::{Place, place},
-    taint::Worker,
+    taint::label::Worker,
 };
 
 struct Scene {

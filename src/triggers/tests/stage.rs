@@ -11,9 +11,13 @@ use hivewright_actors::{
     budget::Ledger,
     channel::Channel,
     clock::Clock,
-    doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
+    doubles::{
+        clock::ManualClock,
+        disk::{self, MemoryStorage},
+        entropy::Sequence,
+    },
     ids::{Ids, TaskId, TeamKey},
-    notice::{self, Notice},
+    notice::Notice,
     org::{tree::Tree, view::OrgView},
     queue::{
         self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Taken, Waiting,
@@ -36,7 +40,8 @@ use hivewright_actors::{
         records::Writes,
     },
     task::{
-        Ending, Lane, Outcome, Task,
+        Lane, Task,
+        outcome::{Ending, Outcome},
         records::{self as tasks, FinishedTask},
     },
     usage::Usage,
@@ -334,7 +339,7 @@ impl Stage {
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {
-        notice::notices(&*self.storage).unwrap()
+        disk::notices(&*self.storage).unwrap()
     }
 
     /// What the task of a run was asked.

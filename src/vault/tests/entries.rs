@@ -206,19 +206,19 @@ async fn listeners_know_a_secret_before_whoever_set_it_hears_that_it_is_set() {
     let known = Arc::new(Mutex::new(Vec::new()));
     let told = known.clone();
     bench.vault.on_change(move |vault| {
-        told.lock().unwrap().push(vault.all_secrets().len());
+        told.lock().push(vault.all_secrets().len());
     });
     let (ops, by) = (team("ops"), operator());
 
     let mut seen = Vec::new();
     for put in [Put::public("plain"), Put::public("plain too")] {
         bench.vault.set(&ops, "PLAIN", put, &by).await.unwrap();
-        seen.push(known.lock().unwrap().clone());
+        seen.push(known.lock().clone());
     }
     bench.vault.set(&ops, "K", Put::secret("canary-value-1"), &by).await.unwrap();
-    seen.push(known.lock().unwrap().clone());
+    seen.push(known.lock().clone());
     bench.vault.delete(&ops, "K", &by).await.unwrap();
-    seen.push(known.lock().unwrap().clone());
+    seen.push(known.lock().clone());
 
     assert_eq!(seen, [vec![0], vec![0], vec![0, 1], vec![0, 1, 0]]);
 }

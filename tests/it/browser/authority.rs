@@ -56,7 +56,7 @@ async fn a_token_is_offered_the_views_that_it_may_see() {
         browser
             .until("!document.querySelector('.loading') && document.querySelector('#view h1')")
             .await;
-        browser.until("document.querySelector('#view h1').getClientRects().length").await;
+        browser.until("document.querySelector('#view h1')?.getClientRects().length").await;
         assert_eq!(
             browser.value("document.querySelectorAll('.failure').length").await,
             0,

@@ -113,7 +113,7 @@ async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
     let Some(browser) = chat(&service).await else {
         return;
     };
-    let first = "#say The first part.\n#wait 6000\n#reply The first end.";
+    let first = "#say The first part.\n#wait 20000\n#reply The first end.";
 
     send(&browser, first).await;
     browser
@@ -158,6 +158,7 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
     let Some(browser) = chat(&service).await else {
         return;
     };
+    // Each is a block of text, and so a line of its own.
     let said =
         |from: u32, to: u32| -> String { (from..=to).map(|number| format!("{number};")).collect() };
     let says = |from: u32, to: u32| -> String {
@@ -169,12 +170,14 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
         says(41, 90),
     );
     let shows = |number: u32| {
-        format!("document.querySelector('.answer')?.textContent.includes(';{number};')")
+        format!(
+            "document.querySelector('.answer')?.textContent.replace(/\\s/g, '').includes(';{number};')"
+        )
     };
     // Status and text at one moment.
     let now = format!(
         "[{TURNS}.at(-1).dataset.status, \
-         ...[...document.querySelectorAll('.answer > .markdown')].map(text => text.textContent.trim())]"
+         ...[...document.querySelectorAll('.answer > .markdown')].map(text => text.textContent.replace(/\\s/g, ''))]"
     );
 
     browser
@@ -193,7 +196,7 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
     browser.unplug(true).await;
     browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
     // Somebody else sees the second step begin meanwhile.
-    until_said(&service, ";45;").await;
+    until_said(&service, "\n45;").await;
     browser.unplug(false).await;
     browser.until(ONLINE).await;
     browser.until(&shows(60)).await;

@@ -1,6 +1,6 @@
 //! Discord and MCP servers are connected in the page.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{asking, chat, data, go, has_no_complaints, press, submit, until_shown, until_told};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 /// What the form says of its trial.
 async fn until_tried(browser: &Browser, words: &str) {
-    let words = serde_json::json!(words);
+    let words = json!(words);
     browser
         .until(&format!("document.querySelector('dialog .tried')?.textContent.includes({words})"))
         .await;
@@ -55,6 +55,8 @@ async fn discord_is_tried_and_connected_in_the_page() {
     browser.until("document.querySelector('dialog .diff .added')").await;
     let added = browser.text("dialog .diff .added").await;
     assert_eq!(added.trim(), "+   token: ${vault:discord.token}");
+    // Whoever only looks has changed nothing.
+    assert_eq!(data(&service, "/api/v1/vault").await, json!([]));
     submit(&browser).await;
     until_told(&browser, "Saved. The bot connects now.").await;
 
@@ -63,6 +65,13 @@ async fn discord_is_tried_and_connected_in_the_page() {
     discord.say(5_001, 4_001, "#reply Welcome.");
     discord.post_with("Welcome.").await;
     until_shown(&browser, "connected").await;
+    press(&browser, "Connect Discord…").await;
+    browser.fill("dialog [name=token]", "another-token").await;
+    press(&browser, "Review changes").await;
+    browser.until("document.querySelector('dialog h2').textContent.startsWith('Replace')").await;
+    press(&browser, "Cancel").await;
+    let kept = data(&service, "/api/v1/vault/system/discord.token").await;
+    assert_eq!(kept["version"], 1);
     let file = std::fs::read_to_string(service.path("data/config/channels.yaml")).unwrap();
     assert!(!file.contains(TOKEN) && !holds(&browser, TOKEN).await, "{file}");
     has_no_complaints(&browser).await;
@@ -99,6 +108,7 @@ async fn an_mcp_server_is_tried_and_connected_in_the_page() {
     until_tried(&browser, "It offers 4 tools: cut, echo, stop, wait").await;
     press(&browser, "Review changes").await;
     browser.until("document.querySelector('dialog .diff .added')").await;
+    assert_eq!(data(&service, "/api/v1/vault").await, json!([]));
     submit(&browser).await;
     until_told(&browser, "Saved").await;
     until_shown(&browser, "not trusted").await;

@@ -49,6 +49,31 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
     browser.close().await;
 }
 
+/// OP-51: what a team that is talked to waits for is decided where it was talked to, also after a reload.
+#[tokio::test]
+async fn a_call_of_a_team_that_is_talked_to_is_approved_there() {
+    let service = asking().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+
+    // The team is newer than the page.
+    service.make_team("writing", "writes letters").await;
+    send(&browser, &format!("@writing {}", write("a.txt"))).await;
+    browser.until("location.hash === '#/chat/%40writing'").await;
+    browser.until(IN_SIGHT).await;
+    browser.reload().await;
+    browser.until(&format!("{IN_SIGHT} && {FOOT} === 'Waiting'")).await;
+    // Nothing of it waits on the page of a new topic.
+    browser.until("!document.querySelector('#nav a[title=Chat] .badge')").await;
+    browser.click("[data-act=approve]").await;
+    until_last_turn_is(&browser, "done").await;
+
+    assert!(service.path("run/teams/writing/a.txt").exists());
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
 /// OP-36, OP-55: the note of a denial reaches the model.
 #[tokio::test]
 async fn a_call_is_denied_with_a_note_that_the_model_reads() {

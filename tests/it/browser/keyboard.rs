@@ -1,7 +1,12 @@
 //! Everything without a mouse.
 
-use super::{ONLINE, TURNS, asking, chat, furnished, has_no_complaints, write};
-use crate::webdriver::{Browser, key};
+use super::{
+    ONLINE, TURNS, asking, chat, furnished, has_no_complaints, send, until_last_turn_is, write,
+};
+use crate::{
+    service::Service,
+    webdriver::{Browser, key},
+};
 
 /// Goes forward with Tab until an element of this kind has the focus.
 async fn tab_to(browser: &Browser, selector: &str) {
@@ -101,6 +106,28 @@ async fn a_call_is_sent_and_approved_with_keys_only() {
     tab_to(&browser, ".team-panel a.primary").await;
     browser.press(&[key::ENTER]).await;
     browser.until("document.querySelector('hw-team h1')?.textContent === 'main'").await;
+    has_no_complaints(&browser).await;
+    browser.close().await;
+}
+
+/// OP-68: what has the focus may go away; whoever had it goes on where they write.
+#[tokio::test]
+async fn the_focus_outlives_what_had_it() {
+    let service = Service::start().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    send(&browser, "#reply Hello.").await;
+    until_last_turn_is(&browser, "done").await;
+
+    for button in ["#archive-topic", "#unblock"] {
+        browser.until(&format!("!document.querySelector('{button}').hidden")).await;
+        browser.run(&format!("document.querySelector('{button}').focus()")).await;
+        browser.press(&[key::ENTER]).await;
+        browser.until(&format!("document.querySelector('{button}').hidden")).await;
+        browser.until("document.activeElement.id === 'composer'").await;
+    }
+
     has_no_complaints(&browser).await;
     browser.close().await;
 }

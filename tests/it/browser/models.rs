@@ -37,6 +37,7 @@ async fn a_model_is_tried_and_connected_in_the_page() {
     // There is no default that every server has.
     let filled = "document.querySelector('dialog [name=model]').value";
     assert_eq!(browser.value(filled).await, "large-one");
+    assert_eq!(browser.text(".tried strong").await, "large-one");
     browser.fill("dialog [name=model]", "small-one").await;
     submit(&browser).await;
     until_shown(&browser, "small-one").await;

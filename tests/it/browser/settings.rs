@@ -119,6 +119,19 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
 
     go(&browser, "#/settings/policy").await;
     press(&browser, "New policy").await;
+    // All that the form says it may begin with, and a name that fits each.
+    let hint = browser.text("dialog label:has([name=resource]) small").await;
+    let kinds: Vec<&str> = hint.split([' ', ',']).filter(|word| word.ends_with(':')).collect();
+    assert_eq!(kinds.len(), 6, "{hint}");
+    for (number, kind) in kinds.into_iter().enumerate() {
+        let name = match kind {
+            "class:" => "memory",
+            "host:" => "example.org",
+            _ => "docs",
+        };
+        let rule = json!({"id": format!("rule-{number}"), "effect": "deny", "resource": format!("{kind}{name}")});
+        order(&service, "POST", "/api/v1/policies", rule).await;
+    }
     browser.fill("dialog [name=id]", "no-shell").await;
     browser.choose("dialog [name=effect]", "deny").await;
     browser.fill("dialog [name=resource]", "tool:bash").await;

@@ -3,8 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    chat, furnished, go, until_told,
+    chat, data, furnished, go, order, send, until_last_turn_is, until_told,
     views::{ALWAYS, VIEWS, shows},
+};
+use crate::{
+    fake_model::{FakeModel, KEY, Reply},
+    service::Service,
 };
 
 /// Everything that is read from the API is answered so from now on; scripts come.
@@ -93,6 +97,52 @@ async fn what_is_touched_is_as_large_as_a_finger() {
     }
 
     assert_eq!(json!(small), json!([]));
+    browser.close().await;
+}
+
+/// OP-70: so are lists that open, and what they offer.
+#[tokio::test]
+async fn what_opens_is_as_large_as_a_finger() {
+    let model = FakeModel::start();
+    model.otherwise(Reply::text("ready"));
+    let profile = format!(
+        "{{provider: openai, api_url: '{}/v1', api_key: {KEY}, model: small-one}}",
+        model.url()
+    );
+    let service = Service::prepare()
+        .with_file(
+            "data/config/providers.yaml",
+            &format!("profiles:\n  default: {profile}\n  other: {profile}\n"),
+        )
+        .started()
+        .await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    send(&browser, "bees").await;
+    until_last_turn_is(&browser, "done").await;
+    let topic = data(&service, "/api/v1/topics").await[0]["id"].clone();
+    let path = format!("/api/v1/topics/{}", topic.as_str().unwrap());
+    order(&service, "PATCH", &path, json!({"state": "done"})).await;
+    browser.click("#new-topic").await;
+    send(&browser, "wasps").await;
+    until_last_turn_is(&browser, "done").await;
+    browser.touch(375, 780).await;
+    browser.until("innerWidth === 375 && matchMedia('(pointer: coarse)').matches").await;
+    let heights = |selector: &str| {
+        let all =
+            format!("[...document.querySelectorAll('{selector}')].filter(one => one.offsetParent)");
+        format!("(all => all.length > 0 && all.every(one => one.offsetHeight >= 44))({all})")
+    };
+
+    browser.until(&heights(".model-choice select")).await;
+    browser.keys("#composer", "/").await;
+    browser.until(&heights(".offers li")).await;
+    browser.fill("#composer", "").await;
+    browser.click("#open-topics").await;
+    browser.until(&heights(".topics summary")).await;
+    browser.click(".topic-more").await;
+    browser.until(&heights(".act-menu button").replace("one.offsetParent", "true")).await;
     browser.close().await;
 }
 

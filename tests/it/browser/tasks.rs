@@ -138,6 +138,10 @@ async fn tasks_are_found_among_many() {
     let rows = "document.querySelectorAll('.rows tbody tr').length";
 
     go(&browser, "#/tasks").await;
+    // Its marks are whole: another drawing has dashed lines of the same name.
+    let dashes = "document.querySelector('.task-card .pill .icon') \
+                  && getComputedStyle(document.querySelector('.task-card .pill .icon')).strokeDasharray";
+    browser.until(&format!("{dashes} === 'none'")).await;
     browser.until(&format!("{cards} === 60")).await;
     let all = service.api("GET", "/api/v1/tasks", None).await.1["total"].clone();
     until_shown(&browser, &format!("60 of {all} shown.")).await;

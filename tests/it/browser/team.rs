@@ -96,8 +96,8 @@ async fn the_file_of_a_team_is_edited() {
 
     press(&browser, "Edit…").await;
     rewrite(&browser, "# read by nobody else\nmax_steps: many\n").await;
-    let difference = browser.text("dialog .diff .added").await;
-    assert_eq!(difference.trim(), "+ # read by nobody else");
+    let difference = "document.querySelector('dialog .diff .added')?.innerText.trim()";
+    browser.until(&format!("{difference} === '+ # read by nobody else'")).await;
     press(&browser, "Save").await;
     browser
         .until("document.querySelector('dialog .line-numbers [data-bad]')?.textContent === '2'")

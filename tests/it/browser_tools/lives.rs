@@ -12,7 +12,7 @@ use hivewright::{
 };
 use hivewright_actors::{
     policy::Subject,
-    task::{Cause, Label},
+    task::{Label, cause::Cause},
 };
 
 use super::*;

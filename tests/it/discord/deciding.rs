@@ -5,10 +5,14 @@ use crate::fake_discord::{Connection, Fault};
 
 /// A service whose main team must ask before it writes a file, and where Ann is the operator.
 pub(super) async fn asking(discord: &FakeDiscord) -> Service {
-    let policy = "policy:\n  - {id: ask, effect: require_approval, resource: 'tool:write'}\n";
     let trust = "{channels: {discord: {policy: deny, sender_allowlist: ['4001', '4002']}}}";
+    asking_with(discord, &with_trust(discord, trust)).await
+}
+
+async fn asking_with(discord: &FakeDiscord, channels: &str) -> Service {
+    let policy = "policy:\n  - {id: ask, effect: require_approval, resource: 'tool:write'}\n";
     let service = prepare(discord)
-        .with_file(CHANNELS, &with_trust(discord, trust))
+        .with_file(CHANNELS, channels)
         .with_file("data/config/config.yaml", policy)
         .started()
         .await;
@@ -74,6 +78,27 @@ async fn a_call_that_is_denied_does_not_run() {
 
     assert_eq!(told, "Denied: write.");
     assert!(!service.path("run/teams/main/done").exists());
+}
+
+/// PL-85: work that comes from elsewhere is shown and decided where operators are.
+#[actix::test]
+async fn a_call_of_other_work_is_decided_in_the_channel_of_operators() {
+    let discord = FakeDiscord::start();
+    let trust =
+        "{default_policy: allow, channels: {discord: {policy: deny, sender_allowlist: ['4001']}}}";
+    let shown =
+        with_trust(&discord, trust).replace("watched_", "operator_channels: [5003], watched_");
+    let service = asking_with(&discord, &shown).await;
+
+    let said = json!({"content": write("done", "x")});
+    let (status, answer) = service.api("POST", "/api/v1/messages", Some(said)).await;
+    assert_eq!(status, 202, "{answer}");
+    let card = discord.post_with("wants to use").await;
+    let decided = discord.press(&card, ANN, &card.button("Approve once")).await;
+
+    assert_eq!(decided, "Approved: write.");
+    until("the call has run", async || service.path("run/teams/main/done").exists()).await;
+    assert_eq!(discord.all_posts().len(), discord.texts(5_003).len());
 }
 
 /// PL-88

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    doubles::{disk::Disk, entropy::Sequence},
-    notice,
+    doubles::{
+        disk::{self, Disk},
+        entropy::Sequence,
+    },
     org::{
         record::{TeamRecord, TeamState},
         tree::Tree,
     },
     storage::Storage,
     task::{
-        Code,
         ending::{Closed, close},
+        outcome::Code,
     },
     usage::Usage,
 };
@@ -52,7 +54,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
     let closed = close(&mut task, outcome, &ids, view);
     let storage = Disk::default().mount(None);
     storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
-    let notices = notice::notices(&*storage).unwrap();
+    let notices = disk::notices(&*storage).unwrap();
     (closed, notices)
 }
 

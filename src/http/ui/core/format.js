@@ -112,7 +112,7 @@ export const several = (number, word, more = `${word}s`) => `${count(number)} ${
 export const words = (name) => clean(name).replaceAll("_", " ");
 
 /** As much of what a task is about as lists tell. */
-export const LISTED = 200;
+const LISTED = 200;
 
 /** At most so many characters of a text; what is missing has its mark. @param {string} text @param {number} most */
 export function beginning(text, most) {
@@ -134,6 +134,10 @@ export function taskWords(body) {
   }
 }
 
+/** What a task is about, for lists: of a trigger its own words, without what the run is told besides. @param {{body: string, type: string}} task */
+export const taskLine = ({ body, type }) =>
+  taskWords(beginning(type === "trigger" ? body.split("\n\n## ")[0] : body, LISTED));
+
 /** @param {unknown} value */
 export const pretty = (value) => {
   if (typeof value !== "string") return clean(JSON.stringify(value, null, 2));
@@ -147,3 +151,6 @@ export const pretty = (value) => {
 
 /** There is a word to search for. @param {string | undefined} text */
 export const hasWord = (text) => /[\p{L}\p{N}]/u.test(text ?? "");
+
+/** Who did something, by their name; what they act as stands before it. @param {unknown} who */
+export const actor = (who) => clean(who).replace(/^operator:/, "");

@@ -18,7 +18,7 @@ export class State {
     this.boot = -1;
     this.seq = -1;
     /** @type {any} */ this.overview = null;
-    /** @type {any} */ this.org = null;
+    /** The names of all teams; null as long as nobody has told them. @type {Set<string> | null} */ this.teams = null;
     /** @type {Map<string, Running>} by task */ this.running = new Map();
     /** @type {Map<string, any>} */ this.approvals = new Map();
     /** @type {Map<string, any>} */ this.questions = new Map();
@@ -35,7 +35,7 @@ export class State {
     this.boot = snapshot.boot;
     this.seq = snapshot.seq;
     this.overview = snapshot.overview;
-    this.org = snapshot.org;
+    this.teams = new Set(names(snapshot.org));
     this.running = by(snapshot.running, "task_id");
     this.approvals = by(snapshot.approvals, "id");
     this.questions = by(snapshot.questions, "id");
@@ -74,10 +74,17 @@ const TAKE = {
   "question.changed": (state, data) => keep(state.questions, data, data.status === "open"),
   "topic.changed": (state, data) => keep(state.topics, data, data.state !== "deleted"),
   "job.progress": (state, data) => keep(state.jobs, data, true),
+  "team.changed": ({ teams }, { name, state }) => {
+    if (state === "removed") teams?.delete(name);
+    else teams?.add(name);
+  },
   "channel.changed": (state, data) => {
     state.channels = [...state.channels.filter((channel) => channel.type !== data.type), data];
   },
 };
+
+/** The teams of a tree. @param {any} node @returns {string[]} */
+const names = (node) => (node ? [node.name, ...(node.teams ?? []).flatMap(names)] : []);
 
 /** @param {Map<string, any>} rows @param {any} data @param {boolean} stays */
 function keep(rows, data, stays) {

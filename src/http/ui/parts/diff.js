@@ -16,7 +16,10 @@ export const diff = (text) =>
   );
 
 /** The difference between two texts. @param {string} before @param {string} after */
-export const between = (before, after) => diff(lines(before.split("\n"), after.split("\n")).join("\n"));
+export const between = (before, after) => diff(lines(linesOf(before), linesOf(after)).join("\n"));
+
+/** A file that is not there yet has none. @param {string} text */
+const linesOf = (text) => (text ? text.split("\n") : []);
 
 const MOST = 1_500;
 

@@ -7,10 +7,10 @@ import { clean, coded, icon, make } from "../core/dom.js";
 
 /**
  * @param {string} label @param {string} name
- * @param {{value?: string, rows?: number, problems?: Problem[]}} [more]
+ * @param {{value?: string, rows?: number, problems?: Problem[], placeholder?: string}} [more]
  * @returns {{element: HTMLElement, show: (place: {line?: number | null, column?: number | null}) => void}}
  */
-export function editor(label, name, { value = "", rows = 18, problems = [] } = {}) {
+export function editor(label, name, { value = "", rows = 18, problems = [], placeholder } = {}) {
   const numbers = make("div", { class: "line-numbers", "aria-hidden": "true" });
   const found = make("ul", { class: "problems", role: "alert", id: `${name}-problems` });
   const text = make("textarea", {
@@ -22,6 +22,7 @@ export function editor(label, name, { value = "", rows = 18, problems = [] } = {
     required: true,
     "aria-label": label,
     "aria-describedby": found.id,
+    placeholder,
     value,
     oninput: () => number(),
     onscroll: () => (numbers.scrollTop = text.scrollTop),

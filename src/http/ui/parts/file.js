@@ -18,13 +18,13 @@ const STALE =
   "Somebody else changed this file while you did. Your text is kept. This is how it differs from theirs: what is taken out here is lost if you save.";
 
 /**
- * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, done: string, before?: () => Promise<any>}} what
+ * @param {{title: string, path: string, file: Shown, draft?: string, line?: number, review?: boolean, label?: string, placeholder?: string, done: string, before?: () => Promise<any>}} what
  *   `draft` is what the text begins with in place of the file's own, `line` what is looked at first; with `review` the
  *   difference is shown first; `before` is done when it is to be saved, as what the text refers to has to be there
  * @param {(saved: any) => void} onSaved
  */
 export async function editFile(
-  { title, path, file, draft, line, review, label = "YAML", done: words, before },
+  { title, path, file, draft, line, review, label = "YAML", placeholder, done: words, before },
   onSaved,
 ) {
   /** @type {any} */ let content = draft ?? file.content;
@@ -32,7 +32,7 @@ export async function editFile(
   let [stale, shows] = [false, review];
   for (let first = true; ; first = false) {
     if (!shows) {
-      const text = editor(label, "content", { value: content, problems });
+      const text = editor(label, "content", { value: content, problems, placeholder });
       const written = ask({
         title,
         body: text.element,

@@ -8,11 +8,12 @@ const SHOWN = 7_000;
 const most = () => (innerWidth > 640 ? 4 : 2);
 
 /**
- * What went wrong stays until somebody has read it; `news` is of others, and nothing that was done here.
+ * What went wrong stays until somebody has read it; `news` is of others, and nothing that was done here. `about` names what
+ * may be [withdrawn](withdraw).
  * @param {string} words
- * @param {{code?: string | null, bad?: boolean, news?: boolean, stays?: boolean, list?: string[], link?: [string, string], action?: [string, () => void], onClose?: () => void}} [more]
+ * @param {{code?: string | null, bad?: boolean, news?: boolean, stays?: boolean, about?: string, list?: string[], link?: [string, string], action?: [string, () => void], onClose?: () => void}} [more]
  */
-export function toast(words, { code, bad, news, stays = bad, list, link, action, onClose } = {}) {
+export function toast(words, { code, bad, news, stays = bad, about, list, link, action, onClose } = {}) {
   /** Somebody has seen it. */
   const close = () => {
     box.remove();
@@ -20,7 +21,7 @@ export function toast(words, { code, bad, news, stays = bad, list, link, action,
   };
   const box = make(
     "div",
-    { class: "toast", "data-bad": bad, "data-stays": stays },
+    { class: "toast", "data-bad": bad, "data-stays": stays, "data-about": about },
     icon(bad ? "alert" : news ? "bell" : "check"),
     make(
       "div",
@@ -49,6 +50,12 @@ export function toast(words, { code, bad, news, stays = bad, list, link, action,
   place?.append(box);
   const leave = () => (box.matches(":hover, :focus-within") ? setTimeout(leave, SHOWN) : box.remove());
   if (!stays) setTimeout(leave, SHOWN);
+}
+
+/** Takes back what was said of something that is over. @param {string} about */
+export function withdraw(about) {
+  for (const box of [...(document.getElementById("toasts")?.children ?? [])])
+    if (box.getAttribute("data-about") === about) box.remove();
 }
 
 /**

@@ -13,9 +13,14 @@ const SEEN = "hivewright.seen";
 /** For so long a tab that nobody looks at waits for another to say that. */
 const PAUSE = 500;
 
+/** What asks somebody to decide, by what it is about. @type {Map<string, Notification>} */
+const asking = new Map();
+
 /** Tells of a frame, if somebody who looks elsewhere should know. @param {any} frame */
 export function notice(frame) {
   const title = titleOf(frame);
+  // It was decided, here or elsewhere.
+  if (!title && frame.ref_id) asking.get(frame.ref_id)?.close();
   if (!title || !("Notification" in window)) return;
   const elsewhere = document.hidden || !document.hasFocus();
   const at = Date.now();
@@ -63,6 +68,8 @@ function tell(title, { content, error, topic_id: topic, ref_id: ref, message_id:
     // One that says the same of the same thing takes the place of the former.
     const tag = ref ?? message ?? (topic ? `${topic} ${title}` : title);
     const note = new Notification(title, { body: words.slice(0, LONGEST), tag });
+    if (ref) asking.set(ref, note);
+    note.onclose = () => asking.get(ref) === note && asking.delete(ref);
     note.onclick = () => {
       window.focus();
       if (topic) location.hash = write("chat", [topic]);

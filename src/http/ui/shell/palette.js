@@ -12,9 +12,6 @@ import { offered, PLACES } from "./places.js";
 
 /** @typedef {{word: string, about: string, picture: string, run: () => void}} Item */
 
-/** @param {any} node @returns {string[]} */
-const names = (node) => (node ? [node.name, ...(node.teams ?? []).flatMap(names)] : []);
-
 /** What can be made, where, and which scope that takes. */
 const NEW = [
   { word: "New topic", view: "chat", needs: "chat" },
@@ -56,12 +53,13 @@ function items(teams) {
   ];
 }
 
-/** Words that begin so come first, then those that hold it. @param {Item[]} all @param {string} typed */
+/** What is called so comes first, then what begins so, then what holds it. @param {Item[]} all @param {string} typed */
 export function ranked(all, typed) {
   const wanted = typed.trim().toLowerCase();
   if (!wanted) return all;
   const rank = (/** @type {Item} */ item) => {
     const word = item.word.toLowerCase();
+    if (word === wanted) return -1;
     if (word.startsWith(wanted)) return 0;
     if (word.split(/[\s_-]+/).some((one) => one.startsWith(wanted))) return 1;
     return `${word} ${item.about.toLowerCase()}`.includes(wanted) ? 2 : 3;
@@ -90,7 +88,7 @@ export function searches(typed) {
 export function openPalette() {
   if (document.querySelector("dialog.palette")) return;
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
-  let all = items(names(live.state.org));
+  let all = items([...(live.state.teams ?? [])]);
   let found = all;
   let at = 0;
   const field = make("input", {
@@ -112,7 +110,19 @@ export function openPalette() {
   const dialog = make(
     "dialog",
     { class: "palette", "aria-label": "Go to" },
-    make("div", { class: "palette-field" }, icon("search"), field, make("kbd", {}, "Esc")),
+    make(
+      "div",
+      { class: "palette-field" },
+      icon("search"),
+      field,
+      make("kbd", {}, "Esc"),
+      // There is no such key where one points with a finger.
+      make(
+        "button",
+        { type: "button", class: "icon-button touch-only", "aria-label": "Close", onclick: () => dialog.close() },
+        icon("close"),
+      ),
+    ),
     rows,
   );
   dialog.onclick = (event) => {
@@ -125,7 +135,7 @@ export function openPalette() {
   document.body.append(dialog);
   dialog.showModal();
   draw();
-  if (!live.state.org) {
+  if (!live.state.teams) {
     list("/teams", { limit: 200 }).then(
       ({ rows: teams }) => {
         all = items(teams.map((team) => team.name));

@@ -11,6 +11,7 @@ import { failure, loading } from "../parts/states.js";
 import { badge } from "../parts/marks.js";
 import { toast } from "../parts/toast.js";
 import { talk } from "../views/chat/talk.js";
+import { keepFocus } from "./focus.js";
 import { openPalette } from "./palette.js";
 import { offered, PLACES, TABS } from "./places.js";
 
@@ -65,12 +66,14 @@ export function openShell({ onLeave }) {
   talk.addEventListener("changed", drawFrame);
   byId("loading").hidden = true;
   byId("app").hidden = false;
+  keepFocus();
   show();
 }
 
 /** Until a model is connected. */
 function drawDemo() {
-  byId("demo").hidden = !(live.state.overview?.demo ?? me.demo);
+  // A phone has room for one of them.
+  byId("demo").hidden = !(live.state.overview?.demo ?? me.demo) || !byId("offline").hidden;
   byId("connect").hidden = !may("admin");
 }
 
@@ -206,7 +209,7 @@ function drawConnection() {
   offline.hidden = state !== "offline";
   offline.textContent = offline.hidden
     ? ""
-    : "Offline: the service cannot be reached. What you see may be out of date, and nothing can be changed until it is back.";
+    : "Offline: the service cannot be reached. What you see may be out of date.";
 }
 
 /** @param {string} theme */

@@ -221,7 +221,8 @@ class History extends View {
             make(
               "a",
               {
-                href: write("history", [row.id], { ...this.place.query }),
+                // The place in this one is none in another.
+                href: write("history", [row.id], { ...this.place.query, item: "" }),
                 "aria-current": row.id === this.chosen ? "true" : null,
               },
               cell(row.team),

@@ -3,7 +3,7 @@
 
 import { all, get, may, part, patch, post, remove, upTo } from "../core/api.js";
 import { clean, make } from "../core/dom.js";
-import { since, when, words } from "../core/format.js";
+import { actor, since, when, words } from "../core/format.js";
 import { go, write } from "../core/place.js";
 import { View } from "../core/view.js";
 import { ask } from "../parts/dialog.js";
@@ -17,9 +17,6 @@ import { teamChoice, teamNames } from "../parts/teams.js";
 import { act } from "../parts/toast.js";
 
 const TYPES = ["identity", "lesson", "decision", "context", "reference", "historical"];
-
-/** @param {any} actor */
-const actor = (actor) => clean(typeof actor === "string" ? actor : actor ? Object.values(actor).join(" ") : "");
 
 /** Whether the next prompt holds it, and if not, why. @param {any} injection */
 const inPrompt = (injection) => {

@@ -30,6 +30,9 @@ class Search extends View {
       return { of: q, ...(await upTo("/search", { q, team, since: from }, wanted, signal)) };
     });
     this.teams = teamNames(this);
+    // On a phone that would open the keyboard.
+    if (!matchMedia("(pointer: coarse)").matches)
+      requestAnimationFrame(() => /** @type {any} */ (this.querySelector("input.search"))?.focus());
   }
 
   /** @param {import("../core/place.js").Place} place */

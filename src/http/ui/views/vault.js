@@ -220,7 +220,12 @@ class Vault extends View {
           : make(
               "div",
               { class: "pair" },
-              input("Name", "key", { required: true, placeholder: "smtp-password" }),
+              input("Name", "key", {
+                required: true,
+                pattern: "[A-Za-z0-9_.:\\-]{1,128}",
+                placeholder: "smtp-password",
+                hint: "Letters, digits, _ . : and -",
+              }),
               select("Owner", "scope", scopes),
             ),
         input("Value", "value", {
@@ -228,6 +233,7 @@ class Vault extends View {
           autocomplete: "new-password",
           required: !row,
           placeholder: row ? "Unchanged" : "",
+          hint: row && !row.secret ? undefined : "A secret has at least 8 characters",
         }),
         row ? null : tick("Secret: no model and no person sees the value again", "secret", { checked: true }),
         make(

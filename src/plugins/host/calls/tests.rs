@@ -11,7 +11,7 @@ struct Said(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Said {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

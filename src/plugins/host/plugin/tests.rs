@@ -13,7 +13,7 @@ struct Lines(Mutex<mpsc::Sender<Value>>);
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let message = serde_json::from_slice(bytes).unwrap();
-        let _ = self.0.lock().unwrap().send(message);
+        let _ = self.0.lock().send(message);
         Ok(bytes.len())
     }
 

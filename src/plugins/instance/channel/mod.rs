@@ -7,11 +7,7 @@
 //! The plugin translates. Who is let in, what is a topic, what was said before and what was sent already is known here,
 //! and it names neither a team nor a conversation of another instance: what it calls one stands behind its own name.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use actix::{Addr, AsyncContext, Context};
 use hivewright_actors::{
@@ -33,6 +29,7 @@ use hivewright_actors::{
         records::Writes,
     },
 };
+use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) mod inbound;
@@ -116,19 +113,15 @@ impl OpenChannel {
         channel
     }
 
-    fn open(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether one more may be opened, if it is not open yet.
     fn has_room_for(&self, conversation: &str) -> bool {
-        let open = self.open();
+        let open = self.open.lock();
         open.contains(conversation) || open.len() < MOST_CONVERSATIONS
     }
 
     /// Opens the way out of a conversation, if it is not open.
     fn ensure(&self, plugin: &Arc<TeamPlugin>, conversation: &str) {
-        if !self.open().insert(conversation.to_owned()) {
+        if !self.open.lock().insert(conversation.to_owned()) {
             return;
         }
         let post = Arc::new(Post::new(Arc::clone(plugin), conversation));
@@ -141,7 +134,7 @@ impl OpenChannel {
 
     /// Counts a message, or says after which time one may come.
     fn count(&self) -> Result<(), Duration> {
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.bucket.lock();
         bucket.take(WallClock.now())
     }
 }
@@ -166,7 +159,7 @@ impl TeamPlugin {
         let read =
             self.grounds.store.read(|storage| scan_keyed::<ChannelRow>(storage, Range::all()));
         let rows = read.await.unwrap_or_else(|error| {
-            tracing::error!(plugin = self.key, %error, "the conversations of a plugin cannot be read");
+            tracing::error!(team = %self.team.name, plugin = self.key, %error, "the conversations of a plugin's channel cannot be read; what waits for them comes when somebody writes there");
             Vec::new()
         });
         let own = rows.into_iter().filter(|(_, row)| row.channel_type == kind);
@@ -188,7 +181,7 @@ impl TeamPlugin {
                     drop(self.grounds.store.commit(gone));
                 }
                 Err(error) => {
-                    tracing::warn!(plugin = self.key, %error, "calls of a webhook cannot be read")
+                    tracing::warn!(team = %self.team.name, plugin = self.key, %error, "old calls of a plugin's webhook cannot be removed yet")
                 }
             }
             tokio::time::sleep(TIDIED_EVERY).await;

@@ -1,9 +1,6 @@
 //! The way out of one conversation of a plugin's channel: in order, and again until the plugin has taken it.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -16,12 +13,13 @@ use hivewright_actors::{
         records::DeliveryMark,
         socket::{Closing, Socket},
     },
-    clock::{Clock, millis},
+    clock::{Clock, doubling, millis},
     file::{FileRef, harmless_name},
     frame::{Body, ProgressKind},
     ids::{ChannelId, MessageId},
     store::records::Writes,
 };
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 
 use super::super::{TeamPlugin, child::RequestError, wire};
@@ -83,11 +81,11 @@ impl Post {
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             let socket = Arc::new(Socket::of_network());
-            self.state().socket = Some(socket.clone());
+            self.state.lock().socket = Some(socket.clone());
             let undelivered = self.plugin.grounds.channels.channel.clone().recipient();
             serve(Arc::new(WayOut(self.clone())), socket, undelivered).await;
             self.detach();
-            if self.state().closing == Some(Closing::Shutdown) {
+            if self.state.lock().closing == Some(Closing::Shutdown) {
                 return;
             }
             tokio::time::sleep(REOPENED_AFTER).await;
@@ -96,14 +94,10 @@ impl Post {
 
     /// Nothing is brought from here any more; what comes waits in the outbox.
     pub(super) fn detach(&self) {
-        if let Some(socket) = self.state().socket.take() {
+        if let Some(socket) = self.state.lock().socket.take() {
             let (channel, connection) = (self.channel.clone(), socket.connection());
             self.plugin.grounds.channels.channel.do_send(Detach { channel, connection });
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect_now(self: Arc<Self>) -> Result<(), ConnectError> {
@@ -111,7 +105,7 @@ impl Post {
         let read =
             self.plugin.grounds.store.read(move |storage| DeliveryMark::read(storage, &channel));
         let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.closing = None;
         let last_seq = mark.seq;
         state.mark = mark;
@@ -126,7 +120,7 @@ impl Post {
     async fn deliver_now(self: Arc<Self>, frame: Arc<Outbound>) -> Delivery {
         let Some(saying) = Saying::of(&frame.frame.body) else {
             // It costs no commit: it would be nothing again.
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.mark.seq = state.mark.seq.max(frame.seq);
             return Delivery::Delivered(None);
         };
@@ -225,7 +219,7 @@ impl Post {
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = &read {
-            tracing::warn!(file = %file.id, error, "a file cannot be sent");
+            tracing::warn!(channel = %self.channel, file = %file.id, error, "a file cannot be read, and is not sent");
         }
         read.ok().map(|_| bytes)
     }
@@ -233,7 +227,7 @@ impl Post {
     /// A frame is done with: it is not sent again.
     async fn pass(&self, seq: u64) {
         let mark = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.failures = 0;
             state.mark.seq = state.mark.seq.max(seq);
             state.mark.clone()
@@ -241,16 +235,15 @@ impl Post {
         let stored =
             self.plugin.grounds.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
         if let Err(error) = stored {
-            tracing::error!(channel = %self.channel, %error, "what a plugin has sent is not noted");
+            tracing::error!(channel = %self.channel, %error, "what a plugin has sent cannot be noted; after a restart it may be sent again");
         }
     }
 
     /// How long a message waits that could not be sent.
     fn pause(&self, longest: Duration) -> Duration {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.failures = state.failures.saturating_add(1);
-        let doubled = 2_u32.saturating_pow(state.failures - 1);
-        FIRST_PAUSE.saturating_mul(doubled).min(longest)
+        doubling(FIRST_PAUSE, longest, state.failures - 1)
     }
 }
 
@@ -326,7 +319,7 @@ impl Adapter for WayOut {
     fn resumed(&self, _: Option<ChannelId>) {}
 
     fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
-        self.0.state().closing = Some(closing);
+        self.0.state.lock().closing = Some(closing);
         std::future::ready(()).boxed()
     }
 }

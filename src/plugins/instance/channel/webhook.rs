@@ -138,7 +138,7 @@ impl TeamPlugin {
             let known = WebhookCall { at: WallClock.now() };
             let stored = self.grounds.store.commit(Writes::new().put_at(&key, &known)).await;
             stored.map_err(|error| {
-                tracing::error!(plugin = self.key, %error, "a call of a webhook is not noted");
+                tracing::error!(team = %self.team.name, plugin = self.key, %error, "a call of a webhook cannot be noted; whoever called is told to try again");
                 CallError::Unavailable
             })?;
         }

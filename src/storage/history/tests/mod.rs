@@ -9,7 +9,11 @@ use hivewright_actors::{
     search::{Place, Query, Search},
     storage::Order,
     store::{keys::key_of, records::Record},
-    task::{Ending, Lane, Outcome, Task, records::FinishedTask},
+    task::{
+        Lane, Task,
+        outcome::{Ending, Outcome},
+        records::FinishedTask,
+    },
     usage::Usage,
 };
 use tempfile::TempDir;

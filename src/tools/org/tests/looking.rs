@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent},
-    task::{Cause, WaitReason, records::FinishedTask},
+    task::{WaitReason, cause::Cause, records::FinishedTask},
 };
 
 use super::*;

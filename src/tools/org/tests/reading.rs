@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hivewright_actors::{
     inbox::{InboxEvent, PartlyShown, ShownKey},
     task::{
-        Cause,
+        cause::Cause,
         records::{FinishedTask, LaneKey},
     },
 };

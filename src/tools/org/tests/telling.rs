@@ -2,8 +2,9 @@
 
 use hivewright_actors::{
     channel::records as outboxes,
+    doubles::disk,
     inbox,
-    notice::{self, NoticeKind},
+    notice::NoticeKind,
     task::{OnResult, Priority, records::FinishedTask},
 };
 
@@ -101,7 +102,7 @@ async fn from_the_main_team_it_goes_to_the_operator_and_the_person() {
 
     assert_eq!(answer["delivered_to"], "operator");
     assert_eq!(bench.given(), 0);
-    let notices = bench.store.read(notice::notices).await.unwrap();
+    let notices = bench.store.read(disk::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0].kind, NoticeKind::Escalation);
     assert_eq!(notices[0].text, "We are lost.");

@@ -120,24 +120,29 @@ export function menu(topic, running, button, { root, versions }) {
   items[0].focus();
 }
 
+/** A message, the names of its files, and what came of it. @param {any} turn */
+function written({ text, at, files, blocks, error }) {
+  const said = blocks.map((/** @type {any} */ { kind, tool, args, text: words }) =>
+    kind === "tool" ? `> ${tool} ${args}` : kind === "note" ? `> ${words}` : words,
+  );
+  return [
+    text && `## You, ${new Date(at).toISOString()}\n\n${text}`,
+    files.map((/** @type {any} */ file) => `- ${clean(file.name)}`).join("\n"),
+    (said.length || error) && "## Answer",
+    ...said,
+    error && `> ${error.text}`,
+  ]
+    .filter(Boolean)
+    .join("\n\n");
+}
+
 /** All that was said, as a file. @param {string} name @param {any[]} items */
 export function save(name, items) {
-  const lines = items.map((item) =>
-    item.kind === "turn"
-      ? [
-          item.text ? `## You, ${new Date(item.at).toISOString()}\n\n${item.text}` : "",
-          ...item.blocks.map((/** @type {any} */ block) =>
-            block.kind === "tool" ? `> ${block.tool} ${block.args}` : block.text,
-          ),
-        ]
-          .filter(Boolean)
-          .join("\n\n")
-      : `> ${item.team}: ${item.content}`,
-  );
+  const lines = items.map((item) => (item.kind === "turn" ? written(item) : `> ${item.team}: ${item.content}`));
   if (!lines.length) return toast("There is nothing to download yet.");
   const title = clean(name);
   download(
-    `${title.replace(/[^\w-]+/g, "-").slice(0, 60) || "topic"}.md`,
+    `${title.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-").slice(0, 60) || "topic"}.md`,
     `# ${title}\n\n${lines.join("\n\n")}\n`,
     "text/markdown",
   );

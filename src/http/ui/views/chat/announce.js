@@ -20,13 +20,11 @@ export class Announcer {
     this.said = { turn: null, length: 0 };
   }
 
-  /** @param {any} frame @param {string} topic the one that is looked at */
+  /** @param {any} frame @param {string} topic the one that is looked at, or the team, of which frames name none */
   take(frame, topic) {
-    if (frame.topic_id !== topic) return;
-    const turn = this.conversation
-      .turns(topic)
-      .find((one) => one.id === frame.message_id || (one.task && one.task === frame.task_id));
-    if (!turn) return;
+    const found = this.conversation.find(frame);
+    if (found?.key !== topic) return;
+    const { turn } = found;
     if (frame.type === "error") return this.say(`Failed: ${turn.error?.text ?? ""}`);
     if (frame.kind === "tool_call") return this.say(frame.content);
     if (frame.type !== "response" && frame.kind !== "text_delta") return;

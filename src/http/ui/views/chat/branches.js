@@ -19,13 +19,15 @@ export function familyOf(conversation, id) {
   return { root, versions: conversation.listed().filter((one) => rootOf(conversation, one.id) === root).length };
 }
 
-/** The topics to list: of those that share a beginning, the one that is looked at, or that was used last. @param {Conversation} conversation @param {string} chosen */
+/** The topics to list: of those that share a beginning, the one that is looked at, or that was used last and is open. @param {Conversation} conversation @param {string} chosen */
 export function leading(conversation, chosen) {
   const leaders = new Map();
   const all = conversation.listed();
   for (const topic of all) {
     const root = rootOf(conversation, topic.id);
-    if (topic.id === chosen || !leaders.has(root)) leaders.set(root, topic);
+    const leader = leaders.get(root);
+    const isOpened = leader?.state === "done" && topic.state !== "done" && leader.id !== chosen;
+    if (topic.id === chosen || !leader || isOpened) leaders.set(root, topic);
   }
   const shown = new Set(leaders.values());
   return all.filter((topic) => shown.has(topic));

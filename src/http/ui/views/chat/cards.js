@@ -77,8 +77,7 @@ class ToolCard {
   /** @param {any} block */
   update(block) {
     this.block = block;
-    this.element.dataset.state =
-      block.ok === null ? "running" : block.ok === true ? "ok" : block.ok === "ended" ? "ended" : "failed";
+    this.element.dataset.state = stateOf(block);
     this.brief.textContent = brief(block.args);
     this.args.textContent = pretty(block.args);
     this.result.textContent = pretty(block.result);
@@ -88,7 +87,7 @@ class ToolCard {
   }
 
   tick() {
-    const { ok, ms, at, parked } = this.block;
+    const { ok, denied, ms, at, parked } = this.block;
     const time = ms === null ? "" : duration(ms);
     if (ok === null && parked) this.state.replaceChildren(icon("pause"), "Waiting");
     else if (ok === null)
@@ -99,8 +98,16 @@ class ToolCard {
     else if (ok === true)
       this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
     else if (ok === "ended") this.state.replaceChildren("Ended");
+    else if (denied) this.state.replaceChildren(icon("dash"), "Denied");
     else this.state.replaceChildren(icon("alert"), `Failed${time && ` · ${time}`}`);
   }
+}
+
+/** @param {{ok: boolean | "ended" | null, denied: boolean}} block */
+function stateOf({ ok, denied }) {
+  if (ok === null) return "running";
+  if (ok === "ended") return ok;
+  return ok ? "ok" : denied ? "denied" : "failed";
 }
 
 /** Arguments that say what a call is about; they come sorted by name, so the first is not always it. */

@@ -25,7 +25,7 @@ import { loadCards, Turns } from "./turns.js";
 
 const BLOCKED = {
   connecting: "Connecting. Your text is kept; it can be sent in a moment.",
-  offline: "Offline: the service cannot be reached. Your text is kept, and the page keeps trying.",
+  offline: "Offline: your text is kept.",
   denied: "Your token is not let into the chat. Log in with one that has scope `chat`.",
 };
 const CROWDED = "Your chat is open in 16 places already. Close one of them; the page keeps trying.";
@@ -43,8 +43,7 @@ const touch = matchMedia("(pointer: coarse)");
 /** `@team words` are for that team, if there is one; else all of it is words. @param {string} text */
 function addressee(text) {
   const [, name, words] = /^@([\w-]+)\s+(.+)$/s.exec(text) ?? [];
-  const isIn = (/** @type {any} */ node) => node?.name === name || (node?.teams ?? []).some(isIn);
-  const known = name && name !== "main" && may("operate") && isIn(live.state.org);
+  const known = name && name !== "main" && may("operate") && live.state.teams?.has(name);
   return known ? { team: name, text: words } : { team: null, text };
 }
 
@@ -94,7 +93,9 @@ export class Chat extends View {
     );
     addEventListener("keydown", (event) => this.keyed(event), { signal });
     addEventListener("resize", () => this.resized(), { signal });
-    const clock = setInterval(() => document.hidden || this.turns.tick(this.items()), 250);
+    // What goes on while the service is away, nobody knows.
+    const ticks = () => talk.state === "online" && !document.hidden;
+    const clock = setInterval(() => ticks() && this.turns.tick(this.items()), 250);
     signal.addEventListener("abort", () => {
       clearInterval(clock);
       talk.viewed = null;
@@ -138,7 +139,7 @@ export class Chat extends View {
     if (scrollHeight - scrollTop - clientHeight < 80) this.pinned = true;
     else if (scrollTop < this.scrolled) this.pinned = false;
     this.scrolled = scrollTop;
-    byId("to-end").hidden = this.pinned;
+    byId("to-end").hidden = this.pinned || !byId("empty").hidden;
   }
 
   async loadModels() {
@@ -186,6 +187,20 @@ export class Chat extends View {
     const { rest, query } = here();
     if (query.new) return this.fresh(true);
     this.choose(rest[0] ?? UNDECIDED, true);
+    if (query.task) this.seek(query.task);
+  }
+
+  /** Brings the message of a task into sight, however long ago it was said. @param {string} task */
+  async seek(task) {
+    const key = this.chosen;
+    const found = () => this.items().find((/** @type {any} */ item) => item.kind === "turn" && item.task === task);
+    const goesOn = () => key === this.chosen && talk.conversation.logs[key]?.next && !talk.refusals.has(key);
+    await talk.show(key);
+    while (!found() && goesOn()) await talk.load(key, false, true);
+    if (key !== this.chosen || !found()) return;
+    this.pinned = false;
+    this.redraw();
+    this.turns.point(found().id);
   }
 
   /** @param {boolean} [arriving] */
@@ -207,8 +222,13 @@ export class Chat extends View {
   /** A topic was deleted, here or elsewhere. @param {string} key */
   forgotten(key) {
     if (key !== this.chosen) return;
+    // Words that were not sent yet are not of the topic.
+    const [typed, files] = [this.composer.value, this.attachments.all];
     this.fresh(true);
-    toast("The topic is deleted.");
+    this.attachments.all.push(...files);
+    if (typed) this.writeBefore(typed);
+    this.redraw();
+    toast(`The topic is deleted.${typed || files.length ? " What you had not sent is kept here." : ""}`);
   }
 
   /** @param {string} key @param {boolean} [arriving] the address says it already, or should no more say what it does */
@@ -523,13 +543,15 @@ export class Chat extends View {
 
   /** All of the topic, as text. */
   async export() {
-    const key = this.chosen;
+    // Another may be looked at when all of it is here.
+    const [key, topic] = [this.chosen, this.topic()];
     await talk.loadAll(key);
     const refusal = talk.refusals.get(key);
     if (refusal)
       return toast(`Not all of the topic could be read, so it was not saved. ${refusal.message}`, { bad: true });
-    return this.toTopic(async (acts, topic) =>
-      acts.save(topic?.name ?? "topic", talk.conversation.logs[key]?.items ?? []),
+    return this.toTopic(
+      async (acts) => acts.save(topic?.name ?? "topic", talk.conversation.logs[key]?.items ?? []),
+      topic,
     );
   }
 
@@ -561,6 +583,7 @@ export class Chat extends View {
     const { conversation } = talk;
     const connected = talk.state === "online" && this.drawn !== "online";
     this.drawn = talk.state;
+    this.classList.toggle("unconnected", talk.state !== "online");
     const items = this.items();
     const topic = this.topic();
     this.turns.update(items, forks(conversation, this.chosen));

@@ -144,9 +144,26 @@ export class Conversation {
     for (const row of rows) this.put(key, itemOf(row));
     if (earlier || !log.whole) log.next = next;
     log.whole = true;
+    this.gather(key);
     this.number(key);
     this.advance(key);
     this.changed(key);
+  }
+
+  /** Takes what was told of no topic to the message that led to it, which was not known then. @param {string} key */
+  gather(key) {
+    const blank = this.logs[UNDECIDED];
+    if (key === UNDECIDED || !blank) return;
+    const own = blank.items.filter(
+      (item) => item.kind === "notice" && this.placeOfNotice({ task_id: item.task }) === key,
+    );
+    for (const notice of own) {
+      this.remove(notice);
+      this.putNotice(key, notice);
+    }
+    const unread = Math.min(own.length, blank.unread);
+    blank.unread -= unread;
+    this.log(key).unread += unread;
   }
 
   /** Something was said there then; what it was is fetched when somebody looks. @param {string} key @param {number} at */
@@ -491,6 +508,22 @@ export class Conversation {
   placeOf(frame) {
     const team = frame.team ?? this.heard[frame.message_id]?.team;
     return team ? keyOfTeam(team) : UNDECIDED;
+  }
+
+  /** A notice of no topic stands with the message that led to it, as one to another team, or else on the blank page. @param {any} notice */
+  placeOfNotice({ topic_id, task_id }) {
+    return topic_id ?? (task_id && this.find({ task_id })?.key) ?? UNDECIDED;
+  }
+
+  /** Takes in notices of no topic, as the store has them, of which so many are new. @param {any[]} rows @param {number} unread */
+  recall(rows, unread) {
+    for (const [at, row] of rows.entries()) {
+      const key = this.placeOfNotice(row);
+      this.put(key, itemOf(row));
+      if (at < unread) this.log(key).unread += 1;
+      this.number(key);
+      this.changed(key);
+    }
   }
 
   /** A message of another topic, tab or device. @param {string} key @param {any} frame */

@@ -3,7 +3,7 @@
 
 import { list, may, part, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { beginning, duration, LISTED, money, since, taskWords } from "../../core/format.js";
+import { beginning, duration, money, since, taskLine } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { markdown } from "../../parts/markdown.js";
@@ -77,7 +77,7 @@ class Delegated extends View {
             )
           : null,
       ),
-      make("p", { class: "given-body" }, taskWords(beginning(task.body, LISTED))),
+      make("p", { class: "given-body" }, taskLine(task)),
       outcome ? null : make("hw-working", { data: task.id }),
       said ? fold("Result", markdown(beginning(said, SHOWN))) : null,
     );

@@ -2,7 +2,6 @@
 // What each kind of frame changes in a conversation. No DOM in here.
 
 import { addText, flushOpening, hasEnded, makeNotice, restate, settle, takeTool } from "./said.js";
-import { UNDECIDED } from "./shelf.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
 
@@ -126,8 +125,7 @@ function takeError(talk, frame) {
 
 /** @param {Conversation} talk @param {any} frame */
 function takeNotification(talk, frame) {
-  // What belongs to no topic stands on the blank page, as it does when it is read from the store.
-  const key = frame.topic_id ?? UNDECIDED;
+  const key = talk.placeOfNotice(frame);
   const log = talk.log(key);
   if (frame.topic_name) log.name = frame.topic_name;
   const at = frame.ts ?? Date.now();

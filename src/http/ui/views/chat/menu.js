@@ -25,8 +25,8 @@ const COMMANDS = [
   ["/answer", "id text", "Answer a question"],
   ["/help", "", "Say what all commands do"],
 ];
-/** So many are offered. */
-const SHOWN = 8;
+/** Of many teams so many are offered: who types on finds the others. */
+const SHOWN = 50;
 
 /** @typedef {{word: string, about: string, take: () => void}} Offer */
 
@@ -126,6 +126,7 @@ export class Menu {
         ),
       ),
     );
+    this.place.children[this.at]?.scrollIntoView({ block: "nearest" });
     if (this.open) this.composer.setAttribute("aria-activedescendant", `offer-${this.at}`);
     else this.composer.removeAttribute("aria-activedescendant");
   }

@@ -111,6 +111,7 @@ export function takeTool(turn, frame) {
       args: "",
       result: "",
       ok: null,
+      denied: false,
       ms: null,
       untrusted: false,
       files: [],
@@ -122,6 +123,7 @@ export function takeTool(turn, frame) {
     card.args = frame.preview ?? "";
   } else {
     card.ok = frame.ok !== false;
+    card.denied = Boolean(frame.denied);
     card.ms = frame.duration_ms ?? null;
     card.result = frame.preview ?? "";
     card.untrusted = Boolean(frame.untrusted);

@@ -22,7 +22,7 @@ class Start extends View {
     const steps = [
       ["Connect a model", write("settings", ["models"]), !overview.demo],
       ["Say something", () => byId("composer").focus(), talk.topics().length > 0],
-      ["Make a team", write("org"), overview.teams.total > 1],
+      ["Make a team", write("org", [], { new: 1 }), overview.teams.total > 1],
     ];
     if (steps.every(([, , done]) => done)) {
       localStorage.setItem(KEPT, "done");

@@ -52,6 +52,7 @@ function blockOf(block, at, over) {
     args: block.arguments,
     result: block.result ?? "",
     ok: block.ok ?? (over ? "ended" : null),
+    denied: Boolean(block.denied),
     ms: block.duration_ms ?? null,
     untrusted: Boolean(block.untrusted),
     files: block.files ?? [],

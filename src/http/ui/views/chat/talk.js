@@ -9,7 +9,7 @@ import { here, write } from "../../core/place.js";
 import { Retry } from "../../core/retry.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
-import { act, toast } from "../../parts/toast.js";
+import { act, toast, withdraw } from "../../parts/toast.js";
 import { branchOf } from "./branches.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
@@ -23,6 +23,8 @@ const EXTRAS_KEPT = 100;
 const PAGE = 30;
 /** Among so many of the newest chats those with other teams are looked for. */
 const CHATS = 100;
+/** Among so many of the newest notices those that a team waits for are looked for. */
+const NOTICES = 100;
 /** From a frame about something unknown to the request for it, or from a look to the word that it was read; and between two. */
 const PAUSE = 200;
 const APART = 1_000;
@@ -174,8 +176,20 @@ class Talk extends EventTarget {
   /** What was told and belongs to no topic, as far as nobody has seen it. @param {string} channel @param {number} count */
   async recall(channel, count) {
     const { rows } = await list(`/me/channels/${part(channel)}/messages`, { limit: count });
-    this.conversation.fill(UNDECIDED, { rows, next: null });
-    this.conversation.log(UNDECIDED).unread = count;
+    this.conversation.recall(rows, count);
+  }
+
+  /** What a team that is talked to waits for, which was told of no topic. @param {string} key */
+  async recallAsked(key) {
+    const { conversation } = this;
+    const waiting = conversation.turns(key).filter((/** @type {any} */ turn) => turn.parked);
+    if (!teamOfKey(key) || !waiting.length || !conversation.channel) return;
+    const tasks = new Set(waiting.map((/** @type {any} */ turn) => turn.task));
+    const { rows } = await list(`/me/channels/${part(conversation.channel)}/messages`, { limit: NOTICES });
+    conversation.recall(
+      rows.filter((row) => tasks.has(row.task_id)),
+      0,
+    );
   }
 
   /** Fetches the newest part of a topic, if it is not here. @param {string} key */
@@ -206,7 +220,7 @@ class Talk extends EventTarget {
       if (fetching !== this.fetching) return;
       this.conversation.fill(key, page, earlier);
       this.refusals.delete(key);
-      await this.lookUp(key);
+      await Promise.all([this.lookUp(key), this.recallAsked(key)]);
     } catch (refusal) {
       if (fetching === this.fetching) this.refusals.set(key, refusal);
       if (needed) throw refusal;
@@ -272,9 +286,10 @@ class Talk extends EventTarget {
     // Before that, frames would be of another channel.
     if (this.state !== "online") return;
     const until = this.conversation.seen(key);
-    // What a team answered is read on this device alone.
-    if (until === null || teamOfKey(key)) return;
-    this.read.set(key, until);
+    // What a team answered is read on this device alone; what it told besides counts with what is of no topic.
+    const isTeam = teamOfKey(key) !== null;
+    if (until === null || (isTeam && this.conversation.logs[UNDECIDED]?.unread)) return;
+    this.read.set(isTeam ? UNDECIDED : key, until);
     this.telling.soon();
   }
 
@@ -414,10 +429,14 @@ class Talk extends EventTarget {
     if (frame.task_id) this.enrich(frame.task_id);
     // What a topic says that is only just being made is seen there.
     const { view } = here();
-    const elsewhere = view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
-    const shown = view === "approvals" && ["approval", "question"].includes(frame.kind);
-    if (frame.type === "notification" && elsewhere && !shown)
-      toast(shortened(frame.content), { news: true, link: ["Open", write("chat", [frame.topic_id])] });
+    const place = this.conversation.placeOfNotice(frame);
+    const elsewhere = view !== "chat" || (place !== this.viewed && !this.beginning.size);
+    const asks = ["approval", "question"].includes(frame.kind);
+    // Whoever decided knows that, on whichever device.
+    const known = (view === "approvals" && asks) || frame.by === me.principal;
+    if (asks) withdraw(frame.ref_id);
+    if (frame.type === "notification" && elsewhere && !known)
+      toast(shortened(frame.content), { news: true, about: frame.ref_id, link: ["Open", write("chat", [place])] });
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
 

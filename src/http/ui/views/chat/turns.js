@@ -13,8 +13,8 @@ import { showFiles } from "./files.js";
 import { hasEnded } from "./said.js";
 import { joinOpening } from "./said.js";
 
-/** Tools that give work to others. */
-const GIVING = new Set(["delegate_task", "query_team", "spawn_team", "escalate", "send_message", "agent"]);
+/** Tools that give work to others; those of subagents bear their names. */
+const GIVING = /^(delegate_task|query_team|spawn_team|escalate|send_message|agent__.*)$/;
 
 /** Cards that few turns have, so they come when the page is of use already; what is shown of them before comes to life then. */
 export const loadCards = () =>
@@ -89,6 +89,13 @@ export class Turns {
     }
   }
 
+  /** Shows which message was looked for. @param {string} id */
+  point(id) {
+    const { element } = this.shown.get(id);
+    element.setAttribute("data-found", "");
+    element.scrollIntoView({ block: "start" });
+  }
+
   /** The clocks of running calls. */
   tick(items) {
     for (const item of items) {
@@ -118,7 +125,9 @@ class NoticeView {
       return;
     }
     const body = make("div", { class: "markdown" });
-    showFinished(body, notice.content);
+    // Whose it is stands above it.
+    const own = `[${notice.team}] `;
+    showFinished(body, notice.content.startsWith(own) ? notice.content.slice(own.length) : notice.content);
     const files = make("div", { class: "files" });
     showFiles(files, notice.files);
     this.element = make(
@@ -229,7 +238,7 @@ class TurnView {
   /** Work that this turn gave to others, nested below it. @param {any} turn */
   showDelegated(turn) {
     const gives =
-      turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.has(block.tool));
+      turn.task && turn.blocks.some((/** @type {any} */ block) => block.kind === "tool" && GIVING.test(block.tool));
     if (!gives || this.below.firstChild) return;
     loadCards();
     this.below.append(make("hw-delegated", { "data-root": turn.task }));
@@ -304,7 +313,8 @@ class TurnView {
         ),
       );
     }
-    if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, "Stopped"));
+    const unbegun = turn.status === "cancelled" && !turn.blocks.length && !turn.usage?.input;
+    if (turn.status === "cancelled") parts.push(make("span", { class: "tag" }, unbegun ? "Not begun" : "Stopped"));
     if (turn.joined) parts.push(make("span", {}, "Added to the work that was running"));
     if (turn.truncated)
       parts.push(
@@ -315,7 +325,7 @@ class TurnView {
           make("button", { type: "button", class: "link", onclick: () => this.acts.onContinue() }, "Go on"),
         ),
       );
-    const words = usageWords(turn);
+    const words = unbegun ? "" : usageWords(turn);
     if (words) parts.push(make("span", { class: "usage" }, words));
     const texts = turn.blocks.filter((block) => block.kind === "text");
     const whole = () => texts.map((block) => block.text).join("\n\n");

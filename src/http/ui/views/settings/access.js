@@ -1,15 +1,16 @@
 // @ts-check
 // Tokens, the browsers that are logged in, and which chat senders are which token's holder.
 
-import { may, part, post, remove, upTo } from "../../core/api.js";
+import { all, may, part, post, remove, upTo } from "../../core/api.js";
 import { clean, copyButton, make } from "../../core/dom.js";
 import { since, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input, select, tick } from "../../parts/fields.js";
-import { button, code, intro } from "../../parts/marks.js";
+import { button, code, fold, intro } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
+import { act } from "../../parts/toast.js";
 
 /** @type {[string, string][]} */
 const SCOPES = [
@@ -23,12 +24,21 @@ const SCOPES = [
   ["assert_sender", "send messages on behalf of others"],
 ];
 
+/** What a form asks for. @param {Record<string, string>} values @param {string[]} names those of all teams */
+export function tokenOf(values, names) {
+  const { name, expires } = values;
+  const scopes = SCOPES.map(([scope]) => scope).filter((scope) => values[`scope.${scope}`]);
+  const teams = names.filter((team) => values[`team.${team}`]);
+  return { name, expires, scopes, ...(teams.length ? { teams } : {}) };
+}
+
 class TokensPart extends View {
   begin() {
     this.rows = this.source((signal, wanted) => upTo("/tokens", {}, wanted, signal));
   }
 
   async create() {
+    const names = (await all("/teams")).map(({ name }) => name);
     /** @type {any} */ let made;
     await ask({
       title: "New token",
@@ -58,11 +68,19 @@ class TokensPart extends View {
             tick(`${scope}: ${about}`, `scope.${scope}`, { checked: scope === "read" }),
           ),
         ),
+        fold("Only for some teams", [
+          make("p", { class: "muted" }, "Without a choice it is for all teams, also those to come."),
+          make(
+            "fieldset",
+            { class: "ticks" },
+            make("legend", { class: "hidden" }, "Teams"),
+            names.map((name) => tick(clean(name), `team.${name}`)),
+          ),
+        ]),
       ],
       action: "Create token",
       submit: async (values) => {
-        const scopes = SCOPES.map(([scope]) => scope).filter((scope) => values[`scope.${scope}`]);
-        made = await post("/tokens", { name: values.name, expires: values.expires, scopes });
+        made = await post("/tokens", tokenOf(values, names));
       },
     });
     this.rows?.reload();
@@ -85,7 +103,7 @@ class TokensPart extends View {
     return [
       intro(
         "People and programs log in with a token. Browsers also log in with a link.",
-        may("admin") && button("New token", "plus", () => this.create(), { tone: "primary" }),
+        may("admin") && button("New token", "plus", () => act(null, () => this.create()), { tone: "primary" }),
       ),
       this.rows?.show(({ rows }) =>
         rows.length
@@ -107,6 +125,7 @@ class TokensPart extends View {
                         ),
                       ),
                   },
+                  { name: "Teams", cell: (row) => clean(row.teams?.join(", ") ?? "all"), quiet: true },
                   {
                     name: "Last used",
                     cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"),

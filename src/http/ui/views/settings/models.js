@@ -122,9 +122,15 @@ class ModelsPart extends View {
             })
           : null,
         trial(async (values) => {
-          const { answer, error, model: tried, models, unlisted } = await post("/models/try", trialOf(values));
+          let found = await post("/models/try", trialOf(values));
+          const { models, unlisted } = found;
           offered.replaceChildren(...models.map((/** @type {string} */ name) => make("option", { value: name })));
-          if (fieldOf(model).required && !fieldOf(model).value && models.length) fieldOf(model).value = models[0];
+          if (fieldOf(model).required && !fieldOf(model).value && models.length) {
+            fieldOf(model).value = models[0];
+            // There is no default that every server has: what was tried is not what would be connected.
+            found = await post("/models/try", trialOf({ ...values, model: models[0] }));
+          }
+          const { answer, error, model: tried } = found;
           return [
             answer === null
               ? refused(error)

@@ -97,7 +97,10 @@ class TaskPage extends View {
           "div",
           { class: "stack" },
           make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(taskWords(task.body))),
-          outcome?.error
+          task.state === "cancelled"
+            ? make("section", { class: "panel" }, make("h2", {}, "Cancelled"), markdown(outcome.error?.message ?? ""))
+            : null,
+          outcome?.error && task.state !== "cancelled"
             ? make(
                 "section",
                 { class: "panel" },
@@ -178,7 +181,13 @@ class TaskPage extends View {
               ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
               [
                 "Topic",
-                task.topic_id ? make("a", { href: write("chat", [task.topic_id]) }, clean(task.topic_id)) : null,
+                task.topic_id
+                  ? make(
+                      "a",
+                      { href: write("chat", [task.topic_id], task.type === "chat" ? { task: task.id } : {}) },
+                      clean(live.state.topics.get(task.topic_id)?.name ?? task.topic_id),
+                    )
+                  : null,
               ],
               ["Transcript", this.transcript(task)],
             ]),

@@ -3,7 +3,7 @@
 
 import { may, upTo } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
-import { beginning, duration, LISTED, money, several, since, taskWords, words } from "../../core/format.js";
+import { duration, money, several, since, taskLine, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { choice, search, segments } from "../../parts/fields.js";
@@ -177,7 +177,7 @@ class Tasks extends View {
       "a",
       { class: "task-card", href: write("tasks", [task.id]) },
       make("span", { class: "task-top" }, cell(task.team), make("strong", {}, clean(task.team))),
-      make("span", { class: "task-body" }, taskWords(beginning(task.body, LISTED)) || clean(task.id)),
+      make("span", { class: "task-body" }, taskLine(task) || clean(task.id)),
       make(
         "span",
         { class: "task-foot" },
@@ -206,11 +206,7 @@ class Tasks extends View {
           name: "Task",
           wide: true,
           cell: (task) =>
-            make(
-              "a",
-              { class: "clip", href: write("tasks", [task.id]) },
-              taskWords(beginning(task.body, LISTED)) || clean(task.id),
-            ),
+            make("a", { class: "clip", href: write("tasks", [task.id]) }, taskLine(task) || clean(task.id)),
         },
         { name: "Team", cell: (task) => teamLink(task.team) },
         { name: "Type", cell: (task) => words(task.type), quiet: true },

@@ -24,7 +24,8 @@ const KINDS = [
       ["org-rules", "this team and all below it"],
     ]),
     none: "None. A rule is told with every task.",
-    begin: () => "Say how the team should always work.\n",
+    begin: () => "",
+    placeholder: "Say how the team should always work.",
   },
   {
     list: "skills",
@@ -155,7 +156,11 @@ async function create(team, kind, own, onChange) {
   if (!row) return;
   const title = `New ${kind.one}: ${row.name}`;
   const draft = kind.begin(row.name);
-  await editFile({ title, path: path(team, row), file: NO_FILE, draft, label: "Markdown", done: DONE }, onChange);
+  const { placeholder } = kind;
+  await editFile(
+    { title, path: path(team, row), file: NO_FILE, draft, placeholder, label: "Markdown", done: DONE },
+    onChange,
+  );
 }
 
 /** @param {string} team @param {any} row @param {() => void} onChange */

@@ -3,7 +3,7 @@
 
 import { get, list, may, part, patch, post } from "../../core/api.js";
 import { clean, coded, icon, make } from "../../core/dom.js";
-import { count, duration, money, several, since, spending, taskWords, words } from "../../core/format.js";
+import { count, duration, money, several, since, spending, taskLine, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
@@ -202,11 +202,7 @@ class TeamPage extends View {
                         "li",
                         { key: task.id },
                         pill(task.state),
-                        make(
-                          "a",
-                          { class: "clip", href: write("tasks", [task.id]) },
-                          taskWords(task.body) || clean(task.id),
-                        ),
+                        make("a", { class: "clip", href: write("tasks", [task.id]) }, taskLine(task) || clean(task.id)),
                         make("span", { class: "muted" }, since(task.created_at)),
                       ),
                     ),

@@ -4,11 +4,12 @@
 import { part, patch, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { words } from "../../core/format.js";
+import { live } from "../../live/live.js";
 import { ask, reason } from "../../parts/dialog.js";
 import { area, input, select, split, tick } from "../../parts/fields.js";
 import { fold } from "../../parts/marks.js";
 import { toast } from "../../parts/toast.js";
-import { scheduleFields, zones } from "./schedule.js";
+import { ownZone, scheduleFields, zones } from "./schedule.js";
 
 /**
  * What each type asks for: label, name in the config, example, hint, and how its text is read if it is no text.
@@ -141,6 +142,7 @@ export function editTrigger(teams, trigger) {
   const first = trigger?.type ?? "schedule";
   const shown = make("output", { class: "preview", "aria-live": "polite" });
   const fields = make("div", { class: "pair" });
+  const zone = ownZone(live.state.overview?.today_ends_at);
   const field = (/** @type {string} */ name) => /** @type {any} */ (fields.querySelector(`[name="config.${name}"]`));
   const said = scheduleFields(
     trigger?.config,
@@ -174,7 +176,7 @@ export function editTrigger(teams, trigger) {
           placeholder,
           hint,
           class: "mono",
-          value: shownAs(trigger?.config?.[name]),
+          value: trigger || name !== "timezone" ? shownAs(trigger?.config?.[name]) : zone,
           list: name === "timezone" ? "zones" : null,
           oninput: soon,
         }),

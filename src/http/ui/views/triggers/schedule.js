@@ -110,6 +110,13 @@ export function scheduleFields(config, onSaid, onWritten) {
   return { element, begin: config ? arrange : tell };
 }
 
+/** The time zone of whoever writes, where the days of the service end at another time: nine is nine o'clock here. @param {string | undefined} dayEnds */
+export function ownZone(dayEnds) {
+  const end = new Date(dayEnds ?? "");
+  const isOther = !Number.isNaN(end.getTime()) && (end.getHours() > 0 || end.getMinutes() > 0);
+  return isOther ? Intl.DateTimeFormat().resolvedOptions().timeZone : "";
+}
+
 /** The names of all time zones, for a field to offer. */
 export const zones = () =>
   make(

@@ -3,7 +3,7 @@
 
 import { get, may, part, post, put, remove, upTo } from "../../core/api.js";
 import { clean, icon, make } from "../../core/dom.js";
-import { count, duration, money, pretty, several, since, when, words } from "../../core/format.js";
+import { actor, count, duration, money, pretty, several, since, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
@@ -235,7 +235,7 @@ class Triggers extends View {
             ["Failures now", String(trigger.consecutive_failures)],
             ["Report", choiceWord(trigger.notify)],
             ["Subagent", trigger.subagent ? clean(trigger.subagent) : null],
-            ["Created by", clean(trigger.created_by)],
+            ["Created by", actor(trigger.created_by)],
             ["Address", trigger.path ? make("code", {}, clean(trigger.path)) : null],
           ]),
           fold("Configuration", make("pre", { tabindex: "0", "aria-label": "Configuration" }, pretty(trigger.config))),
