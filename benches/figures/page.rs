@@ -20,7 +20,7 @@ pub(crate) fn measure(report: &mut Report) {
         "page: a first visit until one can write, median of 9",
         *median,
         "ms",
-        Bound::AtMost(1000.0),
+        Bound::AtMost(500.0),
     );
 }
 

@@ -9,7 +9,7 @@ use super::{chat, go, has_no_complaints};
 use crate::{service::Service, webdriver::Browser};
 
 /// OP-64: at most this much crosses the wire before the first view is of use.
-const MOST_BYTES: u64 = 300 * 1000;
+const MOST_BYTES: u64 = 200 * 1000;
 /// OP-64: in no more answers than this, each counted once.
 const MOST_ANSWERS: usize = 70;
 
