@@ -9,7 +9,8 @@ use std::{
 use crate::workspace::sources;
 
 /// What stands in `src/`, each above all that it may use.
-const EDGES: [&str; 36] = [
+const EDGES: [&str; 37] = [
+    "build",
     "main",
     "cli",
     "boot",

@@ -14,7 +14,7 @@ const PAGE: &str = "src/http/ui";
 const PACKED_SINCE: (u32, u32) = (2, 36);
 
 fn main() -> io::Result<()> {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/build.rs");
     println!("cargo::rerun-if-changed={PAGE}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     pack(Path::new(PAGE), &Path::new(&out).join("ui"))?;
