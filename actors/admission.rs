@@ -7,9 +7,7 @@ use crate::{channel_type::ChannelType, ids::PrincipalId, words};
 /// What was decided on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// It is let in.
     pub allowed: bool,
-    /// By which rule.
     pub reason: Reason,
 }
 
@@ -64,10 +62,8 @@ impl Decision {
 /// rows of their own; whoever removes old tasks keeps their rows by writing them first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {
-    /// The type of its channel.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
-    /// The rule that let it in.
     pub reason: Reason,
     /// Who claims that the sender wrote it, without proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,7 +45,6 @@ pub struct Archivist {
     rests: Vec<SpawnHandle>,
 }
 
-/// What it is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Idle,
@@ -117,9 +116,7 @@ impl Archivist {
             }
         }));
     }
-}
 
-impl Archivist {
     /// Has the archive rest, unless something moves before.
     fn rest(&mut self, ctx: &mut Context<Self>) {
         self.rests.extend(RESTS.map(|(pause, rest)| {

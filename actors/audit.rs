@@ -13,13 +13,8 @@ use crate::{
     words,
 };
 
-/// Where the audit holds words.
-pub const TEXTS: &[Texts] = &[Texts {
-    kind: Audit::KIND,
-    owner: Owner::At("/call/team"),
-    fields: &["call/arguments", "call/result"],
-    names: &[],
-}];
+pub const TEXTS: &[Texts] =
+    &[Texts::of(Audit::KIND, Owner::At("/call/team"), &["call/arguments", "call/result"])];
 
 /// The action of a line that tells of a tool call.
 pub const TOOL_CALL: &str = "tool.call";
@@ -35,11 +30,9 @@ pub struct Audit {
     pub actor: PrincipalId,
     /// What, such as `approval.decide`.
     pub action: String,
-    /// On what.
     pub target: String,
     /// From where: a channel, or `api`.
     pub from: String,
-    /// What came of it.
     pub outcome: String,
     /// The tool call that it tells of, if it tells of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,20 +46,15 @@ crate::records! {
 /// A tool call: who made it, what was decided on it, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallAudit {
-    /// The team that made it.
     pub team: TeamName,
-    /// The task that it was made for.
     pub task: TaskId,
-    /// The turn that it was made in.
     pub turn: TurnId,
     /// The tool, as the model named it.
     pub tool: String,
-    /// Whether it might run.
     pub decision: Decision,
     /// What decided that: the operator's rule, or the check that refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// How long it ran.
     pub duration_ms: u64,
     /// It did what it was called for.
     pub ok: bool,
@@ -118,13 +106,11 @@ impl Decision {
     }
 }
 
-/// The beginning of a text.
 pub(crate) fn beginning(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
 impl Audit {
-    /// Somebody did something.
     pub fn new(
         ids: &Ids,
         at: Timestamp,

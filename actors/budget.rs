@@ -74,7 +74,6 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// What a call cost.
     pub fn of(usage: &Usage) -> Self {
         Self { usd: usage.cost_usd.unwrap_or_default(), tokens: usage.tokens() }
     }
@@ -176,7 +175,6 @@ pub struct Overdrawn {
     pub what: String,
     /// The cap is for the day: it opens again then.
     pub until: Option<Timestamp>,
-    /// The day it is about.
     pub day: u32,
     /// The cap is for each task: the one that has cost as much.
     pub task: Option<TaskId>,
@@ -186,10 +184,8 @@ pub struct Overdrawn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub team: TeamName,
-    /// Which life of that team.
     #[serde(default = "first")]
     pub generation: u32,
-    /// The day it is about.
     pub day: u32,
     /// The task it is about, if the cap is for each task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,7 +234,6 @@ pub struct Settled {
 pub struct Cost {
     /// The task and those it comes of, the first of all first.
     pub tasks: Vec<TaskId>,
-    /// What it cost.
     pub spent: Spent,
 }
 

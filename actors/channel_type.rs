@@ -6,16 +6,12 @@ use crate::{excerpt, text::is_slug};
 
 /// What the type of a channel plugin begins with.
 const PLUGIN: &str = "plugin.";
-/// The most characters of a plugin's key.
 pub const LONGEST_PLUGIN_KEY: usize = 40;
 
-/// A kind of channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChannelType {
-    /// A WebSocket.
     #[default]
     Ws,
-    /// A Discord channel.
     Discord,
     /// The command line of the operator.
     Cli,

@@ -64,6 +64,11 @@ pub fn doubling(first: Duration, longest: Duration, times: u32) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times)).min(longest)
 }
 
+/// How long what died is left alone before it is started again, after so many deaths lately.
+pub(crate) fn restart_pause(deaths: usize) -> Duration {
+    Duration::from_secs([1, 2, 4, 8, 30][deaths.clamp(1, 5) - 1])
+}
+
 /// A sleep is never longer: a clock that was set forward must not delay what is due until then.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 

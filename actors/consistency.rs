@@ -55,9 +55,7 @@ fn lacks<R: Record>(storage: &dyn Storage, key: &impl KeyOf<R::Key>) -> bool {
 fn journals(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
     let mut before: Option<(LaneKey, u64)> = None;
     Range::<Piece<'_>>::all().walk(storage, Order::Rising, &mut |key, piece| {
-        let Ok(Piece(events)) = piece else {
-            return ControlFlow::Continue(());
-        };
+        let Ok(Piece(events)) = piece else { return ControlFlow::Continue(()) };
         let place = parse::<Piece<'_>>(key);
         let first = place.as_ref().map(|(_, first)| *first);
         let mut numbered = events.iter().zip(first.unwrap_or_default()..);
@@ -78,11 +76,10 @@ fn journals(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), Stora
 
 /// The order of ends names all finished tasks and no others.
 fn ends(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
-    Range::all().each(storage, Order::Rising, &mut |FinishedTask(task)| {
+    Range::all().for_each(storage, &mut |FinishedTask(task)| {
         if lacks::<EndedTask>(storage, &EndedTask::key_of(&task)) {
             faults.push(format!("the order of ends lacks `{}`", task.id));
         }
-        ControlFlow::Continue(())
     })?;
     Range::<EndedTask>::all().visit(storage, Order::Rising, &mut |key, _| {
         let id = parse::<EndedTask>(key).map(|(_, _, id)| id);
@@ -125,18 +122,16 @@ where
     R: Keyed + DeserializeOwned,
     R::Key: KeyOf<R::Key> + Display,
 {
-    Range::<R>::all().each(storage, Order::Rising, &mut |row| {
+    Range::<R>::all().for_each(storage, &mut |row| {
         if lacks::<M>(storage, &row.key()) == waits(&row) {
             faults.push(format!("the mark of {name} `{}` is wrong", row.key()));
         }
-        ControlFlow::Continue(())
     })?;
-    Range::<M>::all().each(storage, Order::Rising, &mut |mark| {
+    Range::<M>::all().for_each(storage, &mut |mark| {
         let id = key(mark);
         if lacks::<R>(storage, &id) {
             faults.push(format!("{name} `{id}` is marked and not there"));
         }
-        ControlFlow::Continue(())
     })
 }
 

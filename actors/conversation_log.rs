@@ -19,13 +19,7 @@ use crate::{
     task::Task,
 };
 
-/// Where the log holds words.
-pub const TEXTS: &[Texts] = &[Texts {
-    kind: ConversationEntry::KIND,
-    owner: Owner::Main,
-    fields: &["content"],
-    names: &[],
-}];
+pub const TEXTS: &[Texts] = &[Texts::of(ConversationEntry::KIND, Owner::Main, &["content"])];
 
 crate::records! {
     ConversationEntry: "conv", EntryKey;
@@ -60,9 +54,7 @@ impl ConversationEntry {
 
     /// What a frame adds to a conversation by itself. Messages are added when they are accepted.
     pub fn of_frame(channel: &ChannelId, frame: &Frame) -> Option<(EntryKey, Self)> {
-        let Body::Notification(told) = &frame.body else {
-            return None;
-        };
+        let Body::Notification(told) = &frame.body else { return None };
         let place = frame.topic.as_ref().map_or(channel.as_str(), |topic| topic.id.as_str());
         let Notification { content, team, task_id, status, kind, ref_id, .. } = told;
         let task = task_id.as_ref().map_or("", TaskId::as_str);

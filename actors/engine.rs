@@ -14,6 +14,7 @@ use crate::{
     file::FileRef,
     ids::{CallId, TaskId, TeamName, TurnId},
     rendered::Rendered,
+    shared_list::SharedList,
     task::{Kind, Label, Task, outcome::Code},
     thinking::Thinking,
     tool::{ToolCall, ToolFault, specs::ToolSpecs},
@@ -234,7 +235,7 @@ pub struct StepRequest {
     /// What the model may call.
     pub tools: Arc<ToolSpecs>,
     /// The conversation before this turn, oldest first.
-    pub earlier: Arc<[Arc<FixedMessages>]>,
+    pub earlier: SharedList<Arc<FixedMessages>>,
     /// The turn so far.
     pub messages: Arc<Vec<Message>>,
     /// How much the model thinks; none leaves it to the model.

@@ -7,7 +7,6 @@ use crate::ids::FileId;
 
 pub mod records;
 
-/// The most files that one message names.
 pub const MOST_FILES: usize = 10;
 
 /// The longest name of a file, in bytes.

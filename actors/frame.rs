@@ -21,9 +21,7 @@ pub(crate) const FRAME_TEXT: usize = 1_000_000;
 /// A frame without its number: what is stored, and what adapters translate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
-    /// The topic it concerns.
     pub topic: Option<TopicRef>,
-    /// When it was made.
     pub ts: Timestamp,
     pub body: Body,
 }
@@ -42,7 +40,6 @@ pub enum Body {
     Notification(Notification),
     /// A refusal, or the one bad end of a message in a topic.
     Error(ErrorBody),
-    /// The topics of the channel.
     TopicList {
         /// Newest activity first.
         topics: Vec<TopicRow>,
@@ -64,13 +61,11 @@ impl Body {
     }
 }
 
-/// See [`Body::Ack`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ack {
     /// First words of the model, or a fixed sentence.
     pub content: String,
     pub message_id: MessageId,
-    /// The work it became.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// The content is the model's.
@@ -112,15 +107,11 @@ impl Ack {
     }
 }
 
-/// What kind of progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgressKind {
-    /// The next piece of the answer.
     TextDelta,
-    /// A tool is called.
     ToolCall,
-    /// A tool has answered.
     ToolResult,
     /// A retry, a fallback, a gap.
     #[default]
@@ -129,17 +120,12 @@ pub enum ProgressKind {
     UserMessage,
 }
 
-/// See [`Body::Progress`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Words for the person.
     pub content: String,
-    /// What kind.
     pub kind: ProgressKind,
-    /// The message being answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,7 +138,6 @@ pub struct Progress {
     /// It did not run: somebody, or a rule, decided against it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denied: bool,
-    /// How long the call took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The beginning of arguments or result.
@@ -170,7 +155,6 @@ pub struct Progress {
     /// The work is set aside until what the words name has come.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
-    /// What for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// Durable frames that are gone.
@@ -182,7 +166,6 @@ pub struct Progress {
     /// The team that a person's message is for, if not the main one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<TeamName>,
-    /// The words were too long for a frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -197,21 +180,15 @@ impl Progress {
 /// Durable frames that were dropped before the client could have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The first number that is missing.
     pub from_seq: u64,
-    /// The last.
     pub to_seq: u64,
-    /// How many.
     pub dropped: u64,
 }
 
-/// See [`Body::Response`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Response {
     pub content: String,
-    /// The message it answers.
     pub message_id: MessageId,
-    /// The work that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// `done` or `cancelled`.
@@ -219,10 +196,8 @@ pub struct Response {
     /// The turn it joined, if it had none of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined_task_id: Option<TaskId>,
-    /// The content was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<FrameUsage>,
 }
@@ -245,32 +220,23 @@ impl Response {
 /// Usage as frames show it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameUsage {
-    /// Tokens read.
     pub input: u64,
-    /// Tokens written.
     pub output: u64,
-    /// The price, if known.
     pub cost_usd: Option<f64>,
 }
 
-/// See [`Body::Notification`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notification {
     /// `[<team>] <text>`.
     pub content: String,
-    /// Whose result.
     pub team: TeamName,
-    /// The work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// How it ended.
     pub status: String,
-    /// What about.
     pub kind: NotificationKind,
     /// The approval or question that it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ref_id: Option<String>,
-    /// The content was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// What the team gives to the person.
@@ -320,29 +286,22 @@ impl Notification {
     }
 }
 
-/// See [`Body::Error`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// What is wrong, in words.
     pub error: String,
-    /// What is wrong, for code.
     pub code: String,
     /// The text of the turn so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The content was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// The message it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
     /// The work it ends. Without it nothing was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// When to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// More, by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
@@ -386,21 +345,15 @@ pub struct BranchPoint {
     pub made_at: Timestamp,
 }
 
-/// A row of [`Body::TopicList`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicRow {
     pub id: TopicId,
     pub name: String,
-    /// Its life.
     pub state: TopicState,
-    /// It stands before the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// When it was last used.
     pub last_activity: Timestamp,
-    /// Messages that wait in it.
     pub queued: u64,
-    /// A turn runs in it.
     pub running: bool,
     /// The profile whose model answers in it, if not the team's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -419,13 +372,10 @@ pub struct WireFrame<'a> {
     /// `type` and its fields.
     #[serde(flatten)]
     pub body: &'a Body,
-    /// The topic's id.
     pub topic_id: Option<&'a TopicId>,
-    /// The topic's name.
     pub topic_name: Option<&'a str>,
     pub channel_id: &'a ChannelId,
     /// Rises strictly within the channel.
     pub seq: u64,
-    /// When it was made.
     pub ts: Timestamp,
 }

@@ -22,7 +22,6 @@ use crate::{
 pub struct HistoryEvent {
     /// Its place in the session, without gaps.
     pub seq: u64,
-    /// The turn it belongs to.
     pub turn: TurnId,
     pub timestamp: Timestamp,
     #[serde(flatten)]
@@ -32,20 +31,16 @@ pub struct HistoryEvent {
     pub redacted: bool,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Fact {
     /// A turn began, or went on after a crash.
     TurnStart {
-        /// The tasks it works on.
         task_ids: Vec<TaskId>,
-        /// Whose turn it is.
         team: TeamName,
         topic: Option<TopicId>,
         /// Who gets the answer.
         source_channel: Option<ChannelId>,
-        /// Which attempt at the task this is.
         attempt: u32,
         /// An earlier attempt was cut off.
         redelivered: bool,
@@ -70,24 +65,18 @@ pub enum Fact {
     User {
         text: String,
         from: String,
-        /// How they came in.
         origin: Origin,
-        /// How far they may be believed.
         #[serde(default)]
         label: Label,
-        /// The task they are.
         task_id: TaskId,
-        /// What came with them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<FileRef>,
     },
-    /// A block of text that the model wrote.
     AssistantText {
         /// The text, whole.
         text: String,
         step: u32,
     },
-    /// A block of reasoning that the model wrote.
     AssistantThinking {
         /// The reasoning, as far as it is shown.
         text: String,
@@ -96,7 +85,6 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         block: Option<Value>,
     },
-    /// A tool is about to be called.
     ToolCall {
         /// The model's name for this call.
         id: CallId,
@@ -108,18 +96,14 @@ pub enum Fact {
         /// The same for every try of this call.
         idempotency_key: String,
     },
-    /// A tool has answered.
     ToolResult {
         id: CallId,
         name: String,
         /// What the model reads.
         content: String,
-        /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<ToolFault>,
-        /// How long it ran.
         duration_ms: u64,
-        /// The content was cut.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         /// From here on the turn is not to be believed.
@@ -128,10 +112,8 @@ pub enum Fact {
         /// The rule that let it run, asked, or forbade it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
-        /// A person let it run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         approved: bool,
-        /// What it gave to the person.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<FileRef>,
         /// What models that see were shown beside the content.
@@ -141,27 +123,18 @@ pub enum Fact {
     /// Something about the turn that is not part of the conversation.
     Meta(Meta),
     TurnEnd {
-        /// How.
         outcome: Ending,
-        /// Why, if not well.
         code: Option<Code>,
-        /// Why, in words.
         message: Option<String>,
         /// The answer, or what there was of it.
         text: String,
         /// How many model calls were made.
         steps: u32,
-        /// What they cost.
         usage: Usage,
-        /// How long it took.
         duration_ms: u64,
     },
     /// The turn was set back: its task goes on later from here.
-    TurnSuspended {
-        code: Code,
-        /// Why, in words.
-        message: String,
-    },
+    TurnSuspended { code: Code, message: String },
 }
 
 impl Fact {
@@ -203,7 +176,6 @@ impl Idle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// As the message of a person.
     Person,
     /// As a task of another kind.
     Task,
@@ -220,22 +192,16 @@ pub enum Meta {
     /// A model call ended.
     Usage {
         step: u32,
-        /// The profile that answered.
         profile: String,
-        /// The model that answered.
         model: String,
-        /// What it cost.
         usage: Usage,
         /// Why the model stopped, in the provider's word.
         stop_reason: String,
     },
     /// A model call failed or was cut off, and cost this.
     Spent {
-        /// The profile that was asked.
         profile: String,
-        /// The model that was asked.
         model: String,
-        /// What it cost.
         usage: Usage,
     },
     /// A model call is tried again.
@@ -249,10 +215,8 @@ pub enum Meta {
     /// A call waits for a person.
     Approval {
         call: CallId,
-        /// The decision on it.
         approval: ApprovalId,
     },
-    /// The turn is set aside.
     Parked(WaitReason),
     /// A call was not begun: it lacks something. It may be, when the turn goes on.
     NotBegun(CallId),
@@ -275,9 +239,7 @@ pub struct Compaction {
     /// Older results with more characters than this are shown by their size alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortened_over: Option<usize>,
-    /// How large the conversation was.
     pub tokens_before: u64,
-    /// How large it is now.
     pub tokens_after: u64,
     pub trigger: Trigger,
     /// Before which step.

@@ -23,8 +23,8 @@ fn is_fit(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(
             Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
@@ -73,37 +73,49 @@ macro_rules! id {
                 write!(f, "{:?}", &*self.0)
             }
         }
-    };
+    )*};
 }
 
-id!(
+ids! {
     /// A team. `main` is the one that people talk to.
-    TeamName
-);
-id!(
+    TeamName;
     /// One place of conversation: a WebSocket channel, later a Discord channel.
-    ChannelId
-);
-id!(
+    ChannelId;
     /// A thread of conversation within a channel.
-    TopicId
-);
-id!(
+    TopicId;
     /// A message of a person, unique in its channel.
-    MessageId
-);
-id!(
+    MessageId;
     /// A unit of durable work.
-    TaskId
-);
-id!(
+    TaskId;
     /// One grant of a task to one incarnation of a team. A result under an old lease is refused.
-    LeaseId
-);
-id!(
+    LeaseId;
     /// The work on one leased task, from `turn_start` to `turn_end`.
-    TurnId
-);
+    TurnId;
+    /// A tool call, as the model named it.
+    CallId;
+    /// Who is authenticated at the other end of a connection.
+    PrincipalId;
+    /// A credential: not secret, and never used again for another.
+    CredentialId;
+    /// What somebody is let in by, for all time: a name may be given again, this is not.
+    GrantId;
+    /// A plugin, by the key of its manifest.
+    PluginKey;
+    /// A held call, and the decision on it.
+    ApprovalId;
+    /// A question to the operator.
+    QuestionId;
+    /// Something that starts work without a person typing.
+    TriggerId;
+    /// One firing of a trigger.
+    RunId;
+    /// One version of something a team remembers.
+    MemoryId;
+    /// Something the operator should know.
+    NoticeId;
+    /// A file that was handed over.
+    FileId;
+}
 
 impl TurnId {
     /// The turn that begins under a lease: the row of the leased task names it.
@@ -111,56 +123,6 @@ impl TurnId {
         format!("turn-{lease}").into()
     }
 }
-
-id!(
-    /// A tool call, as the model named it.
-    CallId
-);
-id!(
-    /// Who is authenticated at the other end of a connection.
-    PrincipalId
-);
-id!(
-    /// A credential: not secret, and never used again for another.
-    CredentialId
-);
-id!(
-    /// What somebody is let in by, for all time: a name may be given again, this is not.
-    GrantId
-);
-
-id!(
-    /// A plugin, by the key of its manifest.
-    PluginKey
-);
-id!(
-    /// A held call, and the decision on it.
-    ApprovalId
-);
-id!(
-    /// A question to the operator.
-    QuestionId
-);
-id!(
-    /// Something that starts work without a person typing.
-    TriggerId
-);
-id!(
-    /// One firing of a trigger.
-    RunId
-);
-id!(
-    /// One version of something a team remembers.
-    MemoryId
-);
-id!(
-    /// Something the operator should know.
-    NoticeId
-);
-id!(
-    /// A file that was handed over.
-    FileId
-);
 
 /// One life of a team. A team that is made anew under an old name has another generation, and so
 /// inherits no row.

@@ -1,6 +1,6 @@
 //! Inbox: what happened to the work of a lane while it did something else, shown to its next turn.
 
-use std::{borrow::Cow, collections::HashSet, ops::ControlFlow};
+use std::{borrow::Cow, collections::HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     excerpt::{self, Part},
     ids::TeamKey,
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
         keys::{Key, KeyReader, KeyWriter, Life, Parts, PrefixOf},
         reads::{Range, get, parse, scan_keyed},
@@ -18,9 +18,7 @@ use crate::{
     task::{Audience, Label, Lane, records::LaneKey},
 };
 
-/// Where inboxes hold words.
-pub const TEXTS: &[Texts] =
-    &[Texts { kind: InboxEvent::KIND, owner: Owner::Key, fields: &["text"], names: &[] }];
+pub const TEXTS: &[Texts] = &[Texts::of(InboxEvent::KIND, Owner::Key, &["text"])];
 
 /// What stands before and behind the events in a message.
 pub const AROUND: (&str, &str) = ("--- Since your last turn ---\n", "--- End ---\n\n");
@@ -36,7 +34,6 @@ pub struct InboxEvent {
     pub id: String,
     /// What, with its source, for the model.
     pub text: String,
-    /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
     pub at: Timestamp,
@@ -136,20 +133,14 @@ pub fn keys_of(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, St
 
 /// The lanes that find something in their inbox.
 pub fn lanes(storage: &dyn Storage) -> Result<HashSet<LaneKey>, StorageError> {
-    let mut lanes = HashSet::new();
-    Range::<InboxEvent>::all().visit(storage, Order::Rising, &mut |key, _| {
-        lanes.extend(parse::<InboxEvent>(key).map(|(lane, _)| lane));
-        ControlFlow::Continue(())
-    })?;
-    Ok(lanes)
+    let keys = Range::<InboxEvent>::all().keys(storage)?;
+    Ok(keys.iter().filter_map(|key| parse::<InboxEvent>(key)).map(|(lane, _)| lane).collect())
 }
 
-/// What a turn is shown of an inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// The text before the task; empty if there is nothing.
     pub text: String,
-    /// How many events it holds.
     pub count: usize,
     /// Some of it is not to be believed.
     pub label: Label,

@@ -21,13 +21,7 @@ use crate::{
     task::Label,
 };
 
-/// Where the log holds words.
-pub const TEXTS: &[Texts] = &[Texts {
-    kind: Interaction::KIND,
-    owner: Owner::Main,
-    fields: &["said/*/line/text"],
-    names: &[],
-}];
+pub const TEXTS: &[Texts] = &[Texts::of(Interaction::KIND, Owner::Main, &["said/*/line/text"])];
 
 /// A row of the interaction log: what a team said on its own, or a message that was kept out. A message that became
 /// work and its answer are with their task, which says all that a row would.

@@ -76,6 +76,7 @@ pub mod room;
 pub mod router;
 pub mod scheduler;
 pub mod search;
+pub mod shared_list;
 pub mod sliding_window;
 pub mod spawn;
 pub mod spine;

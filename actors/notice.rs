@@ -21,17 +21,13 @@ use crate::{
     words,
 };
 
-/// Where notices hold words.
-pub const TEXTS: &[Texts] =
-    &[Texts { kind: Notice::KIND, owner: Owner::Main, fields: &["text"], names: &[] }];
+pub const TEXTS: &[Texts] = &[Texts::of(Notice::KIND, Owner::Main, &["text"])];
 
 /// Something for the operator's inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub id: NoticeId,
-    /// What kind of thing happened.
     pub kind: NoticeKind,
-    /// The team it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<TeamName>,
     /// What happened and what can be done, for a person.
@@ -40,7 +36,6 @@ pub struct Notice {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
     pub at: Timestamp,
-    /// An operator has seen it.
     #[serde(default)]
     pub read: bool,
 }
@@ -172,7 +167,6 @@ const SAME: std::time::Duration = std::time::Duration::from_secs(600);
 pub struct Gathered {
     /// The first of them. Its id stands for all.
     pub first: Notice,
-    /// When the last came.
     pub last_at: Timestamp,
     /// Their ids, oldest first.
     pub ids: Vec<NoticeId>,
@@ -200,11 +194,9 @@ pub struct Group {
     says: u64,
     /// When the first came.
     pub at: Timestamp,
-    /// When the last came.
     pub last_at: Timestamp,
     /// All were read.
     pub read: bool,
-    /// How many there are.
     pub count: usize,
 }
 
@@ -224,13 +216,11 @@ pub struct Name {
 }
 
 impl Name {
-    /// Reads one as it was written.
     pub fn parse(text: &str) -> Option<Self> {
         let (says, at) = text.split_once('.')?;
         Some(Self { says: u64::from_str_radix(says, 16).ok()?, at: Timestamp(at.parse().ok()?) })
     }
 
-    /// A notice belongs to the group.
     pub fn holds(&self, notice: &Notice) -> bool {
         self.at <= notice.at && notice.at.since(self.at) < SAME && notice.says() == self.says
     }

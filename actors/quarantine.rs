@@ -38,18 +38,14 @@ const LARGEST_COPY: usize = 1024 * 1024;
 /// A notice shows at most this many characters of it.
 const EXCERPT: usize = 300;
 
-/// Where the quarantine holds words.
-pub const TEXTS: &[Texts] =
-    &[Texts { kind: Quarantined::KIND, owner: Owner::Main, fields: &["text"], names: &[] }];
+pub const TEXTS: &[Texts] = &[Texts::of(Quarantined::KIND, Owner::Main, &["text"])];
 
 /// A copy of a damaged record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The key of the record, made readable.
     pub record: String,
-    /// What is wrong with it.
     pub reason: String,
-    /// When that was found.
     pub at: Timestamp,
     /// What it held, as far as it is text.
     pub text: String,
@@ -178,15 +174,8 @@ impl Keeper {
             "The record `{record}` is damaged ({}) and is left out. A copy is in quarantine, which `hivewright doctor` lists while the service is stopped. {held}",
             damage.reason
         );
-        Notice {
-            id: self.ids.notice(),
-            kind: NoticeKind::DamagedRecord,
-            team: None,
-            text: text.trim_end().to_owned(),
-            refs: vec![record],
-            at,
-            read: false,
-        }
+        let (id, text) = (self.ids.notice(), text.trim_end().to_owned());
+        Notice { refs: vec![record], ..Notice::new(id, NoticeKind::DamagedRecord, text, at) }
     }
 }
 

@@ -31,7 +31,6 @@ words! {
 pub struct Room(Arc<AtomicU8>);
 
 impl Room {
-    /// How much there is.
     pub fn space(&self) -> Space {
         match self.0.load(Ordering::Relaxed) {
             0 => Space::Enough,
@@ -45,7 +44,6 @@ impl Room {
         self.space() == Space::Full
     }
 
-    /// It was measured.
     pub fn set(&self, space: Space) {
         self.0.store(space as u8, Ordering::Relaxed);
     }

@@ -77,7 +77,6 @@ impl Entry {
         (!self.passages.is_empty()).then_some(self)
     }
 
-    /// All of its words.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.passages.iter().map(|passage| passage.text.as_str()).collect();
         texts.join("\n")
@@ -126,7 +125,6 @@ impl Query {
         (!terms.is_empty()).then_some(Self(terms))
     }
 
-    /// What has to be found.
     pub fn terms(&self) -> &[Term] {
         &self.0
     }
@@ -149,17 +147,13 @@ pub struct Search {
     pub query: Query,
     /// Only of these teams, if not of all.
     pub teams: Option<Vec<TeamName>>,
-    /// Only since then.
     pub since: Option<Timestamp>,
-    /// Only until then.
     pub until: Option<Timestamp>,
     /// By when it was said.
     pub order: Order,
-    /// Only behind this place.
     pub after: Option<Place>,
     /// So many are left out before the first.
     pub skip: usize,
-    /// The most that are shown.
     pub most: usize,
     /// They are counted up to this.
     pub counted: usize,
@@ -168,7 +162,6 @@ pub struct Search {
 /// Where a record stands among those that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// When it was said.
     pub at: Timestamp,
     /// Tells those of one moment apart.
     pub id: i64,
@@ -188,18 +181,14 @@ pub struct SearchPage {
 /// A record that holds what is searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Under what it is stored.
     pub key: Vec<u8>,
     pub team: TeamName,
-    /// When it was said.
     pub at: Timestamp,
     /// The task that it belongs to, if that is known.
     pub task: Option<TaskId>,
-    /// The session that shows it.
     pub session: Option<String>,
     /// What the words are that were found first.
     pub part: Part,
-    /// The event of the session that has them.
     pub seq: Option<u64>,
     /// The words around them.
     pub excerpt: Excerpt,

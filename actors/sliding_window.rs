@@ -11,7 +11,6 @@ pub struct SlidingWindow<T> {
 }
 
 impl<T: Copy + Ord + Add<Duration, Output = T>> SlidingWindow<T> {
-    /// One in which nothing has happened.
     pub fn new(span: Duration) -> Self {
         Self { span, moments: VecDeque::new() }
     }

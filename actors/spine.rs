@@ -78,21 +78,14 @@ const PREPARATION: Duration = Duration::from_secs(60);
 /// A team that does not answer within this is replaced.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the spine needs from outside.
 pub struct Ports {
-    /// Prepares turns.
     pub briefing: Arc<dyn Briefing>,
-    /// A model's opinion on topics.
     pub classifier: Arc<dyn Classifier>,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Fresh ids.
     pub ids: Ids,
     /// Told of turns that wait for settings to be put right.
     pub on_hindrance: OnHindrance,
-    /// What teams have spent.
     pub ledger: Ledger,
-    /// Which day it is.
     pub days: Arc<dyn Days>,
     /// Where secrets go that a person is asked for.
     pub secrets: Arc<dyn SecretSink>,
@@ -100,17 +93,12 @@ pub struct Ports {
     pub digester: Digester,
     /// What was decided on in advance.
     pub grants: approvals::grants::Grants,
-    /// Who may decide on approvals.
     pub deciders: Deciders,
     /// How long a decision is waited for.
     pub approvals_last: Duration,
-    /// Counts.
     pub meter: Arc<dyn Meter>,
-    /// The folders of teams.
     pub folders: Arc<dyn Folders>,
-    /// What triggers need.
     pub triggers: scheduler::Ports,
-    /// How long things are kept.
     pub retention: Arc<dyn Keeping>,
 }
 
@@ -124,33 +112,22 @@ pub struct Threads {
 /// Handles to the actors of the spine, which may be made use of before these run: what they are told waits for them.
 #[derive(Clone)]
 pub struct Spine {
-    /// The way in.
     pub router: Addr<Router>,
-    /// The way out.
     pub channel: Addr<Channel>,
-    /// Durable work.
     pub queue: Addr<Queue>,
-    /// What waits for a person.
     pub approvals: Addr<Approvals>,
-    /// Triggers.
     pub scheduler: Addr<Scheduler>,
-    /// Removes what is old.
     pub retention: Addr<Retention>,
-    /// Who lives.
     pub supervisor: Addr<Supervisor>,
-    /// The journal.
     pub store: StoreHandle,
-    /// The teams that live now.
     pub directory: Directory,
-    /// Who is above whom.
     pub org: Addr<Org>,
-    /// The same, to look at.
     pub view: OrgView,
-    /// What happens, for whoever watches.
     pub live: Publisher,
 }
 
 /// Contexts of the actors that do not run yet. Their addresses are in the [`Spine`], so that each can know all others.
+#[derive(Default)]
 #[must_use = "nothing runs before `start`"]
 pub struct Contexts {
     router: Context<Router>,
@@ -314,16 +291,7 @@ impl Spine {
     /// The spine around a store that runs.
     pub fn new(store: StoreHandle, view: OrgView, live: Publisher) -> (Self, Contexts) {
         store.publish_to(live.clone());
-        let contexts = Contexts {
-            router: Context::new(),
-            channel: Context::new(),
-            queue: Context::new(),
-            approvals: Context::new(),
-            scheduler: Context::new(),
-            retention: Context::new(),
-            supervisor: Context::new(),
-            org: Context::new(),
-        };
+        let contexts = Contexts::default();
         let spine = Self {
             router: contexts.router.address(),
             channel: contexts.channel.address(),

@@ -14,7 +14,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::{
-    clock::millis,
+    clock::{millis, restart_pause},
     ids::TeamName,
     notice::Notice,
     org::Degrade,
@@ -24,14 +24,6 @@ use crate::{
     team::{Recipe, Report, Reported, Signal, Team},
 };
 
-/// A team that died is started again after the first pause, then the next.
-const RESTART_PAUSES: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(30),
-];
 /// A team that dies this often …
 const MOST_DEATHS: usize = 5;
 /// … within this time rests for as long.
@@ -195,9 +187,7 @@ impl Supervisor {
     /// A team that does not answer is given up: its tasks go to another life of it.
     fn replace(&mut self, team: TeamName) {
         // It goes when it wakes up; what it does until then is void, since its leases are gone.
-        let Some(place) = self.put_away(&team) else {
-            return;
-        };
+        let Some(place) = self.put_away(&team) else { return };
         self.suspects.insert(place);
         let seconds = self.recipe.answers_within.as_secs();
         let done = format!(
@@ -235,7 +225,7 @@ impl Supervisor {
             });
             return DEATH_WINDOW;
         }
-        RESTART_PAUSES[count.clamp(1, RESTART_PAUSES.len()) - 1]
+        restart_pause(count)
     }
 }
 
@@ -258,15 +248,12 @@ impl Handler<Leased> for Supervisor {
 impl Handler<Reported> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, reported: Reported, _: &mut Self::Context) {
-        let Reported { team, incarnation, report } = reported;
+    fn handle(&mut self, Reported { team, incarnation, report }: Reported, _: &mut Self::Context) {
         if let Report::Answered { place } = report {
             self.suspects.remove(&place);
         }
         let alive = self.alive.get_mut(&team);
-        let Some(alive) = alive.filter(|alive| alive.incarnation == incarnation) else {
-            return;
-        };
+        let Some(alive) = alive.filter(|alive| alive.incarnation == incarnation) else { return };
         match report {
             Report::Answered { .. } => {
                 alive.asked = false;

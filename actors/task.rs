@@ -76,7 +76,6 @@ pub struct Source {
     pub channel: ChannelId,
     /// The message being answered. Work that no message waits for ends in a notification.
     pub message: Option<MessageId>,
-    /// The topic it belongs to.
     pub topic: Option<TopicRef>,
     /// Another channel that hears of the work: all but the answer goes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,16 +181,13 @@ pub enum Cycle {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// The most model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
     /// Who of the team does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent: Option<String>,
-    /// The skill that is active from the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
-    /// The longest it may run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
     /// The profile whose model works, if not the team's.
@@ -257,7 +253,6 @@ impl Audience {
         self.is_everyone() || (self.is_of_person_behind(other) && self.is_in_place_of(other))
     }
 
-    /// The same person is behind both.
     pub fn is_of_person_behind(&self, other: &Self) -> bool {
         self.cause.identity() == other.cause.identity()
     }
@@ -297,7 +292,6 @@ impl Lineage {
         self.path.len()
     }
 
-    /// The task that made this one.
     pub fn parent(&self) -> Option<&TaskId> {
         self.path.last().map(|above| &above.task)
     }
@@ -352,7 +346,6 @@ impl WaitReason {
 /// A turn that cannot go on before something outside has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// What it waits for.
     pub reason: WaitReason,
     /// Why, in words for a person.
     pub note: String,
@@ -363,10 +356,8 @@ pub struct Wait {
 /// A task whose turn was set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
-    /// What it waits for.
     pub reason: WaitReason,
     pub since: Timestamp,
-    /// It goes on then at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -387,12 +378,9 @@ pub type Tasks = Vec<Box<Task>>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
-    /// Who does it.
     pub lane: Lane,
-    /// Which life of the team it is for.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub generation: u32,
-    /// What kind of work it is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kind: Kind,
     /// How soon, among the tasks of its team.
@@ -400,10 +388,8 @@ pub struct Task {
     pub priority: Priority,
     /// What is asked, in the words of whoever asked.
     pub body: String,
-    /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRef>,
-    /// Who asked.
     pub from: String,
     /// Where the result goes.
     pub source: Option<Source>,
@@ -422,19 +408,16 @@ pub struct Task {
     /// The work it comes of; none is the first of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Lineage>,
-    /// How far it may be believed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub label: Label,
     /// Who is behind it; none is whoever it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// The firing of a trigger that it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firing: Option<Firing>,
     /// How the message that it was got past the trust gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
-    /// When it was accepted.
     pub created_at: Timestamp,
     /// Its place in the order of acceptance: clocks are too coarse for it. The queue gives it.
     #[serde(default)]
@@ -450,7 +433,6 @@ pub struct Task {
     pub redelivered: bool,
     /// The ack frame of its message has been stored.
     pub acked: bool,
-    /// Who holds it now.
     pub lease: Option<LeaseId>,
     /// Its turn was set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -526,7 +508,6 @@ impl Task {
         }
     }
 
-    /// The team whose work it is.
     pub fn team(&self) -> TeamKey {
         TeamKey { name: self.lane.team.clone(), generation: self.generation }
     }
@@ -537,7 +518,6 @@ impl Task {
         (team.as_str() != MAIN).then(|| team.clone())
     }
 
-    /// Where it is.
     pub fn state(&self) -> TaskState {
         match &self.outcome {
             Some(outcome) => outcome.ending.into(),

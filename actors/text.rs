@@ -127,7 +127,6 @@ pub struct Expected(pub &'static str);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {}", quoted(words))]
 pub struct UnknownWord {
-    /// Those that there are.
     pub words: &'static [&'static str],
 }
 
@@ -164,7 +163,6 @@ impl Text for Span {
     const EXAMPLES: &'static [&'static str] = &["30s", "2h"];
 }
 
-/// A text that is no [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a duration such as 90s, 30m or 2h")]
 pub struct NotASpan;

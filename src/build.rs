@@ -3,21 +3,26 @@
 use std::{
     env, fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
 use flate2::{Compression, write::GzEncoder};
 
 const PAGE: &str = "src/http/ui";
+/// What stands beside the files of the page.
+const OTHERS: [&str; 2] = ["mod.rs", "package.json"];
 /// The first glibc whose loader knows packed relocations.
 const PACKED_SINCE: (u32, u32) = (2, 36);
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=src/build.rs");
     println!("cargo::rerun-if-changed={PAGE}");
-    let out = env::var_os("OUT_DIR").unwrap_or_default();
-    pack(Path::new(PAGE), &Path::new(&out).join("ui"))?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let mut names = Vec::new();
+    pack(Path::new(PAGE), "", &out, &mut names)?;
+    names.sort();
+    fs::write(out.join("ui.rs"), list(&names))?;
     // Each of the 50,000 places that the loader fills in takes two bytes instead of 24.
     if env::var("HOST") == env::var("TARGET") && glibc().is_some_and(|found| found >= PACKED_SINCE)
     {
@@ -26,23 +31,30 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Compresses the files of a folder, each under its name with `.gz` behind it.
-fn pack(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let (entry, mut packed) = (entry?, to.as_os_str().to_owned());
-        packed.push("/");
-        packed.push(entry.file_name());
+/// Compresses the files of a folder, whose names begin with what leads there, each with `.gz` behind its name.
+fn pack(folder: &Path, place: &str, out: &Path, names: &mut Vec<String>) -> io::Result<()> {
+    fs::create_dir_all(out.join("ui").join(place))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{place}{}", entry.file_name().display());
         if entry.file_type()?.is_dir() {
-            pack(&entry.path(), Path::new(&packed))?;
-            continue;
+            pack(&entry.path(), &format!("{name}/"), out, names)?;
+        } else if !OTHERS.contains(&name.as_str()) {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(&fs::read(entry.path())?)?;
+            fs::write(out.join("ui").join(format!("{name}.gz")), encoder.finish()?)?;
+            names.push(name);
         }
-        packed.push(".gz");
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&fs::read(entry.path())?)?;
-        fs::write(packed, encoder.finish()?)?;
     }
     Ok(())
+}
+
+/// The files of the page, as the program holds them.
+fn list(names: &[String]) -> String {
+    let packed = |name| format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/ui/{name}.gz\"))");
+    let files = names.iter().map(|name| format!("    Asset::new(\"{name}\", {}),\n", packed(name)));
+    let files: String = files.collect();
+    format!("static FILES: [Asset; {}] = [\n{files}];\n", names.len())
 }
 
 /// The version of the system's glibc; none of another libc.

@@ -1,4 +1,5 @@
-//! Removal of a folder with all in it, whatever its programs did to it.
+//! What goes: removal of a folder with all in it, whatever its programs did to it; folders that are removed when they are
+//! dropped; and what may be gone already.
 //!
 //! A program can take away the rights to its own folders, and nest them deeper than a process has descriptors or stack. The
 //! superuser is not stopped by the former; for anybody else such folders would stay for good.
@@ -8,15 +9,49 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::DirBuilderExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
     fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat},
     io::Errno,
 };
+
+/// What was done to something, if it is there.
+pub(crate) fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+/// A folder among the temporary ones of the machine, for the owner alone. Nobody can guess its name, so nobody can have put
+/// anything in its place. It goes with all in it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    pub(crate) fn new(purpose: &str) -> io::Result<Self> {
+        let bits = getrandom::u64().map_err(io::Error::other)?;
+        let path = std::env::temp_dir().join(format!("hivewright-{purpose}-{bits:016x}"));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "a temporary folder stays behind; remove it");
+        }
+    }
+}
 
 /// Removes a folder with all in it. Follows no link. Blocks.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
@@ -76,7 +111,8 @@ fn open_up(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(openat(&handle, c".", flags, Mode::empty())?)
 }
 
-fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
+/// The names in a folder.
+pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -118,6 +154,24 @@ pub(crate) mod tests {
             fs::write(folder.join("file"), "x").unwrap();
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         }
+    }
+
+    /// SC-56: in a folder that all users share, a name that can be guessed is another's to take.
+    #[test]
+    fn a_temporary_folder_is_new_private_and_not_to_be_guessed() {
+        let folders = ["test", "test"].map(|purpose| TemporaryFolder::new(purpose).unwrap());
+
+        let paths = folders.each_ref().map(|folder| folder.path().to_owned());
+        let modes = paths.each_ref().map(|folder| {
+            let found = fs::metadata(folder).unwrap();
+            found.permissions().mode() & 0o777
+        });
+        drop(folders);
+
+        assert_eq!(modes, [0o700; 2]);
+        assert_ne!(paths[0], paths[1]);
+        let pid = std::process::id().to_string();
+        assert!(paths.iter().all(|folder| !folder.ends_with(&pid) && !folder.exists()));
     }
 
     /// TO-64, SC-45: what a program does to its folders does not keep them.

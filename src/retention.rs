@@ -11,8 +11,9 @@ use hivewright_actors::{
 
 use crate::{
     memory::rows,
-    removal::remove_tree,
+    removal::{if_there, remove_tree},
     settings::{home::Home, live::Live},
+    teams::self_changes,
     time,
     tools::org::{escalate, idempotency},
     transcript::files,
@@ -38,6 +39,7 @@ impl Keeping for Keeper {
             Lot::all(audit::before(cut.audit)),
             idempotency::lot(cut.now),
             escalate::before(cut.tasks),
+            self_changes::before(cut.audit),
         ]
     }
 
@@ -63,10 +65,7 @@ impl Keeping for Keeper {
 
 /// Removes what was moved into a folder before a moment. One thing that stays keeps no other.
 fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
-    let entries = match fs::read_dir(trash) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
+    let Some(entries) = if_there(fs::read_dir(trash))? else { return Ok(()) };
     let mut failed = None;
     for entry in entries {
         let entry = entry?;
@@ -96,7 +95,7 @@ fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::ids::TeamKey;
+    use hivewright_actors::{ids::TeamKey, store::keys::prefix_of};
 
     use super::*;
     use crate::{
@@ -125,6 +124,29 @@ mod tests {
         left.sort();
         assert_eq!(left, ["notes", "scouts-2-20231121T221320Z"]);
         empty(&place.home.run().join("nothing"), Timestamp(0)).unwrap();
+    }
+
+    /// OR-97: what teams changed about themselves is kept as long as audits are.
+    #[test]
+    fn old_changes_of_teams_go() {
+        let change = |at| {
+            let row = serde_json::json!({
+                "id": "c1", "team": { "name": "scouts", "generation": 1 }, "file": "team-rules/a.md",
+                "reason": "", "before": "", "after": "", "task": "task-1", "at": at,
+            });
+            row.to_string().into_bytes()
+        };
+        let place = place();
+        let live = Live::new(place.home.clone(), place.environment.clone());
+        let keeper = Keeper { live, home: place.home.clone() };
+        let cut = Cut { now: Timestamp(9), tasks: Timestamp(7), audit: Timestamp(5) };
+        let key = prefix_of("edge\0self-change", &());
+        let lots = keeper.lots(cut);
+        let lot = lots.iter().find(|lot| lot.range.0 == key).unwrap();
+
+        let gone = [4, 5, 8].map(|at| (lot.is_old)(&key, &change(at)).unwrap());
+
+        assert_eq!(gone, [true, false, false]);
     }
 
     /// CH-91: whether or not transcripts are written, and also if there is none.

@@ -1,6 +1,9 @@
-//! Texts for people: names that were probably meant, sentences, sizes in round numbers.
+//! Texts for people: names that were probably meant, sentences, causes, sizes in round numbers.
 
-use hivewright_actors::text::quoted;
+use std::error::Error;
+
+use hivewright_actors::{excerpt, text::quoted};
+use serde_json::Value;
 
 /// Names at this distance are taken for slips.
 const SLIP: usize = 2;
@@ -42,6 +45,11 @@ pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
     }
 }
 
+/// A value of JSON as people write it: a text without its quotes.
+pub(crate) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// An error as a sentence.
 pub(crate) fn sentence(error: &str) -> String {
     let mut letters = error.trim().trim_end_matches('.').chars();
@@ -49,6 +57,38 @@ pub(crate) fn sentence(error: &str) -> String {
         Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
         None => "Something went wrong.".to_owned(),
     }
+}
+
+/// What a person reads at the end of a turn, of which this much is still to be said; none if nothing.
+pub(crate) fn ending(rest: &str, status: &str) -> Option<String> {
+    match (rest.trim(), status) {
+        ("", "cancelled") => Some("Stopped.".to_owned()),
+        ("", _) => None,
+        (rest, _) => Some(rest.to_owned()),
+    }
+}
+
+/// What a person reads of a failure, behind what is still to be said.
+pub(crate) fn failure(rest: &str, error: &str) -> String {
+    match rest.trim() {
+        "" => sentence(error),
+        rest => format!("{rest}\n\n{}", sentence(error)),
+    }
+}
+
+/// A text of somebody else's choice within so many characters, without what could end the line or the brackets around it.
+pub(crate) fn in_brackets(text: &str, longest: usize) -> String {
+    let ends = |letter: char| matches!(letter, '[' | ']') || letter.is_control();
+    excerpt::line(&text.replace(ends, "_"), longest)
+}
+
+/// The first cause of an error.
+pub(crate) fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root
 }
 
 /// A size for people, in the largest unit that fits.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     channel::Deliver,
-    ids::QuestionId,
+    ids::{ChannelId, QuestionId},
     queue::{refusal::Refusal, submit::Submit},
     store::{StoreError, reads::get, records::Writes},
 };
@@ -25,15 +25,19 @@ const AGAIN: Duration = Duration::from_secs(60);
 type Answered = Result<Question, NotAnswered>;
 
 impl Approvals {
-    /// Hands the end of a question to the queue, which stores it with the task that brings it.
+    /// Hands the end of a question to the queue, which stores it with the task that brings it, and a word
+    /// for those who were shown it. Whoever answered in that very conversation hears of it there anyway.
     fn bring(
         &self,
         question: &Question,
+        answered_in: Option<&ChannelId>,
         writes: Writes,
     ) -> impl Future<Output = Result<(), Refusal>> + use<> {
+        let now = self.to.clock.now();
+        let (source, card) = (question.source.as_ref(), card::closed(question, now));
         let handed = self.to.queue.send(Submit {
-            task: question.result(self.to.ids.task(), self.to.clock.now()),
-            writes: writes.put(question),
+            task: question.result(self.to.ids.task(), now),
+            writes: self.to.desk.shown(writes.put(question), source, answered_in, card),
             overlap: None,
             giver: None,
         });
@@ -42,7 +46,7 @@ impl Approvals {
 
     /// Nobody answered in time: the lane that asked is told.
     pub(super) fn tell_expired(&mut self, question: Question, ctx: &mut Context<Self>) {
-        let brought = self.bring(&question, Writes::new());
+        let brought = self.bring(&question, None, Writes::new());
         ctx.spawn(brought.into_actor(self).map(move |brought, _, ctx| {
             if let Err(refusal) = brought {
                 tracing::warn!(question = %question.id, error = %refusal, "the team is not told yet that nobody answered its question");
@@ -61,7 +65,7 @@ impl Approvals {
         };
         let (by, id, channel) = (&reply.by.principal, question.id.as_str(), reply.channel.as_ref());
         let audit = self.audit(by, "question.answer", id, channel, "answered");
-        let brought = self.bring(&question, Writes::new().put(&audit));
+        let brought = self.bring(&question, channel, Writes::new().put(&audit));
         Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
             brought.map(|()| question).map_err(|refusal| {
                 // It is as if it had not been said.

@@ -55,7 +55,6 @@ impl Book {
         self.questions.get(id)
     }
 
-    /// When the next thing runs out.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let approvals = self.approvals.values().map(|approval| approval.expires_at);
         approvals.chain(self.questions.values().map(|question| question.expires_at)).min()

@@ -1,7 +1,7 @@
 //! Cards: how approvals and questions look in a conversation.
 
 use super::{
-    question::{AnswerKind, Question},
+    question::{AnswerKind, Question, QuestionStatus},
     record::{Approval, Status},
 };
 use crate::{
@@ -14,12 +14,14 @@ use crate::{
 
 /// Arguments are shown up to this many characters.
 const SHOWN: usize = 2_000;
+/// So many characters of a question say which one was answered.
+const ABOUT: usize = 200;
 /// So much of a digest is for people.
 const DIGEST: usize = 8;
 
 /// A request, shown where the work comes from.
 pub fn approval(approval: &Approval) -> Frame {
-    frame(approval, "pending", describe(approval), approval.created_at)
+    approval_frame(approval, "pending", describe(approval), approval.created_at)
 }
 
 /// What became of a request, for those who saw it there.
@@ -37,10 +39,10 @@ pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
         Status::Expired => format!("Expired without a decision: {tool} ({name})."),
         Status::Cancelled | Status::Pending => format!("Cancelled: {tool} ({name})."),
     };
-    frame(approval, approval.status.as_str(), text, now)
+    approval_frame(approval, approval.status.as_str(), text, now)
 }
 
-fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Frame {
+fn approval_frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Frame {
     let team = approval.team.name.clone();
     let text = format!("[{team}] {text}");
     let notification = Notification {
@@ -106,16 +108,34 @@ pub fn question(question: &Question) -> Frame {
             question.id
         ),
     });
+    question_frame(question, &lines.join("\n"), question.created_at)
+}
+
+/// What became of a question, for those who saw it there. The answer itself is for the team.
+pub fn closed(question: &Question, now: Timestamp) -> Frame {
+    let about = format!("{} ({}).", excerpt::line(&question.question, ABOUT), question.id);
+    let text = match question.status {
+        QuestionStatus::Answered => {
+            format!("Answered by {}: {about}", question.by.as_deref().unwrap_or("nobody"))
+        }
+        QuestionStatus::Expired => format!("Expired without an answer: {about}"),
+        QuestionStatus::Cancelled | QuestionStatus::Open => format!("Cancelled: {about}"),
+    };
+    question_frame(question, &text, now)
+}
+
+fn question_frame(question: &Question, text: &str, ts: Timestamp) -> Frame {
     let team = question.team.name.clone();
-    let text = format!("[{team}] {}", lines.join("\n"));
+    let text = format!("[{team}] {text}");
     let rest = "`hivewright questions list`";
     let notification = Notification {
         task_id: Some(question.task.clone()),
         status: question.status.as_str().to_owned(),
         ref_id: Some(question.id.to_string()),
+        by: question.by.clone(),
         ..Notification::new(NotificationKind::Question, team, text, rest)
     };
-    shown(question.source.as_ref(), question.created_at, notification)
+    shown(question.source.as_ref(), ts, notification)
 }
 
 fn shown(source: Option<&Source>, ts: Timestamp, notification: Notification) -> Frame {

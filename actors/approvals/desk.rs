@@ -65,7 +65,6 @@ pub struct Wish<'a> {
 #[derive(Clone, Debug)]
 pub struct Proposal {
     pub kind: Kind,
-    /// The team that it concerns.
     pub team: TeamKey,
     pub requester: Cause,
     pub arguments: Value,
@@ -75,7 +74,6 @@ pub struct Proposal {
 }
 
 impl Desk {
-    /// A desk whose requests wait this long.
     pub fn new(ids: Ids, digester: Digester, ttl: Duration) -> Self {
         Self {
             ids,
@@ -86,7 +84,6 @@ impl Desk {
         }
     }
 
-    /// Requests wait this long from now on.
     pub(super) fn set_ttl(&self, ttl: Duration) {
         self.ttl.store(millis(ttl), Ordering::Relaxed);
     }
@@ -100,7 +97,6 @@ impl Desk {
         Duration::from_millis(self.ttl.load(Ordering::Relaxed))
     }
 
-    /// What digests are made with.
     pub fn digester(&self) -> Digester {
         self.digester
     }

@@ -39,7 +39,6 @@ pub struct Grant {
     pub approval: ApprovalId,
     pub granted_by: String,
     pub created_at: Timestamp,
-    /// From when on it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// For how many calls; for any number without one.
@@ -144,7 +143,6 @@ pub struct Call<'a> {
     pub team: &'a TeamKey,
     pub tool: &'a str,
     pub arguments: &'a Value,
-    /// Why somebody would be asked.
     pub asking: &'a Asking,
     /// How far what the turn has read may be believed.
     pub label: Label,
@@ -226,7 +224,6 @@ impl Grants {
         Some(Writes::new().put_at(&use_key(&found.grant.id, call.name), &Use(now)))
     }
 
-    /// There is no room for another.
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
         let standing = self.0.lock();
         standing.values().filter(|found| !found.is_over(now)).count() >= MOST

@@ -56,7 +56,6 @@ pub struct Propose(pub Proposal);
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Withdraw {
-    /// The request.
     pub approval: ApprovalId,
 }
 
@@ -71,7 +70,6 @@ pub struct Disbanded {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Approval, NotDecided>")]
 pub struct Decide {
-    /// Who says what on which.
     pub word: Word,
     /// The conversation they say it in.
     pub channel: Option<ChannelId>,
@@ -98,7 +96,6 @@ pub struct Reply {
     /// The answer. It may be a secret.
     pub answer: Answer,
     pub by: Decider,
-    /// The conversation they say it in.
     pub channel: Option<ChannelId>,
 }
 
@@ -133,7 +130,6 @@ pub(crate) struct Neighbours {
     pub(crate) secrets: Arc<dyn SecretSink>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Ids,
-    /// Where requests are written.
     pub(crate) desk: Desk,
     pub(crate) grants: Grants,
     pub(crate) deciders: Deciders,
@@ -295,9 +291,7 @@ impl Handler<Disbanded> for Approvals {
         for approval in approvals {
             self.settle(approval, ctx);
         }
-        let writes = questions
-            .iter()
-            .fold(self.to.grants.revoke_team(&team), |writes, question| writes.put(question));
+        let writes = self.to.grants.revoke_team(&team).put_all(&questions);
         if !writes.is_empty() {
             ctx.spawn(self.to.store.commit(writes).into_actor(self).map(|_, _, _| ()));
         }

@@ -21,10 +21,9 @@ pub const LONGEST_OPTION: usize = 200;
 pub const LONGEST_ANSWER: usize = 100_000;
 /// How long a question waits unless it says otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a question can wait.
 pub const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A question, as it is stored. It is kept for ever.
+/// A question, as it is stored. It is kept as long as ended tasks are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     pub id: QuestionId,
@@ -56,10 +55,8 @@ pub struct Question {
     /// How far what its turn has read may be believed.
     #[serde(default)]
     pub label: Label,
-    /// Who is behind it.
     pub cause: Cause,
     pub created_at: Timestamp,
-    /// Nobody can answer from then on.
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<Timestamp>,
@@ -106,14 +103,11 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {reason}")]
 pub struct Unfit {
-    /// Where.
     pub field: &'static str,
-    /// What, and what would be right.
     pub reason: String,
 }
 
 impl Question {
-    /// It still waits for an answer.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.status == QuestionStatus::Open && now < self.expires_at
     }

@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 /// Makes the digest of some bytes, in hexadecimal: SHA-256, from the edges.
 pub type Digester = fn(&[u8]) -> String;
 
-/// A held call, as it is stored. It is kept for ever.
+/// A held call, as it is stored. It is kept as long as ended tasks are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     pub id: ApprovalId,
@@ -41,7 +41,6 @@ pub struct Approval {
     /// The call that waits: the same for every try of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Who is behind it.
     pub requester: Cause,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -64,11 +63,9 @@ pub struct Approval {
     pub diff: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// How much harm a mistake does.
     pub risk: Risk,
     /// How far what its turn has read may be believed.
     pub label: Label,
-    /// The work it comes of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Lineage>,
     /// Where it is shown.
@@ -79,14 +76,12 @@ pub struct Approval {
     /// Makes the digest one of its kind.
     pub nonce: String,
     pub status: Status,
-    /// For what an approval is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_by: Option<String>,
-    /// On which way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_via: Option<String>,
     /// Whoever caused it decided, since nobody else could.
@@ -95,7 +90,6 @@ pub struct Approval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub created_at: Timestamp,
-    /// Nobody can decide from then on.
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<Timestamp>,
@@ -159,7 +153,6 @@ words! {
     }
 }
 
-/// One person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
     pub by: String,
@@ -171,7 +164,6 @@ pub struct Vote {
 /// Somebody who may decide: the edges have seen their credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decider {
-    /// Whose credential it is.
     pub principal: PrincipalId,
     /// Which credential, if it is one of several.
     pub credential: Option<String>,
@@ -180,7 +172,6 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// The holder of a credential.
     pub fn new(principal: impl Into<PrincipalId>) -> Self {
         Self { principal: principal.into(), credential: None, sender: None }
     }
@@ -218,7 +209,6 @@ pub struct Word {
     /// The short id, typed by somebody who means to decide alone.
     pub confirm: Option<String>,
     pub by: Decider,
-    /// On which way.
     pub via: String,
 }
 

@@ -16,6 +16,7 @@ use crate::{
     live::event::{Event, Kind, SAID},
     storage::{Storage, StorageError},
     store::{
+        keys::key_of,
         reads::{Range, get, get_readable, parse, scan},
         records::{Keyed, Record, Writes},
         redact::{Owner, Texts},
@@ -23,20 +24,15 @@ use crate::{
     task::{Task, WaitReason},
 };
 
-/// Where approvals and questions hold words.
 pub const TEXTS: &[Texts] = &[
-    Texts {
-        kind: Approval::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["arguments", "summary", "diff"],
-        names: &["source/topic/name"],
-    },
-    Texts {
-        kind: Question::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["question", "options", "answer/text", "answer/selected"],
-        names: &["source/topic/name"],
-    },
+    Texts::of(Approval::KIND, Owner::At("/team/name"), &["arguments", "summary", "diff"])
+        .named(&["source/topic/name"]),
+    Texts::of(
+        Question::KIND,
+        Owner::At("/team/name"),
+        &["question", "options", "answer/text", "answer/selected"],
+    )
+    .named(&["source/topic/name"]),
 ];
 
 crate::records! {
@@ -128,13 +124,15 @@ impl Keyed for Question {
 #[serde(transparent)]
 pub struct OpenQuestion(pub QuestionId);
 
-/// Something that waits for a person until it ends, and is kept for ever.
+/// Something that waits for a person until it ends, and is kept as long as ended tasks are.
 pub trait Waits: Record + DeserializeOwned {
     /// What marks those that wait: they are found without reading the others.
     type Mark: Record<Key = Self::Key>;
 
-    /// When it was asked.
     fn created_at(&self) -> Timestamp;
+
+    /// Nobody has waited for it since before a moment.
+    fn has_ended_before(&self, cut: Timestamp) -> bool;
 }
 
 impl Waits for Approval {
@@ -142,6 +140,10 @@ impl Waits for Approval {
 
     fn created_at(&self) -> Timestamp {
         self.created_at
+    }
+
+    fn has_ended_before(&self, cut: Timestamp) -> bool {
+        self.status != Status::Pending && self.resolved_at.unwrap_or(self.expires_at) < cut
     }
 }
 
@@ -151,9 +153,13 @@ impl Waits for Question {
     fn created_at(&self) -> Timestamp {
         self.created_at
     }
+
+    fn has_ended_before(&self, cut: Timestamp) -> bool {
+        self.status != QuestionStatus::Open && self.answered_at.unwrap_or(self.expires_at) < cut
+    }
 }
 
-/// Shows all there ever were, in no order.
+/// Shows all that are kept, in no order.
 pub fn each<R: Waits>(storage: &dyn Storage, visit: &mut dyn FnMut(R)) -> Result<(), StorageError> {
     Range::all().for_each(storage, visit)
 }
@@ -171,19 +177,17 @@ pub fn each_waiting<R: Waits>(
     Ok(())
 }
 
-/// Those that wait.
 pub fn waiting<R: Waits>(storage: &dyn Storage) -> Result<Vec<R>, StorageError> {
     let mut rows = Vec::new();
     each_waiting(storage, &mut |row| rows.push(row))?;
     Ok(rows)
 }
 
-/// How many approvals wait for a decision.
 pub fn count_pending(storage: &dyn Storage) -> Result<usize, StorageError> {
     Ok(Range::<PendingApproval>::all().keys(storage)?.len())
 }
 
-/// All there ever were, oldest first.
+/// All that are kept, oldest first.
 pub fn all<R: Waits>(storage: &dyn Storage) -> Result<Vec<R>, StorageError> {
     let mut rows = scan::<R>(storage, Range::all())?;
     rows.sort_by_key(R::created_at);
@@ -197,6 +201,20 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
     }
     let Some(ShortId(id)) = get(storage, name)? else { return Ok(None) };
     get(storage, &id)
+}
+
+/// The stored keys of all that is kept of an approval.
+pub(crate) fn keys_of(
+    storage: &dyn Storage,
+    approval: &Approval,
+) -> Result<Vec<Vec<u8>>, StorageError> {
+    let mut keys = vec![key_of(Approval::KIND, &approval.id)];
+    // A short id may have been given to another since.
+    let named = get_readable::<ShortId>(storage, approval.short_id.as_str())?;
+    if named.is_some_and(|ShortId(id)| id == approval.id) {
+        keys.push(key_of(ShortId::KIND, &approval.short_id));
+    }
+    Ok(keys)
 }
 
 /// What a former process left behind.

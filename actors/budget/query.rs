@@ -24,7 +24,6 @@ pub enum UsageRank {
 }
 
 impl UsageRank {
-    /// A tally as a number to sort by.
     pub fn of(self, tally: &Tally) -> f64 {
         match self {
             Self::Usd => tally.usd,

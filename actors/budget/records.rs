@@ -138,13 +138,9 @@ pub fn each_call(
     to: u32,
     visit: &mut dyn FnMut(u32, Caller, Tally),
 ) -> Result<(), StorageError> {
-    days_of::<Tally>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
-        if let (Some((DayKey(day), Life(team), profile, model)), Ok(tally)) =
-            (parse::<Tally>(key), tally)
-        {
-            visit(day, Caller { team, profile, model }, tally);
-        }
-        ControlFlow::Continue(())
+    let calls = days_of::<Tally>(from, to);
+    calls.for_each_keyed(storage, &mut |(DayKey(day), Life(team), profile, model), tally| {
+        visit(day, Caller { team, profile, model }, tally);
     })
 }
 
@@ -155,12 +151,8 @@ pub fn each_purpose(
     to: u32,
     visit: &mut dyn FnMut(String, Tally),
 ) -> Result<(), StorageError> {
-    days_of::<PurposeCalls>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
-        if let (Some((_, purpose)), Ok(PurposeCalls(tally))) = (parse::<PurposeCalls>(key), tally) {
-            visit(purpose, tally);
-        }
-        ControlFlow::Continue(())
-    })
+    let calls = days_of::<PurposeCalls>(from, to);
+    calls.for_each_keyed(storage, &mut |(_, purpose), PurposeCalls(tally)| visit(purpose, tally))
 }
 
 /// What the calls for tasks have come to on the days that are wanted, as far as the archive does not say it, or not as it

@@ -53,9 +53,7 @@ impl Conversation {
 
     /// A frame tells a connection of the message that it sent itself.
     fn is_echo(&self, socket: &Socket, frame: &Frame) -> bool {
-        let Body::Progress(progress) = &frame.body else {
-            return false;
-        };
+        let Body::Progress(progress) = &frame.body else { return false };
         progress.kind == ProgressKind::UserMessage
             && self.origins.iter().rev().any(|(message, connection)| {
                 *connection == socket.connection() && progress.message_id.as_ref() == Some(message)
@@ -64,9 +62,7 @@ impl Conversation {
 
     /// Sends a frame that need not arrive to all that are there, or to one connection.
     pub(super) fn pass(&mut self, channel: &ChannelId, to: Option<u64>, frame: Frame) {
-        let Some(seq) = self.outbox.passing() else {
-            return;
-        };
+        let Some(seq) = self.outbox.passing() else { return };
         let outbound = Arc::new(Outbound::new(channel, seq, Arc::new(frame)));
         for socket in &self.sockets {
             if to.is_none_or(|to| to == socket.connection()) {

@@ -27,6 +27,7 @@ use crate::{
 
 pub mod adapter;
 mod conversation;
+pub mod network;
 pub mod outbound;
 pub mod outbox;
 pub mod records;
@@ -48,7 +49,6 @@ use unheard::Unheard;
 
 /// A stored frame that waits longer than this for one before it is looked up.
 const OVERDUE: Duration = Duration::from_secs(1);
-/// So many connections may share a channel.
 pub const MOST_CONNECTIONS: usize = 16;
 /// Of so many messages it is known which connection they came from.
 const MOST_ORIGINS: usize = 1_000;
@@ -59,7 +59,6 @@ const SWEEP: Duration = Duration::from_secs(600);
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Deliver {
-    /// The frames, with their ordinals.
     pub frames: Vec<Numbered>,
 }
 
@@ -67,7 +66,6 @@ pub struct Deliver {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Tell {
-    /// To whom.
     pub channel: ChannelId,
     pub frame: Frame,
 }
@@ -96,7 +94,6 @@ pub struct Said {
 #[rtype(result = "()")]
 pub struct Attach {
     pub channel: ChannelId,
-    /// The connection.
     pub socket: Arc<Socket>,
 }
 
@@ -105,9 +102,7 @@ pub struct Attach {
 #[rtype(result = "()")]
 pub struct Adopt {
     pub channel: ChannelId,
-    /// The connection.
     pub socket: Arc<Socket>,
-    /// The newest number that the client has.
     pub last_seq: u64,
 }
 
@@ -122,7 +117,6 @@ pub struct Recheck {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Detach {
-    /// The channel it spoke for.
     pub channel: ChannelId,
     pub connection: u64,
 }
@@ -154,7 +148,6 @@ pub struct Shutdown;
 #[rtype(result = "usize")]
 pub struct Reconnect;
 
-/// How many connections of clients there are.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
 pub struct CountConnections;
@@ -221,9 +214,7 @@ impl Channel {
     /// Reads the outbox, and sends what is missed: by the next connection that waits for it, and by
     /// those that are there. One read at a time.
     fn load(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
         if conversation.loading.is_some() {
             return;
         }
@@ -269,9 +260,7 @@ impl Channel {
         ctx: &mut Context<Self>,
     ) {
         let now = self.clock.now();
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
         let spoken = self.spoken.entry(channel.clone()).or_default();
         spoken.found(rows.iter().map(|(ordinal, _, frame)| (*ordinal, &**frame)));
         let joining = conversation.joining.pop_front();
@@ -337,9 +326,7 @@ impl Channel {
             (conversation.outbox.is_waiting() && conversation.loading.is_none())
                 .then(|| conversation.outbox.next())
         };
-        let Some(missing) = waiting_for(self, channel) else {
-            return;
-        };
+        let Some(missing) = waiting_for(self, channel) else { return };
         let channel = channel.clone();
         ctx.run_later(OVERDUE, move |this, ctx| {
             if waiting_for(this, &channel) == Some(missing) {
@@ -459,9 +446,7 @@ impl Handler<Tell> for Channel {
             let spoken = self.spoken.entry(channel.clone()).or_default();
             spoken.said(&frame, text);
         }
-        let Some(conversation) = self.conversations.get_mut(&channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(&channel) else { return };
         if conversation.loading.is_none() {
             conversation.pass(&channel, None, frame);
         } else if spoken::text(&frame).is_some() {
@@ -489,11 +474,8 @@ impl Handler<Undelivered> for Channel {
 impl Handler<Reply> for Channel {
     type Result = ();
 
-    fn handle(&mut self, reply: Reply, _: &mut Self::Context) {
-        let Reply { channel, connection, frame } = reply;
-        let Some(conversation) = self.conversations.get_mut(&channel) else {
-            return;
-        };
+    fn handle(&mut self, Reply { channel, connection, frame }: Reply, _: &mut Self::Context) {
+        let Some(conversation) = self.conversations.get_mut(&channel) else { return };
         if conversation.loading.is_none() {
             conversation.pass(&channel, Some(connection), frame);
         } else {
@@ -530,8 +512,7 @@ impl Handler<Attach> for Channel {
 impl Handler<Adopt> for Channel {
     type Result = ();
 
-    fn handle(&mut self, adopt: Adopt, ctx: &mut Self::Context) {
-        let Adopt { channel, socket, last_seq } = adopt;
+    fn handle(&mut self, Adopt { channel, socket, last_seq }: Adopt, ctx: &mut Self::Context) {
         self.unheard.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         conversation.joining.push_back(Joining { socket, last_seq });
@@ -551,11 +532,8 @@ impl Handler<Recheck> for Channel {
 impl Handler<Detach> for Channel {
     type Result = ();
 
-    fn handle(&mut self, detach: Detach, _: &mut Self::Context) {
-        let Detach { channel, connection } = detach;
-        let Some(conversation) = self.conversations.get_mut(&channel) else {
-            return;
-        };
+    fn handle(&mut self, Detach { channel, connection }: Detach, _: &mut Self::Context) {
+        let Some(conversation) = self.conversations.get_mut(&channel) else { return };
         let stays = |socket: &Arc<Socket>| socket.connection() != connection;
         if conversation.all().all(stays) {
             return;
@@ -585,8 +563,7 @@ impl Handler<Forget> for Channel {
 impl Handler<HangUp> for Channel {
     type Result = ();
 
-    fn handle(&mut self, hang_up: HangUp, _: &mut Self::Context) {
-        let HangUp { channel, connection, closing } = hang_up;
+    fn handle(&mut self, HangUp { channel, connection, closing }: HangUp, _: &mut Self::Context) {
         let sockets = self.conversations.get(&channel).into_iter();
         for socket in sockets.flat_map(Conversation::all) {
             if connection.is_none_or(|connection| connection == socket.connection()) {

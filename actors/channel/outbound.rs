@@ -10,9 +10,7 @@ use crate::{
 /// A frame with its number, for one channel.
 #[derive(Debug, PartialEq)]
 pub struct Outbound {
-    /// Where it goes.
     pub channel: ChannelId,
-    /// Its number there.
     pub seq: u64,
     pub frame: Arc<Frame>,
     /// The same for clients that read our own wire format.
@@ -20,7 +18,6 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// A frame for a channel.
     pub fn new(channel: &ChannelId, seq: u64, frame: Arc<Frame>) -> Self {
         let topic = frame.topic.as_ref();
         let wire = WireFrame {

@@ -62,7 +62,6 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    /// A frame has been stored.
     pub fn stored(&mut self, ordinal: u64, bytes: usize, frame: Arc<Frame>) {
         self.keep(ordinal, bytes, &frame);
         if ordinal >= self.next {
@@ -96,12 +95,10 @@ impl Outbox {
         !self.early.is_empty()
     }
 
-    /// The ordinal that is sent next.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The newest number that was sent.
     pub fn newest_seq(&self) -> u64 {
         seq(self.next - 1) + self.passing
     }
@@ -163,9 +160,7 @@ impl Outbox {
                 Some(first) if old(first) => 0,
                 _ => self.kept.range(..newest).position(|kept| kept.progress).unwrap_or(0),
             };
-            let Some(kept) = self.kept.remove(place) else {
-                break;
-            };
+            let Some(kept) = self.kept.remove(place) else { break };
             self.bytes -= kept.bytes;
             dropped.push(kept.ordinal);
         }

@@ -26,11 +26,10 @@ use crate::{
     task::{Label, TopicRef},
 };
 
-/// Where outboxes hold words.
-pub const TEXTS: &[Texts] = &[Texts {
-    kind: OutboxRow::KIND,
-    owner: Owner::Main,
-    fields: &[
+pub const TEXTS: &[Texts] = &[Texts::of(
+    OutboxRow::KIND,
+    Owner::Main,
+    &[
         "body/content",
         "body/preview",
         "body/error",
@@ -38,8 +37,8 @@ pub const TEXTS: &[Texts] = &[Texts {
         "before/*/body/content",
         "body/files/*/name",
     ],
-    names: &["topic/name", "before/*/topic/name"],
-}];
+)
+.named(&["topic/name", "before/*/topic/name"])];
 
 crate::records! {
     ChannelRow: "chan", ChannelId;
@@ -50,14 +49,12 @@ crate::records! {
 /// A channel that has been used, and who may use it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelRow {
-    /// Who opened it.
     pub principal: PrincipalId,
     /// What they were let in by. Rows of former versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
     /// When it was last connected, as far as that is known.
     pub last_seen: Timestamp,
-    /// By which door they came in.
     #[serde(default, skip_serializing_if = "is_websocket")]
     pub channel_type: ChannelType,
     /// The next message opens a topic, whatever it is about.
@@ -69,7 +66,6 @@ pub struct ChannelRow {
 }
 
 impl ChannelRow {
-    /// A channel that somebody opens now.
     pub fn new(owner: identities::Owner, now: Timestamp, channel_type: ChannelType) -> Self {
         Self {
             principal: owner.principal,
@@ -122,7 +118,6 @@ impl DeliveryMark {
 /// A text that is with the person already, which the rest of it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaidText {
-    /// Its length in bytes.
     pub bytes: usize,
     /// Tells it from another of that length.
     pub digest: u64,
@@ -158,7 +153,6 @@ pub(crate) struct OutboxRow {
 }
 
 impl OutboxRow {
-    /// It tells of a topic.
     pub(crate) fn is_of(&self, topic: &TopicId) -> bool {
         let topics = self.before.iter().map(|frame| &frame.topic).chain([&self.topic]);
         topics.flatten().any(|of| of.id == *topic)
@@ -180,7 +174,6 @@ pub trait OutboxWrites {
         told: Notification,
     ) -> Self;
 
-    /// Removes frames.
     fn drop_frames(self, channel: &ChannelId, ordinals: impl IntoIterator<Item = u64>) -> Self;
 
     /// The channel is gone for good, with all keys that a sweep found.
@@ -239,7 +232,6 @@ fn outbox_of(channel: &ChannelId) -> Vec<u8> {
 pub struct StoredFrame {
     /// Its place among the channel's durable frames.
     pub ordinal: u64,
-    /// Its size in the store.
     pub bytes: usize,
     pub frame: Frame,
 }

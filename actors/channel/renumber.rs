@@ -34,9 +34,7 @@ impl Renumbering {
     pub fn saw(&mut self, key: &[u8]) {
         self.posted_to.extend(parse::<DeliveryMark>(key));
         let opened = parse::<ChannelRow>(key).map(|channel| (channel, 0));
-        let Some((channel, ordinal)) = opened.or_else(|| parse::<OutboxRow>(key)) else {
-            return;
-        };
+        let Some((channel, ordinal)) = opened.or_else(|| parse::<OutboxRow>(key)) else { return };
         let newest = self.newest.entry(channel).or_default();
         *newest = ordinal.max(*newest);
     }

@@ -40,11 +40,9 @@ pub enum Item {
 /// Why a connection is closed from our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// The process stops.
     Shutdown,
     /// The client does not read.
     Slow,
-    /// Its credential has ended.
     CredentialEnded,
     /// Its channel has as many connections as it may have.
     Crowded,
@@ -95,7 +93,6 @@ impl Socket {
         !self.is_network
     }
 
-    /// Which connection this is.
     pub fn connection(&self) -> u64 {
         self.connection
     }

@@ -48,9 +48,7 @@ pub(super) fn text(frame: &Frame) -> Option<&Progress> {
 impl Spoken {
     /// A piece of text was sent, or would have been.
     pub(super) fn said(&mut self, frame: &Frame, piece: &Progress) {
-        let Some(task) = &piece.task_id else {
-            return;
-        };
+        let Some(task) = &piece.task_id else { return };
         if self.turns.len() >= MOST_TURNS && !self.turns.contains_key(task) {
             self.make_room();
         }
@@ -66,7 +64,6 @@ impl Spoken {
         turn.add(&piece.content);
     }
 
-    /// A durable frame was stored.
     pub(super) fn stored(&mut self, ordinal: u64, frame: &Frame) {
         self.newest = self.newest.max(ordinal);
         match &frame.body {
@@ -97,9 +94,7 @@ impl Spoken {
 
     /// The whole text that stands before a durable frame and is ended by it.
     pub(super) fn before(&self, ordinal: u64, frame: &Frame) -> Option<Frame> {
-        let Body::Progress(progress) = &frame.body else {
-            return None;
-        };
+        let Body::Progress(progress) = &frame.body else { return None };
         let task = progress.task_id.as_ref()?;
         let turn = self.turns.get(task)?;
         let (_, text) = turn.past.iter().find(|(end, _)| *end == ordinal)?;
@@ -120,9 +115,7 @@ impl Spoken {
     }
 
     fn end(&mut self, task: Option<&TaskId>) {
-        let Some(turn) = task.and_then(|task| self.turns.get_mut(task)) else {
-            return;
-        };
+        let Some(turn) = task.and_then(|task| self.turns.get_mut(task)) else { return };
         turn.ended = true;
         turn.present = None;
         let ended = |spoken: &Self| -> usize {
@@ -146,9 +139,7 @@ impl Spoken {
 
 impl Turn {
     fn add(&mut self, piece: &str) {
-        let Some(present) = &mut self.present else {
-            return;
-        };
+        let Some(present) = &mut self.present else { return };
         present.push_str(piece);
         while self.bytes() > MOST_BYTES && self.past.pop_front().is_some() {}
         if self.bytes() > MOST_BYTES {

@@ -42,9 +42,7 @@ pub fn notice<'a>(
         if frame.ts <= connected_until {
             continue;
         }
-        let Some(task) = end(frame) else {
-            continue;
-        };
+        let Some(task) = end(frame) else { continue };
         count += 1;
         if let Some(task) = task.map(TaskId::to_string)
             && refs.len() < NAMED
@@ -58,18 +56,11 @@ pub fn notice<'a>(
         more => format!("{more} answers or notifications"),
     };
     let whose = row.map_or(String::new(), |row| format!(" of `{}`", row.principal));
-    (count > 0).then(|| Notice {
-        id,
-        kind: NoticeKind::Undelivered,
-        team: None,
-        text: format!(
-            "{what} for the channel `{channel}`{whose} had to go before anyone had it: nobody came back \
-             to the channel in time. The text is in the history of its task."
-        ),
-        refs,
-        at,
-        read: false,
-    })
+    let text = format!(
+        "{what} for the channel `{channel}`{whose} had to go before anyone had it: nobody came back \
+         to the channel in time. The text is in the history of its task."
+    );
+    (count > 0).then(|| Notice { refs, ..Notice::new(id, NoticeKind::Undelivered, text, at) })
 }
 
 /// A notice of a frame that its network does not take, if it matters.
@@ -81,18 +72,12 @@ pub fn refused(
     at: Timestamp,
 ) -> Option<Notice> {
     let task = end(frame)?;
-    Some(Notice {
-        id,
-        kind: NoticeKind::Undelivered,
-        team: None,
-        text: format!(
-            "An answer or notification could not be brought to the channel `{channel}`: {reason}. \
-             The text is in the history of its task."
-        ),
-        refs: task.map(TaskId::to_string).into_iter().collect(),
-        at,
-        read: false,
-    })
+    let text = format!(
+        "An answer or notification could not be brought to the channel `{channel}`: {reason}. \
+         The text is in the history of its task."
+    );
+    let refs = task.map(TaskId::to_string).into_iter().collect();
+    Some(Notice { refs, ..Notice::new(id, NoticeKind::Undelivered, text, at) })
 }
 
 /// The task of a frame that ends something or tells of it. None if it does neither.

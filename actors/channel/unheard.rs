@@ -60,9 +60,7 @@ impl Channel {
         ctx.spawn(read.into_actor(self).map(move |before, this, ctx| {
             let now = this.clock.now();
             // Someone may have resumed it meanwhile.
-            let Some(unheard) = this.unheard.get_mut(&channel) else {
-                return;
-            };
+            let Some(unheard) = this.unheard.get_mut(&channel) else { return };
             unheard.loaded = true;
             match before {
                 Ok((row, frames)) => {
@@ -112,11 +110,7 @@ impl Channel {
             };
             let (id, now) = (this.ids.notice(), this.clock.now());
             let notice = undelivered::notice(&channel, row.as_ref(), &frames, id, now);
-            let writes = Writes::new().drop_frames(&channel, ordinals);
-            let writes = match &notice {
-                Some(notice) => writes.put(notice),
-                None => writes,
-            };
+            let writes = Writes::new().drop_frames(&channel, ordinals).put_all(&notice);
             let commit = this.store.commit(writes);
             ctx.spawn(commit.into_actor(this).map(|_, _, _| ()));
         }));

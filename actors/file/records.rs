@@ -16,9 +16,7 @@ use crate::{
     task::Label,
 };
 
-/// Where files hold words.
-pub const TEXTS: &[Texts] =
-    &[Texts { kind: FileRow::KIND, owner: redact::Owner::Main, fields: &["name"], names: &[] }];
+pub const TEXTS: &[Texts] = &[Texts::of(FileRow::KIND, redact::Owner::Main, &["name"])];
 
 /// A file that no message names is kept this long.
 pub const UNNAMED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -45,16 +43,13 @@ pub struct FileRow {
     /// The team that it was for, or that sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<TeamName>,
-    /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
-    /// When a message last named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named_at: Option<Timestamp>,
 }
 
 impl FileRow {
-    /// They brought it.
     pub fn belongs_to(&self, owner: &Owner) -> bool {
         self.owner.as_ref() == Some(&owner.grant)
     }

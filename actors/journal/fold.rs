@@ -112,7 +112,6 @@ pub struct ThreadStart {
 }
 
 impl TurnFold {
-    /// The number of its first event.
     pub fn first_seq(&self) -> Option<u64> {
         self.first.map(|(seq, _)| seq)
     }
@@ -178,9 +177,7 @@ impl TurnFold {
 
     fn compacted(&mut self, compaction: Compaction, at: Timestamp) {
         let Compaction { summary, keep_from_seq, keep_from_step, trigger, label, .. } = compaction;
-        let Some(text) = summary else {
-            return;
-        };
+        let Some(text) = summary else { return };
         match (keep_from_step, keep_from_seq) {
             (Some(kept), _) => {
                 let gone = self.entries.iter().take_while(|entry| entry.step < kept).count();
@@ -199,7 +196,6 @@ impl TurnFold {
         self.start.as_ref().zip(self.first.map(|(_, began)| began))
     }
 
-    /// The conversation began anew with it.
     pub(super) fn is_first(&self) -> bool {
         matches!(self.start, Some(Fact::TurnStart { idle: Some(_), .. }))
     }
@@ -277,9 +273,7 @@ impl TurnFold {
 
     /// The last that is told is an answer, whatever became of the turn.
     fn close(&self, told: &mut Vec<Message>) {
-        let Some((_, ending, code, text)) = &self.end else {
-            return;
-        };
+        let Some((_, ending, code, text)) = &self.end else { return };
         let code = code.map(|code| format!(", {}", code.as_str())).unwrap_or_default();
         let note = |what: &str| format!("[{what}: {}{code}.]", ending.as_str());
         match told.last_mut() {

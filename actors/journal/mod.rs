@@ -18,6 +18,7 @@ pub mod fold;
 pub mod records;
 pub mod scope;
 pub mod sessions;
+pub(crate) mod stored;
 pub mod thread;
 pub(crate) mod told;
 mod turns;
@@ -30,7 +31,6 @@ use thread::{Earlier, Reader, Thread};
 /// What a lane needs before its next turn.
 #[derive(Clone, Debug, Default)]
 pub struct LaneHistory {
-    /// The `seq` of the next event.
     pub next_seq: u64,
     began: Option<Timestamp>,
     /// The conversation of the last turn.
@@ -48,7 +48,6 @@ impl LaneHistory {
         Self { thread: Some(Arc::new(Thread::new(reader, most))), ..self.clone() }
     }
 
-    /// The conversation of the last turn.
     pub fn thread(&self) -> Option<&Thread> {
         self.thread.as_deref()
     }
@@ -120,9 +119,7 @@ pub fn lane(
 
 /// No turn of a conversation is older than this.
 fn since(storage: &dyn Storage, scope: &Scope) -> Result<Option<Timestamp>, StorageError> {
-    let Scope::Root(root) = scope else {
-        return Ok(None);
-    };
+    let Scope::Root(root) = scope else { return Ok(None) };
     Ok(tasks::find(storage, root)?.map(|root| root.created_at - CLOCK_SLACK))
 }
 
@@ -146,9 +143,7 @@ pub fn began(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Timestamp>,
     }
     let branch = get::<Branch>(storage, &session)?;
     let left = branch.as_ref().and_then(Branch::lane);
-    let Some((branch, left)) = branch.zip(left) else {
-        return Ok(None);
-    };
+    let Some((branch, left)) = branch.zip(left) else { return Ok(None) };
     Ok(began(storage, &left)?.filter(|at| *at <= branch.at))
 }
 

@@ -19,11 +19,10 @@ use crate::{
     task::{Lane, records::LaneKey},
 };
 
-/// Where journals hold words.
-pub const TEXTS: &[Texts] = &[Texts {
-    kind: Piece::KIND,
-    owner: Owner::Key,
-    fields: &[
+pub const TEXTS: &[Texts] = &[Texts::of(
+    Piece::KIND,
+    Owner::Key,
+    &[
         "*/text",
         "*/content",
         "*/args",
@@ -33,8 +32,7 @@ pub const TEXTS: &[Texts] = &[Texts {
         "*/files/*/name",
         "*/files/*/path",
     ],
-    names: &[],
-}];
+)];
 
 crate::records! {
     Piece<'_>: "hist", (LaneKey, u64);
@@ -91,9 +89,7 @@ impl Writes {
         generation: u32,
         events: &[HistoryEvent],
     ) -> Self {
-        let Some(first) = events.first() else {
-            return self;
-        };
+        let Some(first) = events.first() else { return self };
         let news = events.get(told_before..).unwrap_or_default();
         let told = told(lane, generation, self.task(), news);
         let key = (LaneKey::new(lane, generation), first.seq);

@@ -14,7 +14,6 @@ pub enum Scope {
     Person {
         /// The person, as far as they stay the same.
         cause: Cause,
-        /// Where they talk.
         channel: Option<ChannelId>,
     },
     /// In the one lane of a team without topics, which serves everyone: those that the same message led to.
@@ -38,9 +37,7 @@ impl Scope {
 
     /// The conversation of a turn that began so, where its task is not at hand.
     pub(super) fn of_start(start: &Fact) -> Option<Self> {
-        let Fact::TurnStart { topic, source_channel, cause, root, .. } = start else {
-            return None;
-        };
+        let Fact::TurnStart { topic, source_channel, cause, root, .. } = start else { return None };
         match topic {
             Some(_) => {
                 let cause = cause.as_ref()?.identity();
@@ -55,9 +52,7 @@ impl Scope {
         if let Some(scope) = Self::of_start(start) {
             return Ok(scope == *self);
         }
-        let Fact::TurnStart { task_ids, source_channel, .. } = start else {
-            return Ok(false);
-        };
+        let Fact::TurnStart { task_ids, source_channel, .. } = start else { return Ok(false) };
         match (task_ids.first(), self) {
             // A former version wrote it, whose task says the rest.
             (Some(task), _) => {

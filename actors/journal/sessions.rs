@@ -22,13 +22,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     pub lane: Lane,
-    /// Which life of the team.
     pub generation: u32,
-    /// When its first event happened.
     pub created_at: Timestamp,
-    /// When its last one did.
     pub updated_at: Timestamp,
-    /// How many there are.
     pub events: u64,
 }
 
@@ -86,7 +82,6 @@ fn first_lane(
     Ok(found)
 }
 
-/// One session, if it has a journal.
 pub fn session(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Session>, StorageError> {
     let end = |order| first::<Places>(storage, Range::under(&(lane,)), order);
     let (first, last) = (end(Order::Rising)?, end(Order::Falling)?);

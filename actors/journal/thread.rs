@@ -13,6 +13,7 @@ use crate::{
     engine::{Block, FixedMessages, Message, plain_id},
     history::THIS_TURN,
     ids::CallId,
+    shared_list::SharedList,
     storage::{Storage, StorageError},
     task::{Label, records::LaneKey},
 };
@@ -43,13 +44,48 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// An ended turn. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct EarlierTurn {
+/// Where an ended turn stands in the journal.
+#[derive(Clone, Copy, Debug)]
+struct Span {
     /// Its first event.
     first_seq: u64,
     end_seq: u64,
-    shown: Arc<FixedMessages>,
+}
+
+/// Ended turns, in the order of their ends. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+struct Turns {
+    spans: SharedList<Span>,
+    shown: SharedList<Arc<FixedMessages>>,
+    /// How many they have.
+    characters: usize,
+}
+
+impl Turns {
+    fn push(&mut self, span: Span, shown: Arc<FixedMessages>) {
+        self.characters += shown.characters();
+        self.spans.push(span);
+        self.shown.push(shown);
+    }
+
+    fn remove_first(&mut self) {
+        self.characters -= self.shown.iter().next().map_or(0, |shown| shown.characters());
+        self.spans.remove_first();
+        self.shown.remove_first();
+    }
+
+    /// Those of some spans.
+    fn of(&self, is_kept: impl Fn(&Span) -> bool) -> Self {
+        if self.spans.iter().all(&is_kept) {
+            return self.clone();
+        }
+        let mut kept = Self::default();
+        let turns = self.spans.iter().zip(self.shown.iter());
+        turns
+            .filter(|(span, _)| is_kept(span))
+            .for_each(|(span, shown)| kept.push(*span, shown.clone()));
+        kept
+    }
 }
 
 /// The newest turns of a conversation, and what stands for those before.
@@ -57,10 +93,7 @@ pub struct EarlierTurn {
 pub struct Thread {
     pub reader: Reader,
     start: Option<ThreadStart>,
-    /// In the order of their ends.
-    turns: Vec<EarlierTurn>,
-    /// How many characters they have.
-    characters: usize,
+    turns: Turns,
     /// The ids of all calls in them.
     calls: HashSet<String>,
     /// No more characters than this are kept, but for the newest turn.
@@ -70,13 +103,11 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A conversation in which nothing was said.
     pub fn new(reader: Reader, most: usize) -> Self {
         Self {
             reader,
             start: None,
-            turns: Vec::new(),
-            characters: 0,
+            turns: Turns::default(),
             calls: HashSet::new(),
             most,
             used_at: None,
@@ -96,9 +127,7 @@ impl Thread {
         turns::ended(storage, lane, &mut |events| {
             let mut fold = TurnFold::default();
             events.into_iter().for_each(|event| fold.on(event));
-            let Some((start, began)) = fold.start() else {
-                return ControlFlow::Continue(());
-            };
+            let Some((start, began)) = fold.start() else { return ControlFlow::Continue(()) };
             if began < since {
                 return ControlFlow::Break(());
             }
@@ -142,33 +171,21 @@ impl Thread {
         let Folded { first_seq, end_seq, ended_at, is_first, messages, start } = folded;
         self.used_at = self.used_at.max(Some(ended_at));
         if is_first {
-            self.turns.retain(|turn| turn.first_seq > first_seq);
+            self.turns = self.turns.of(|turn| turn.first_seq > first_seq);
             self.start.take_if(|start| start.keep_from_seq <= first_seq);
-            self.count();
         }
         if let Some(start) = start {
-            self.turns.retain(|turn| turn.first_seq >= start.keep_from_seq);
-            self.count();
+            self.turns = self.turns.of(|turn| turn.first_seq >= start.keep_from_seq);
             self.start = Some(start);
         }
         let keep_from = self.start.as_ref().map_or(0, |start| start.keep_from_seq);
-        let Some(mut messages) = messages.filter(|_| first_seq >= keep_from) else {
-            return;
-        };
+        let Some(mut messages) = messages.filter(|_| first_seq >= keep_from) else { return };
         self.name_calls(&mut messages, first_seq);
         let shown = Arc::new(FixedMessages::new(messages));
-        self.characters += shown.characters();
-        self.turns.push(EarlierTurn { first_seq, end_seq, shown });
-        let mut gone = 0;
-        while gone + 1 < self.turns.len() && self.characters > self.most {
-            self.characters -= self.turns[gone].shown.characters();
-            gone += 1;
+        self.turns.push(Span { first_seq, end_seq }, shown);
+        while self.turns.characters > self.most && self.turns.spans.len() > 1 {
+            self.turns.remove_first();
         }
-        self.turns.drain(..gone);
-    }
-
-    fn count(&mut self) {
-        self.characters = self.turns.iter().map(|turn| turn.shown.characters()).sum();
     }
 
     /// Gives calls another id whose own was used before: no request may hold one twice.
@@ -212,9 +229,8 @@ impl Thread {
         self.used_at
     }
 
-    /// How much of it is kept, in characters.
     pub fn characters(&self) -> usize {
-        self.characters
+        self.turns.characters
     }
 
     /// Where it begins, if that is a summary.
@@ -224,9 +240,9 @@ impl Thread {
 
     /// What a turn is shown whose first event has this number: what had ended by then.
     pub fn before(&self, seq: u64) -> Earlier {
-        let turns = self.turns.iter().filter(|turn| turn.end_seq < seq).cloned();
         let from = self.start.as_ref().map_or(0, |start| start.keep_from_seq);
-        Earlier::new(self.start.as_ref().map(|start| start.shown.clone()), turns.collect(), from)
+        let summary = self.start.as_ref().map(|start| start.shown.clone());
+        Earlier { summary, turns: self.turns.of(|turn| turn.end_seq < seq), from }
     }
 }
 
@@ -234,38 +250,28 @@ impl Thread {
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
     summary: Option<Arc<FixedMessages>>,
-    turns: Vec<EarlierTurn>,
+    turns: Turns,
     /// What came before this event is left out.
     from: u64,
-    /// Both, in order.
-    parts: Arc<[Arc<FixedMessages>]>,
-    characters: usize,
 }
 
 impl Earlier {
-    fn new(summary: Option<Arc<FixedMessages>>, turns: Vec<EarlierTurn>, from: u64) -> Self {
-        let parts = summary.iter().chain(turns.iter().map(|turn| &turn.shown)).cloned();
-        let parts: Arc<[_]> = parts.collect();
-        let characters = parts.iter().map(|part| part.characters()).sum();
-        Self { summary, turns, from, parts, characters }
-    }
-
     /// All of it, oldest first.
-    pub fn parts(&self) -> Arc<[Arc<FixedMessages>]> {
-        self.parts.clone()
+    pub fn parts(&self) -> SharedList<Arc<FixedMessages>> {
+        self.turns.shown.behind(self.summary.clone())
     }
 
-    /// How large it is.
     pub fn characters(&self) -> usize {
-        self.characters
+        let summary = self.summary.as_ref().map_or(0, |summary| summary.characters());
+        summary + self.turns.characters
     }
 
     /// Where all is kept from on, if the newest turns with at most so many characters are, and there are
     /// others. The newest is kept if it is not larger than twice that.
     pub fn cut(&self, most: usize) -> Option<u64> {
         let mut size = 0;
-        let kept = self.turns.iter().rev().enumerate().take_while(|(place, turn)| {
-            size += turn.shown.characters();
+        let kept = self.turns.shown.iter().rev().enumerate().take_while(|(place, shown)| {
+            size += shown.characters();
             size <= if *place == 0 { most.saturating_mul(2) } else { most }
         });
         self.keeping(kept.count())
@@ -274,26 +280,27 @@ impl Earlier {
     /// The same where the newest turns with together at least so many messages are kept.
     pub fn cut_behind(&self, messages: usize) -> Option<u64> {
         let mut count = 0;
-        let kept = self.turns.iter().rev().take_while(|turn| {
+        let kept = self.turns.shown.iter().rev().take_while(|shown| {
             let is_kept = count < messages;
-            count += turn.shown.len();
+            count += shown.len();
             is_kept
         });
         self.keeping(kept.count())
     }
 
     fn keeping(&self, count: usize) -> Option<u64> {
-        let gone = self.turns.len() - count;
+        let gone = self.turns.spans.len() - count;
         if gone == 0 {
             return None;
         }
-        Some(self.turns.get(gone).map_or(THIS_TURN, |kept| kept.first_seq))
+        Some(self.turns.spans.iter().nth(gone).map_or(THIS_TURN, |kept| kept.first_seq))
     }
 
     /// What comes before an event: the summary, and whole turns.
     pub fn before(&self, seq: u64) -> Vec<Message> {
-        let turns = self.turns.iter().take_while(|turn| turn.first_seq < seq);
-        let gone = self.summary.iter().chain(turns.map(|turn| &turn.shown));
+        let turns = self.turns.spans.iter().zip(self.turns.shown.iter());
+        let turns = turns.take_while(|(turn, _)| turn.first_seq < seq);
+        let gone = self.summary.iter().chain(turns.map(|(_, shown)| shown));
         gone.flat_map(|part| part.iter().cloned()).collect()
     }
 
@@ -304,12 +311,12 @@ impl Earlier {
         if seq < self.from {
             return;
         }
-        let turns = self.turns.iter().skip_while(|turn| turn.first_seq < seq).cloned().collect();
-        let summary = match summary {
-            Some(summary) => Some(Arc::new(summary_messages(summary))),
-            None => self.summary.clone(),
-        };
-        *self = Self::new(summary, turns, seq);
+        let gone = self.turns.spans.iter().take_while(|turn| turn.first_seq < seq).count();
+        (0..gone).for_each(|_| self.turns.remove_first());
+        if let Some(summary) = summary {
+            self.summary = Some(Arc::new(summary_messages(summary)));
+        }
+        self.from = seq;
     }
 }
 
@@ -317,12 +324,12 @@ impl Earlier {
 impl Earlier {
     /// Turns with these messages, whose first events are 10, 20, ….
     pub(crate) fn of(turns: Vec<Vec<Message>>) -> Self {
-        let turns = (1..).zip(turns).map(|(place, messages)| EarlierTurn {
-            first_seq: 10 * place,
-            end_seq: 10 * place + 9,
-            shown: Arc::new(FixedMessages::new(messages)),
-        });
-        Self::new(None, turns.collect(), 0)
+        let mut earlier = Self::default();
+        for (place, messages) in (1..).zip(turns) {
+            let span = Span { first_seq: 10 * place, end_seq: 10 * place + 9 };
+            earlier.turns.push(span, Arc::new(FixedMessages::new(messages)));
+        }
+        earlier
     }
 }
 

@@ -1,5 +1,7 @@
 //! What whoever watches is told of a piece of a journal.
 
+use std::iter;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,83 +27,79 @@ pub(crate) fn told(
 ) -> Vec<Event> {
     let mut told = Vec::new();
     for event in events {
-        let mut tell = |moment| {
-            let topic = lane.topic.as_ref();
-            told.push(Event::turn(&lane.team, topic, task, &event.turn, moment));
-        };
-        match &event.fact {
-            Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } => {
-                let (from, body) = first_words(events);
-                tell(Moment::TurnStart {
-                    session_id: lane.session_id(generation),
-                    from,
-                    body,
-                    sdk: sdk.clone(),
-                    provider: provider.clone(),
-                    model: model.clone(),
-                    attempt: *attempt,
-                    redelivered: *redelivered,
-                });
-            }
-            Fact::ToolCall { id, name, args, .. } => tell(stream(Stream::ToolCall {
-                id: id.clone(),
-                name: name.clone(),
-                arguments: bounded(args),
-            })),
-            Fact::ToolResult {
-                id, name, content, fault, duration_ms, truncated, files, ..
-            } => {
-                let shown = excerpt::line(content, SHOWN);
-                tell(stream(Stream::ToolResult {
-                    id: id.clone(),
-                    name: name.clone(),
-                    truncated: *truncated || shown != *content,
-                    content: shown,
-                    is_error: fault.is_some(),
-                    duration_ms: *duration_ms,
-                }));
-                for file in files {
-                    tell(stream(Stream::FileOutput {
-                        file_id: file.id.clone(),
-                        filename: file.name.clone(),
-                        mime_type: file.mime.clone(),
-                        size: file.size,
-                    }));
-                }
-            }
-            Fact::Meta(meta) => {
-                if let Some(moment) = remark(meta) {
-                    tell(moment);
-                }
-            }
-            Fact::TurnEnd { outcome, code, message, steps, usage, duration_ms, .. } => {
-                tell(stream(last(*outcome, *code, message.as_deref(), *duration_ms)));
-                tell(Moment::TurnEnd {
-                    ok: *outcome == Ending::Done,
-                    outcome: *outcome,
-                    code: *code,
-                    note: message.clone(),
-                    usage: *usage,
-                    duration_ms: *duration_ms,
-                    steps: *steps,
-                });
-            }
-            Fact::TurnSuspended { code, message } => {
-                tell(Moment::Note { text: message.clone(), level: "warn" });
-                tell(state("stopped", code.as_str()));
-                if *code == Code::Stalled {
-                    let data = json!({ "id": task, "text": message });
-                    let stalled = Event::new(Kind::TaskStalled, data)
-                        .of_team(&lane.team)
-                        .of_topic(lane.topic.as_ref())
-                        .of_task(task);
-                    told.push(stalled);
-                }
-            }
-            Fact::User { .. } | Fact::AssistantText { .. } | Fact::AssistantThinking { .. } => {}
+        let topic = lane.topic.as_ref();
+        if let Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } = &event.fact {
+            let (from, body) = first_words(events);
+            let start = Moment::TurnStart {
+                session_id: lane.session_id(generation),
+                from,
+                body,
+                sdk: sdk.clone(),
+                provider: provider.clone(),
+                model: model.clone(),
+                attempt: *attempt,
+                redelivered: *redelivered,
+            };
+            told.push(Event::turn(&lane.team, topic, task, &event.turn, start));
+        }
+        let moments = moments(&event.fact).into_iter();
+        told.extend(moments.map(|it| Event::turn(&lane.team, topic, task, &event.turn, it)));
+        if let Fact::TurnSuspended { code: Code::Stalled, message } = &event.fact {
+            let stalled = Event::new(Kind::TaskStalled, json!({ "id": task, "text": message }));
+            told.push(stalled.of_team(&lane.team).of_topic(topic).of_task(task));
         }
     }
     told
+}
+
+/// What a fact says by itself.
+fn moments(fact: &Fact) -> Vec<Moment> {
+    match fact {
+        Fact::ToolCall { id, name, args, .. } => vec![stream(Stream::ToolCall {
+            id: id.clone(),
+            name: name.clone(),
+            arguments: bounded(args),
+        })],
+        Fact::ToolResult { id, name, content, fault, duration_ms, truncated, files, .. } => {
+            let shown = excerpt::line(content, SHOWN);
+            let result = Stream::ToolResult {
+                id: id.clone(),
+                name: name.clone(),
+                truncated: *truncated || shown != *content,
+                content: shown,
+                is_error: fault.is_some(),
+                duration_ms: *duration_ms,
+            };
+            let files = files.iter().map(|file| Stream::FileOutput {
+                file_id: file.id.clone(),
+                filename: file.name.clone(),
+                mime_type: file.mime.clone(),
+                size: file.size,
+            });
+            iter::once(result).chain(files).map(stream).collect()
+        }
+        Fact::Meta(meta) => remark(meta).into_iter().collect(),
+        Fact::TurnEnd { outcome, code, message, steps, usage, duration_ms, .. } => vec![
+            stream(last(*outcome, *code, message.as_deref(), *duration_ms)),
+            Moment::TurnEnd {
+                ok: *outcome == Ending::Done,
+                outcome: *outcome,
+                code: *code,
+                note: message.clone(),
+                usage: *usage,
+                duration_ms: *duration_ms,
+                steps: *steps,
+            },
+        ],
+        Fact::TurnSuspended { code, message } => vec![
+            Moment::Note { text: message.clone(), level: "warn" },
+            state("stopped", code.as_str()),
+        ],
+        Fact::TurnStart { .. }
+        | Fact::User { .. }
+        | Fact::AssistantText { .. }
+        | Fact::AssistantThinking { .. } => Vec::new(),
+    }
 }
 
 fn stream(value: Stream) -> Moment {

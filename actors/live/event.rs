@@ -125,19 +125,16 @@ impl Event {
         Self { kind, team: None, topic: None, task: None, data: Data::Json(data) }
     }
 
-    /// The team it concerns.
     pub fn of_team(mut self, team: &TeamName) -> Self {
         self.team = Some(team.clone());
         self
     }
 
-    /// The topic it concerns.
     pub fn of_topic(mut self, topic: Option<&TopicId>) -> Self {
         self.topic = topic.cloned();
         self
     }
 
-    /// The task it concerns.
     pub fn of_task(mut self, task: Option<&TaskId>) -> Self {
         self.task = task.cloned();
         self
@@ -180,7 +177,6 @@ pub enum Data {
     Json(Value),
 }
 
-/// A task as it is now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskChange {
     pub id: TaskId,
@@ -225,7 +221,6 @@ pub struct Said {
     pub length: usize,
 }
 
-/// Something about a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TurnEvent {
     pub turn: TurnId,
@@ -250,8 +245,9 @@ pub enum Moment {
         attempt: u32,
         redelivered: bool,
     },
-    /// It says or does something.
-    Stream { value: Stream },
+    Stream {
+        value: Stream,
+    },
     Note {
         text: String,
         /// `info` or `warn`.
@@ -338,7 +334,6 @@ pub enum Stream {
     },
 }
 
-/// See [`Stream::Done`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DoneMeta {

@@ -104,7 +104,6 @@ struct News {
 }
 
 impl Publisher {
-    /// A publisher of the process with this number.
     pub fn new(boot: u64, clock: Arc<dyn Clock>) -> Self {
         let (news, _) = signal::channel(News { newest: 0, over: false });
         Self(Arc::new(Shared {
@@ -117,12 +116,10 @@ impl Publisher {
         }))
     }
 
-    /// Tells one thing.
     pub fn publish(&self, event: Event) {
         self.publish_all([event]);
     }
 
-    /// Tells several things in their order.
     pub fn publish_all(&self, events: impl IntoIterator<Item = Event>) {
         let mut events = events.into_iter().peekable();
         if events.peek().is_none() {
@@ -145,7 +142,6 @@ impl Publisher {
         }
     }
 
-    /// The present place.
     pub fn mark(&self) -> Mark {
         Mark { boot: self.0.boot, seq: self.read().ring.newest() }
     }

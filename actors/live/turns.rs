@@ -67,9 +67,7 @@ pub struct ActiveTurn {
 /// Where a running turn is found in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnPlace {
-    /// The task that it works on.
     pub task: TaskId,
-    /// Its name in the journal.
     pub turn: TurnId,
     /// When it began, or went on.
     pub started_at: Timestamp,
@@ -110,7 +108,6 @@ pub struct ActiveCall {
     pub preview: Option<String>,
 }
 
-/// All turns under way.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     turns: HashMap<TurnId, ActiveTurn>,

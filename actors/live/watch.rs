@@ -16,7 +16,6 @@ pub const QUEUE: usize = 256;
 /// The ring is read in pieces of this size, so that nobody waits for one who reads much.
 const PIECE: usize = 512;
 
-/// What a watcher wants to see.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only these kinds; empty is all.
@@ -27,7 +26,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether an event is wanted.
     pub fn passes(&self, event: &Event) -> bool {
         fn is<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
             wanted.is_none() || wanted == found
@@ -50,7 +48,6 @@ pub struct Batch {
     pub after: Option<Gap>,
 }
 
-/// One watcher.
 pub struct Watch {
     live: Publisher,
     news: signal::Receiver<News>,

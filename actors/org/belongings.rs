@@ -60,7 +60,7 @@ impl Belongings for Inboxes {
     }
 }
 
-/// Held calls and open questions. Their rows stay: they are kept for ever.
+/// Held calls and open questions. Their rows stay as long as those of other teams.
 pub struct Waiting(pub Addr<Approvals>);
 
 impl Belongings for Waiting {

@@ -106,18 +106,13 @@ impl Org {
 
     fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {
         let name = &team.name;
-        Notice {
-            id: self.parts.ids.notice(),
-            kind: NoticeKind::BootstrapFailed,
-            team: Some(name.clone()),
-            text: format!(
-                "Team `{name}` could not set itself up: {why}. It takes tasks all the same; \
-                 `hivewright teams bootstrap {name}` lets it try again."
-            ),
-            refs: vec![task.to_string()],
-            at: self.parts.clock.now(),
-            read: false,
-        }
+        let text = format!(
+            "Team `{name}` could not set itself up: {why}. It takes tasks all the same; \
+             `hivewright teams bootstrap {name}` lets it try again."
+        );
+        let (ids, kind, now) =
+            (&self.parts.ids, NoticeKind::BootstrapFailed, self.parts.clock.now());
+        Notice::of_team(ids, kind, name, text, vec![task.to_string()], now)
     }
 }
 

@@ -105,11 +105,9 @@ pub struct Update {
 #[rtype(result = "Result<Vec<TeamName>, OrgError>")]
 pub struct Pause {
     pub team: Option<TeamName>,
-    /// Rest, or work.
     pub paused: bool,
     /// Also stop what runs. A team that is to work begins that again.
     pub now: bool,
-    /// Who wants it so.
     pub by: By,
 }
 
@@ -136,7 +134,6 @@ pub struct Bootstrap {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Settle {
-    /// Who else keeps things for teams.
     pub belongings: Vec<Arc<dyn Belongings>>,
 }
 

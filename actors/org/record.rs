@@ -31,7 +31,6 @@ pub struct TeamRecord {
     /// The team that lets it rest; none if an operator does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<TeamName>,
-    /// Whether it has set itself up.
     pub phase: Phase,
     /// Words for what it takes on.
     pub scope: BTreeSet<String>,
@@ -39,7 +38,6 @@ pub struct TeamRecord {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub capabilities: BTreeSet<Capability>,
     pub created_at: Timestamp,
-    /// By whom: a team, or an operator.
     pub created_by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_task: Option<TaskId>,

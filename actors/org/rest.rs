@@ -133,22 +133,15 @@ impl Handler<Pause> for Org {
 impl Handler<Degrade> for Org {
     type Result = ();
 
-    fn handle(&mut self, degrade: Degrade, ctx: &mut Self::Context) {
-        let Degrade { team, deaths, within } = degrade;
+    fn handle(&mut self, Degrade { team, deaths, within }: Degrade, ctx: &mut Self::Context) {
         let now = self.parts.clock.now();
-        let writes = Writes::new().put(&Notice {
-            id: self.parts.ids.notice(),
-            kind: NoticeKind::TeamDegraded,
-            team: Some(team.clone()),
-            text: format!(
-                "Team `{team}` died {deaths} times within {minutes} minutes and rests for as long. Its \
-                 tasks wait; the log says what it died of.",
-                minutes = within.as_secs() / 60
-            ),
-            refs: Vec::new(),
-            at: now,
-            read: false,
-        });
+        let text = format!(
+            "Team `{team}` died {deaths} times within {minutes} minutes and rests for as long. Its \
+             tasks wait; the log says what it died of.",
+            minutes = within.as_secs() / 60
+        );
+        let (ids, kind) = (&self.parts.ids, NoticeKind::TeamDegraded);
+        let writes = Writes::new().put(&Notice::of_team(ids, kind, &team, text, Vec::new(), now));
         let record = self.tree.get(team.as_str()).cloned();
         let may_rest =
             |team: &TeamRecord| matches!(team.state, TeamState::Active | TeamState::Degraded);

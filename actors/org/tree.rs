@@ -33,9 +33,7 @@ impl Default for Limits {
 /// Who wants something done to a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
-    /// A team, by its turn.
     Team(TeamName),
-    /// An operator, by name.
     Operator(String),
 }
 
@@ -115,7 +113,6 @@ impl Tree {
         }
     }
 
-    /// How many teams there are.
     pub fn len(&self) -> usize {
         self.teams.len()
     }
@@ -164,7 +161,6 @@ impl Tree {
         above
     }
 
-    /// How far below the main team it is.
     pub fn depth(&self, name: &str) -> usize {
         self.ancestors(name).len()
     }
@@ -182,7 +178,6 @@ impl Tree {
         found
     }
 
-    /// `name` is somewhere below `above`.
     pub fn is_below(&self, name: &str, above: &str) -> bool {
         self.ancestors(name).iter().any(|team| team.as_str() == above)
     }
@@ -193,7 +188,6 @@ impl Tree {
         teams.flat_map(|team| team.scope.iter().map(String::as_str)).collect()
     }
 
-    /// The generation of the next team of this name.
     pub fn next_generation(&self, name: &TeamName) -> u32 {
         self.generations.get(name).map_or(1, |newest| newest + 1)
     }

@@ -14,7 +14,6 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 pub struct OrgView(watch::Sender<Arc<Tree>>);
 
 impl OrgView {
-    /// A view of this tree.
     pub fn new(tree: Tree) -> Self {
         Self(watch::Sender::new(Arc::new(tree)))
     }
@@ -39,7 +38,6 @@ impl OrgView {
         self.0.subscribe()
     }
 
-    /// Shows another tree from now on.
     pub(super) fn show(&self, tree: Tree) {
         self.0.send_replace(Arc::new(tree));
     }

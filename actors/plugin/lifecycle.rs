@@ -10,16 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{sliding_window::SlidingWindow, words};
+use crate::{clock::restart_pause, sliding_window::SlidingWindow, words};
 
-/// How long the first, second … end of a child within the window holds up the next start.
-const PAUSES: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(30),
-];
 /// Ends of children are counted for so long.
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -60,7 +52,6 @@ pub struct Terms {
     pub restarts: usize,
 }
 
-/// What happens to an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The team wants it, as it is described now: at first, after a change, or by an operator's order.
@@ -75,7 +66,6 @@ pub enum Input {
         /// There can be only one at a time.
         exclusive: bool,
     },
-    /// A child could not be started.
     StartFailed {
         run: Run,
         /// Another try would fail for the same reason.
@@ -89,7 +79,6 @@ pub enum Input {
     Unused,
 }
 
-/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Start a child, once another has ended if one is named.
@@ -126,7 +115,6 @@ enum Phase {
     Failed,
 }
 
-/// The life cycle of one instance.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
     terms: Terms,
@@ -150,7 +138,6 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
-    /// How it stands.
     pub fn status(&self) -> Status {
         match self.phase {
             Phase::Disabled => Status::Disabled,
@@ -295,12 +282,11 @@ impl Lifecycle {
             return vec![Effect::Refuse, Effect::GiveUp];
         }
         self.phase = Phase::Backoff;
-        let pause = PAUSES[ends.clamp(1, PAUSES.len()) - 1];
+        let pause = restart_pause(ends);
         vec![Effect::Refuse, Effect::Retry(pause)]
     }
 }
 
-/// The children that there are in a phase.
 fn children(phase: Phase) -> impl Iterator<Item = Run> {
     let (one, other) = match phase {
         Phase::Starting(run) => (Some(run), None),
@@ -389,7 +375,7 @@ mod tests {
         for run in 1..=20 {
             now += WINDOW;
             let effects = life.on(Input::Exited(run), now);
-            assert_eq!(effects, [Effect::Refuse, Effect::Retry(PAUSES[0])]);
+            assert_eq!(effects, [Effect::Refuse, Effect::Retry(restart_pause(1))]);
             life.on(Input::RetryDue, now);
             life.on(Input::Started { run: run + 1, exclusive: false }, now);
         }

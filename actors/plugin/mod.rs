@@ -31,7 +31,6 @@ const UNUSED: Duration = Duration::from_secs(600);
 
 /// Port: starts the children of an instance, as the instance is described now.
 pub trait PluginPort: Send + Sync + 'static {
-    /// What is started.
     type Child: PluginChild;
 
     /// Starts a child and brings it so far that it takes calls. Dropping the future ends what was begun.
@@ -40,7 +39,6 @@ pub trait PluginPort: Send + Sync + 'static {
     /// How the instance stands has changed: to be kept and told. Nothing waits for it.
     fn stands(&self, standing: &Standing);
 
-    /// The instance was given up.
     fn gave_up(&self, reason: &str);
 }
 
@@ -60,30 +58,24 @@ pub struct Begun<C> {
     pub exclusive: bool,
 }
 
-/// Why there is no child.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct StartFault {
     /// In words for an operator.
     pub reason: String,
-    /// Another try would fail for the same reason.
     pub for_good: bool,
 }
 
-/// How an instance stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Where in its life it is.
     pub status: Status,
     /// What went wrong last, until a child runs again.
     pub error: Option<String>,
 }
 
-/// Nobody takes calls now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plugin unavailable")]
 pub struct Unavailable {
-    /// In words for an operator.
     pub reason: String,
 }
 
@@ -106,7 +98,6 @@ pub struct Disable;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Use<P: PluginPort> {
-    /// Takes the answer.
     pub answer: oneshot::Sender<Result<Lease<P>, Unavailable>>,
 }
 

@@ -13,20 +13,9 @@ use crate::{
     },
 };
 
-/// Where these records hold words of plugins.
 pub const TEXTS: &[Texts] = &[
-    Texts {
-        kind: TeamPlugin::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["last_error", "runtime_state"],
-        names: &[],
-    },
-    Texts {
-        kind: PluginState::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["state"],
-        names: &[],
-    },
+    Texts::of(TeamPlugin::KIND, Owner::At("/team/name"), &["last_error", "runtime_state"]),
+    Texts::of(PluginState::KIND, Owner::At("/team/name"), &["state"]),
 ];
 
 /// How a plugin of a team stands.

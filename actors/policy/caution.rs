@@ -53,16 +53,12 @@ words! {
 /// Why a person is asked, when no rule of theirs says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caution {
-    /// What it is about.
     pub kind: Kind,
-    /// How much harm a mistake does.
     pub risk: Risk,
-    /// Why, in words.
     pub why: String,
 }
 
 impl Caution {
-    /// A reason to ask.
     pub fn new(kind: Kind, risk: Risk, why: impl Into<String>) -> Self {
         Self { kind, risk, why: why.into() }
     }

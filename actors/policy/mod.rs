@@ -38,7 +38,6 @@ words! {
 /// On whose behalf a call is made. It comes from the stored task, never from a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// What they are to us.
     pub role: Role,
     /// `<channel type>:<id>`, if it is a person.
     pub user: Option<String>,
@@ -69,15 +68,12 @@ pub struct Request<'a> {
     pub tool: &'a str,
     /// The tool's class for these arguments.
     pub class: &'a str,
-    /// What running it again would do.
     pub effect: tool::Effect,
     /// The final arguments.
     pub args: &'a Value,
-    /// What it reaches for.
     pub touches: &'a [Touch],
     /// A reference to a secret stands in the arguments.
     pub uses_secret: bool,
-    /// On whose behalf.
     pub subject: &'a Subject,
     /// What the tool itself has against these arguments.
     pub caution: Option<Caution>,
@@ -98,7 +94,6 @@ impl<'a> Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// A rule, by its id.
     Rule(String),
     /// There is a list of what is allowed, and this is not on it.
     NoMatchingRule,
@@ -108,12 +103,9 @@ pub enum By {
     ToolList,
 }
 
-/// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may.
     Allow(By),
-    /// It must not.
     Deny(By),
     /// A person decides.
     Ask(By, Caution),
@@ -152,7 +144,6 @@ impl Policy {
         &self.rules
     }
 
-    /// When the next rule runs out.
     pub fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
         let ends = self.rules.iter().filter_map(|rule| rule.expires_at);
         ends.filter(|end| now < *end).min()

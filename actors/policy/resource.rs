@@ -9,7 +9,6 @@ use crate::{
     words,
 };
 
-/// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Tools by key, with wildcards.
@@ -55,7 +54,6 @@ pub enum Touch {
         path: String,
         /// The same from the workspace, if it lies in there.
         inside: Option<String>,
-        /// What is done with it.
         mode: Mode,
         /// With all that is below it.
         deep: bool,

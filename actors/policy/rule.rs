@@ -17,7 +17,6 @@ use crate::{
     words,
 };
 
-/// A rule may have this many conditions.
 const MOST_CONDITIONS: usize = 20;
 /// A note has at most this many characters.
 const LONGEST_NOTE: usize = 2_000;
@@ -39,10 +38,8 @@ words! {
 /// On whose behalf a call is made, as rules tell them apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Who {
-    /// Anybody.
     #[default]
     Any,
-    /// Somebody with this role.
     Role(Role),
     /// One person: channel type and id.
     User(String),
@@ -71,7 +68,6 @@ pub struct Condition {
 pub struct Rule {
     #[serde(default)]
     pub id: String,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// From when on it is as if it were not there.
@@ -80,12 +76,10 @@ pub struct Rule {
     /// The teams it concerns: a name with wildcards.
     #[serde(default = "every_team")]
     pub team: String,
-    /// What it is about.
     pub resource: Resource,
     /// What is done with files. Rules about anything else have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// On whose behalf.
     #[serde(default)]
     pub principal: Who,
     /// All of these must be true.
@@ -95,7 +89,6 @@ pub struct Rule {
     /// How many people must agree. Only one so far, and not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u64>,
-    /// How much harm a mistake does.
     #[serde(default, skip_serializing_if = "is_normal")]
     pub risk: Risk,
 }
@@ -108,18 +101,14 @@ fn is_normal(risk: &Risk) -> bool {
     *risk == Risk::Normal
 }
 
-/// What is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {reason}")]
 pub struct Invalid {
-    /// Where.
     pub field: String,
-    /// What, and what would be right.
     pub reason: String,
 }
 
 impl Invalid {
-    /// A field that is wrong, and why.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }
@@ -291,9 +280,7 @@ impl Condition {
     }
 
     fn is_true(&self, args: &Value) -> bool {
-        let Some(found) = args.pointer(&self.pointer) else {
-            return false;
-        };
+        let Some(found) = args.pointer(&self.pointer) else { return false };
         let equals = self.equals.as_ref().is_none_or(|value| same(value, found));
         let fits_glob = |pattern: &String| match found {
             Value::String(text) => fits(pattern, text),

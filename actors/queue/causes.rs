@@ -28,7 +28,6 @@ const ROUND_TRIPS: u32 = 3;
 pub struct Giver {
     /// The task whose turn makes it.
     pub task: TaskId,
-    /// The step of that turn.
     pub step: u32,
     /// What is asked, in the words of whoever asks: without what each task gets anew, such as an id.
     pub words: String,
@@ -59,7 +58,6 @@ impl Runaway {
     }
 }
 
-/// All open causes.
 #[derive(Debug, Default)]
 pub(super) struct Causes {
     causes: HashMap<TaskId, Cause>,
@@ -111,9 +109,7 @@ impl Causes {
 
     /// Counts a task that a turn makes, or says why it may not. The counts are to be stored with it.
     pub(super) fn admit(&mut self, task: &Task, giver: &Giver) -> Result<Counts, Runaway> {
-        let Some(line) = &task.lineage else {
-            return Ok(Counts::default());
-        };
+        let Some(line) = &task.lineage else { return Ok(Counts::default()) };
         if line.hops() > HOPS {
             return Err(Runaway::Hops(line.hops()));
         }
@@ -169,9 +165,7 @@ impl Causes {
     pub(super) fn ended(&mut self, task: &Task) -> Option<(TaskId, bool)> {
         self.steps.remove(&task.id);
         let root = task.root();
-        let Some(cause) = self.causes.get_mut(root) else {
-            return Some((root.clone(), false));
-        };
+        let Some(cause) = self.causes.get_mut(root) else { return Some((root.clone(), false)) };
         if cause.open.remove(&task.id)
             && let Some(parent) = task.lineage.as_ref().and_then(Lineage::parent)
             && let Some(below) = cause.below.get_mut(parent)
@@ -187,14 +181,11 @@ impl Causes {
 }
 
 impl Counts {
-    /// The counts with one more task.
     fn with(&self, task: &Task, line: &Lineage, words: &str) -> Result<Self, Runaway> {
         let mut counts = self.clone();
         counts.made += 1;
         let to = &task.lane.team;
-        let Some(from) = line.path.last().map(|above| &above.team) else {
-            return Ok(counts);
-        };
+        let Some(from) = line.path.last().map(|above| &above.team) else { return Ok(counts) };
         let said = format!("{from}>{to}:{:016x}", digest(&plain(words)));
         let said = counts.words.entry(said).or_default();
         if *said >= SAME_WORDS {

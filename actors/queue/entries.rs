@@ -21,7 +21,6 @@ pub(super) struct Entry {
     pub(super) joined: bool,
     /// Someone wants it to end: whatever becomes of its turn, it is not run again.
     pub(super) cancelled: bool,
-    /// Why.
     pub(super) reason: Option<String>,
     /// What its turn is about to wait for has happened already.
     pub(super) unparked: bool,
@@ -112,7 +111,6 @@ impl Entries {
         ids.filter_map(|(_, id)| self.all.get(id))
     }
 
-    /// The names of the same.
     pub(super) fn ids_of_team(&self, team: &TeamName) -> Vec<TaskId> {
         self.of_team(team).map(|entry| entry.task.id.clone()).collect()
     }

@@ -16,9 +16,7 @@ pub(super) type Followers = HashMap<TaskId, BTreeSet<(u64, TaskId)>>;
 impl Queue {
     /// Whether a task waits with another one, which is noted then. One whose leader has ended waits for a turn of its own.
     pub(super) fn follows(&mut self, task: &mut Task) -> bool {
-        let Some(leader) = task.joined_to.clone() else {
-            return false;
-        };
+        let Some(leader) = task.joined_to.clone() else { return false };
         if !self.tasks.contains(&leader) {
             leave_leader(task);
             return false;
@@ -86,9 +84,7 @@ impl Queue {
         // Each goes to the front: the first of them last.
         for (_, id) in self.followers.remove(&ended.id).into_iter().flatten().rev() {
             let waits = |entry: &&mut Entry| entry.task.lease.is_none();
-            let Some(entry) = self.tasks.get_mut(&id).filter(waits) else {
-                continue;
-            };
+            let Some(entry) = self.tasks.get_mut(&id).filter(waits) else { continue };
             leave_leader(&mut entry.task);
             self.schedule.put_back(&entry.task.lane, Ticket::from(&*entry.task), None);
             writes = writes.put(&*entry.task);

@@ -52,9 +52,7 @@ impl Handler<Taken> for Queue {
     type Result = ();
 
     fn handle(&mut self, Taken { task, lease }: Taken, _: &mut Self::Context) {
-        let Some(entry) = self.tasks.get_mut(&task) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(&task) else { return };
         if entry.task.lease.as_ref() == Some(&lease)
             && let Some(at) = entry.signal.take()
         {
@@ -133,9 +131,7 @@ impl Queue {
     pub(super) fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
         let lease = self.ids.lease();
         let now = self.clock.now();
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return };
         self.moment += 1;
         entry.joined = joins;
         entry.leased_at = Some(now);
@@ -198,9 +194,7 @@ impl Queue {
 
     /// A lease that nobody has taken for a while is told again.
     pub(super) fn signal_again(&mut self, id: &TaskId, at: Timestamp, ctx: &mut Context<Self>) {
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return };
         let (true, Some(lease)) = (entry.signal == Some(at), entry.task.lease.clone()) else {
             return;
         };

@@ -26,9 +26,7 @@ pub struct Enqueue {
 #[rtype(result = "()")]
 pub struct Finished {
     pub task: TaskId,
-    /// How it ended.
     pub ending: Ending,
-    /// How long it ran.
     pub ran: Duration,
     /// Work that was stored with its end.
     pub follow_up: Option<Box<Task>>,
@@ -44,7 +42,6 @@ pub(crate) struct Return {
     pub(crate) task: Task,
     /// When it may be tried again; at once if the process is stopping.
     pub(crate) after: Option<Duration>,
-    /// The attempt does not count.
     pub(crate) uncounted: bool,
 }
 
@@ -52,7 +49,6 @@ pub(crate) struct Return {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct Unstorable {
-    /// The task, as the turn left it.
     pub(crate) task: Task,
     pub(crate) error: StoreError,
 }
@@ -94,7 +90,6 @@ impl Cancel {
     }
 }
 
-/// What a [`Cancel`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled {
     /// Something ends by it.
@@ -140,7 +135,6 @@ pub struct UncountLeased;
 #[rtype(result = "Counts")]
 pub struct Count;
 
-/// See [`Count`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By team: waiting, running.
@@ -151,12 +145,9 @@ pub struct Counts {
     pub waited: Vec<(TeamName, Waited)>,
 }
 
-/// How long tasks waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
-    /// How many did.
     pub count: u64,
-    /// All of them together.
     pub sum: Duration,
     /// How many waited no longer than each of [`WAITED`], and longer than the one before it.
     pub within: [u64; WAITED.len()],
@@ -230,9 +221,7 @@ pub struct Stop {
 #[rtype(result = "()")]
 pub struct Ended {
     pub task: TaskId,
-    /// What kind it was.
     pub kind: Kind,
-    /// Whose it was.
     pub team: TeamName,
 }
 
@@ -254,17 +243,16 @@ pub struct Allow {
 #[rtype(result = "()")]
 pub enum Progressed {
     /// It could not be accepted; nothing was stored.
-    Refused { task: Task, full: Full },
-    /// Its turn started.
+    Refused {
+        task: Task,
+        full: Full,
+    },
     Started(Origin),
     /// It waits again.
     Returned(Origin),
-    /// It has its outcome.
     Ended {
         task: Task,
-        /// How it ended.
         ending: Ending,
-        /// A turn had begun on it.
         was_running: bool,
     },
 }
@@ -272,7 +260,6 @@ pub enum Progressed {
 /// Where work came from.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The channel.
     pub channel: ChannelId,
     /// The topic, in a team that works in topics.
     pub topic: Option<TopicId>,
@@ -293,9 +280,7 @@ pub struct Listeners {
     pub leased: Recipient<Leased>,
     /// Hears of tasks behind a running turn.
     pub waiting: Recipient<Waiting>,
-    /// Stops turns.
     pub stop: Recipient<Stop>,
-    /// Stops teams.
     pub dismiss: Recipient<Dismiss>,
     /// Keeps count of topics.
     pub progressed: Recipient<Progressed>,

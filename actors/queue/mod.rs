@@ -98,7 +98,6 @@ pub struct Left {
     pub lost: HashSet<TaskId>,
     /// How much each open cause has led to.
     pub causes: Vec<(TaskId, CauseCounts)>,
-    /// Lanes that find something in their inbox.
     pub inboxes: HashSet<LaneKey>,
     /// Teams that start no turn.
     pub paused: Vec<TeamName>,
@@ -372,8 +371,7 @@ impl Handler<Finished> for Queue {
 impl Handler<Return> for Queue {
     type Result = ();
 
-    fn handle(&mut self, message: Return, ctx: &mut Self::Context) {
-        let Return { mut task, after, uncounted } = message;
+    fn handle(&mut self, Return { mut task, after, uncounted }: Return, ctx: &mut Self::Context) {
         // Only the present holder gives a task back.
         if !self.is_held(&task) {
             return;
@@ -487,8 +485,7 @@ impl Handler<Cancel> for Queue {
 impl Handler<Orphaned> for Queue {
     type Result = ();
 
-    fn handle(&mut self, orphaned: Orphaned, ctx: &mut Self::Context) {
-        let Orphaned { team, pause, uncounted } = orphaned;
+    fn handle(&mut self, Orphaned { team, pause, uncounted }: Orphaned, ctx: &mut Self::Context) {
         self.schedule.rest(&team, self.clock.now() + pause);
         if !uncounted {
             self.tell_askers(&team, TeamNews::Crashed, ctx);

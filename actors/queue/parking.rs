@@ -18,7 +18,6 @@ use crate::{
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct Park {
-    /// The task, as the turn left it.
     pub(crate) task: Task,
     pub(crate) wait: Wait,
 }
@@ -27,7 +26,6 @@ pub(crate) struct Park {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct UnparkAll {
-    /// What they wait for.
     pub reason: WaitReason,
     /// Whose they are; none is everyone's.
     pub team: Option<TeamName>,
@@ -67,9 +65,7 @@ impl Queue {
     ///
     /// Settings and credentials may have been cured meanwhile: whoever waits for those tries again.
     pub(super) fn keep_parked(&mut self, mut task: Box<Task>) {
-        let Some(parked) = task.parked.clone() else {
-            return;
-        };
+        let Some(parked) = task.parked.clone() else { return };
         if is_cured_by_settings(parked.reason) {
             self.told.insert((task.lane.team.clone(), parked.reason));
             task.parked = None;
@@ -103,9 +99,7 @@ impl Queue {
     }
 
     pub(super) fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return };
         let Some(parked) = entry.task.parked.take() else {
             // It is on its way to be set aside: then it goes on at once.
             entry.unparked = true;
@@ -166,9 +160,7 @@ impl Handler<Park> for Queue {
     type Result = ();
 
     fn handle(&mut self, Park { task, wait }: Park, ctx: &mut Self::Context) {
-        let Some(entry) = self.tasks.get(&task.id).filter(|_| self.is_held(&task)) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get(&task.id).filter(|_| self.is_held(&task)) else { return };
         let mut task =
             Task { attempts: task.attempts.saturating_sub(1), redelivered: true, ..task };
         if entry.cancelled || entry.unparked || self.is_cured(entry, wait.reason) {
@@ -202,8 +194,7 @@ impl Handler<Park> for Queue {
 impl Handler<Hindered> for Queue {
     type Result = ();
 
-    fn handle(&mut self, message: Hindered, ctx: &mut Self::Context) {
-        let Hindered { team, reason, note } = message;
+    fn handle(&mut self, Hindered { team, reason, note }: Hindered, ctx: &mut Self::Context) {
         if let Some(notice) = self.hindrance(&team, reason, &note) {
             self.commit(Writes::new().put(&notice), ctx);
             if let Some(news) = TeamNews::hindered(reason) {
@@ -255,8 +246,7 @@ impl Handler<UnparkAll> for Queue {
 impl Handler<SetState> for Queue {
     type Result = ();
 
-    fn handle(&mut self, message: SetState, ctx: &mut Self::Context) {
-        let SetState { team, paused, draining } = message;
+    fn handle(&mut self, SetState { team, paused, draining }: SetState, ctx: &mut Self::Context) {
         if self.schedule.is_paused(&team) != paused {
             let news = if paused { TeamNews::Paused } else { TeamNews::Resumed };
             self.tell_askers(&team, news, ctx);

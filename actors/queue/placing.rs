@@ -40,9 +40,7 @@ pub enum Placement {
 
 impl Queue {
     pub(super) fn placed(&mut self, id: &TaskId, placement: Placement) {
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return };
         entry.placement = Some(placement);
         if let Some(asker) = entry.asker.take() {
             // They may have gone.
@@ -82,9 +80,7 @@ impl Handler<Place> for Queue {
     type Result = ResponseFuture<Option<Placement>>;
 
     fn handle(&mut self, Place { task }: Place, _: &mut Self::Context) -> Self::Result {
-        let Some(entry) = self.tasks.get(&task) else {
-            return Box::pin(std::future::ready(None));
-        };
+        let Some(entry) = self.tasks.get(&task) else { return Box::pin(std::future::ready(None)) };
         let parked = entry.task.parked.as_ref();
         let known = parked
             .map(|parked| Placement::Waiting(parked.reason))

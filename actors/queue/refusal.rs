@@ -6,22 +6,17 @@ use crate::{room::DISK_FULL, store::StoreError};
 /// Why a task was not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Too much waits.
     #[error("{0} tasks wait already; try again later")]
     QueueFull(usize),
     /// The disk has no room for new work.
     #[error("{DISK_FULL}")]
     DiskFull,
-    /// The team is being shut down.
     #[error("the team is being shut down and takes no new work")]
     TeamDraining,
-    /// One cause leads to too much.
     #[error(transparent)]
     Runaway(#[from] Runaway),
-    /// The store does not take it.
     #[error("the task cannot be stored: {0}")]
     Unstorable(StoreError),
-    /// The process is ending.
     #[error("the service is stopping; the task was not stored")]
     Stopping,
 }

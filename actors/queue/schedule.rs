@@ -24,9 +24,7 @@ const FAILURE_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::
 pub struct Limits {
     /// Turns at a time, in all.
     pub running: usize,
-    /// Tasks that wait in one topic.
     pub waiting_in_topic: usize,
-    /// Tasks that wait for one team.
     pub waiting_for_team: usize,
     /// Tasks that wait in all.
     pub waiting: usize,
@@ -48,7 +46,6 @@ pub enum Full {
 }
 
 impl Full {
-    /// How many wait.
     pub fn waiting(self) -> usize {
         let (Self::Topic(waiting) | Self::Queue(waiting)) = self;
         waiting
@@ -59,9 +56,7 @@ impl Full {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub task: TaskId,
-    /// How soon.
     pub priority: Priority,
-    /// Who is behind it.
     pub person: Arc<str>,
 }
 
@@ -82,7 +77,7 @@ impl From<&Task> for Ticket {
 /// neither save up nor be starved. Within a team it goes to the person who has waited longest since
 /// their last turn, and of their lanes to the one that has: so however many topics one person fills, another
 /// waits for the next free slot only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Schedule {
     limits: Limits,
     teams: HashMap<TeamName, TeamWork>,
@@ -115,10 +110,8 @@ struct TeamWork {
     waiting: usize,
 }
 
-/// The last turn of a lane.
 #[derive(Debug, Default)]
 struct LastTurn {
-    /// The start of it.
     start: u64,
     /// How many have failed, one after another.
     failures: u32,
@@ -223,7 +216,6 @@ impl Person {
     }
 }
 
-/// A waiting task.
 #[derive(Debug)]
 struct Waiting {
     place: Place,
@@ -242,7 +234,6 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// The round of the next task of a person.
     fn next_of(&mut self, person: &Arc<str>) -> u64 {
         let next = self.last.get(person).map_or(0, |last| last + 1);
         let round = next.max(self.present);
@@ -265,7 +256,6 @@ struct LaneWork {
 }
 
 impl LaneWork {
-    /// The task that could start now.
     fn startable(&self) -> Option<&Waiting> {
         if self.running || self.held_until.is_some() {
             return None;
@@ -298,19 +288,8 @@ impl LaneWork {
 }
 
 impl Schedule {
-    /// An empty schedule.
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            teams: HashMap::new(),
-            ready: BTreeSet::new(),
-            held: BTreeSet::new(),
-            resting: BTreeSet::new(),
-            floor: 0,
-            arrivals: 0,
-            running: 0,
-            waiting: 0,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Whether one more task may wait in a lane.
@@ -318,9 +297,7 @@ impl Schedule {
         if self.waiting >= self.limits.waiting {
             return Err(Full::Queue(self.waiting));
         }
-        let Some(team) = self.teams.get(&lane.team) else {
-            return Ok(());
-        };
+        let Some(team) = self.teams.get(&lane.team) else { return Ok(()) };
         if team.waiting >= self.limits.waiting_for_team {
             return Err(Full::Queue(team.waiting));
         }
@@ -568,14 +545,11 @@ impl Schedule {
 
     /// How many of its lane go before a waiting task, the running one included.
     pub fn ahead_of(&self, lane: &Lane, task: &TaskId) -> usize {
-        let Some(work) = self.lane(lane) else {
-            return 0;
-        };
+        let Some(work) = self.lane(lane) else { return 0 };
         let waiting = work.place_of(task).unwrap_or(work.waiting.len());
         waiting + usize::from(work.running)
     }
 
-    /// Whether a turn runs in a lane.
     pub fn is_running(&self, lane: &Lane) -> bool {
         self.lane(lane).is_some_and(|work| work.running)
     }

@@ -66,11 +66,7 @@ pub enum Submission {
         in_flight: Vec<OpenTask>,
     },
     /// It was not wanted beside other work.
-    Skipped {
-        /// That work.
-        in_flight: Vec<OpenTask>,
-    },
-    /// Someone must decide.
+    Skipped { in_flight: Vec<OpenTask> },
     NeedsConfirmation {
         /// What the team has to do.
         in_flight: Vec<OpenTask>,
@@ -93,9 +89,7 @@ impl Submission {
 pub struct OpenTask {
     pub task_id: TaskId,
     pub team: TeamName,
-    /// What kind.
     pub kind: Kind,
-    /// Where it is.
     pub state: TaskState,
     /// What it waits for, if its turn was set aside.
     pub wait_reason: Option<WaitReason>,
@@ -344,9 +338,7 @@ impl Queue {
         reason: &str,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return false;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return false };
         let lane = entry.task.lane.clone();
         if entry.task.lease.is_some() {
             entry.cancelled = true;

@@ -18,7 +18,6 @@ use crate::{
     usage::Usage,
 };
 
-/// What is due for a waiting task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Ack,
@@ -91,9 +90,7 @@ impl Queue {
         reason: Option<&str>,
         ctx: &mut Context<Self>,
     ) {
-        let Some(Entry { mut task, unwritten, stored, .. }) = self.tasks.remove(id) else {
-            return;
-        };
+        let Some(Entry { mut task, unwritten, stored, .. }) = self.tasks.remove(id) else { return };
         self.expect_no_more(&task);
         let message = match ending {
             Ending::Cancelled => reason.map(ToOwned::to_owned),
@@ -180,13 +177,9 @@ impl Queue {
     pub(super) fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         let waits_for = self.tasks.get(id).and_then(|entry| self.waits_for(&entry.task));
-        let Some(entry) = self.tasks.get_mut(id) else {
-            return;
-        };
+        let Some(entry) = self.tasks.get_mut(id) else { return };
         let task = &mut entry.task;
-        let Some(source) = task.source.clone() else {
-            return;
-        };
+        let Some(source) = task.source.clone() else { return };
         let (Some(message), false, None) = (&source.message, task.acked, &task.lease) else {
             return;
         };
@@ -209,9 +202,7 @@ impl Queue {
     /// Sets the alarm for what is due next.
     pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
         let due = self.due.first().map(|(at, ..)| *at);
-        let Some(next) = due.into_iter().chain(self.schedule.wakes_at()).min() else {
-            return;
-        };
+        let Some(next) = due.into_iter().chain(self.schedule.wakes_at()).min() else { return };
         if let Some((at, _)) = self.alarm
             && at <= next
         {
@@ -232,9 +223,7 @@ impl Queue {
         while let Some((at, ..)) = self.due.first()
             && *at <= now
         {
-            let Some((at, due, _, id)) = self.due.pop_first() else {
-                break;
-            };
+            let Some((at, due, _, id)) = self.due.pop_first() else { break };
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
                 Due::Signal => self.signal_again(&id, at, ctx),
@@ -244,9 +233,7 @@ impl Queue {
                     }
                 }
                 Due::Deadline => {
-                    let Some(Entry { task, .. }) = self.tasks.get(&id) else {
-                        continue;
-                    };
+                    let Some(Entry { task, .. }) = self.tasks.get(&id) else { continue };
                     let follows = task.joined_to.is_some() && task.lease.is_none();
                     let is_aside = task.parked.is_some() || follows;
                     if self.schedule.remove(&task.lane, &id) || is_aside {

@@ -27,11 +27,9 @@ pub struct Wait {
 #[rtype(result = "usize")]
 pub(crate) struct CancelTeam {
     pub(crate) team: TeamName,
-    /// Why, for whoever asked for the work.
     pub(crate) reason: String,
 }
 
-/// Those who wait.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     for_task: HashMap<TaskId, Vec<Waiter>>,

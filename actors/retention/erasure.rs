@@ -4,23 +4,17 @@
 //! removed again. What other promises rest on stays without its words: which message became which task, what that cost, who
 //! decided on what. What other teams did for it is theirs, and stays.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    ops::ControlFlow,
-    sync::Arc,
-};
+use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
-use super::{BrokenOff, journals, terms::Keeping};
+use super::{BrokenOff, terms::Keeping};
 use crate::{
     approvals::{question::Question, record::Approval, records as approvals},
     audit::{self, Audit},
     channel::records::{self as outboxes, OutboxRow},
     conversation_log::ConversationEntry,
-    history::Fact,
     ids::{MAIN, TaskId, TeamKey, TopicId},
-    inbox,
     interactions::Interaction,
-    journal::records::{Began, Branch, Piece},
+    journal::stored::StoredSession,
     quarantine,
     router::deleting::DeletedTopic,
     storage::{Order, Storage, StorageError},
@@ -44,12 +38,8 @@ const MOST: usize = 200;
 const TASKS: usize = 1_000;
 
 /// A task of another team keeps its words, but not what the topic was called.
-const GIVEN: &[Texts] = &[Texts {
-    kind: FinishedTask::KIND,
-    owner: Owner::At("/lane/team"),
-    fields: &[],
-    names: &["source/topic/name"],
-}];
+const GIVEN: &[Texts] =
+    &[Texts::of(FinishedTask::KIND, Owner::At("/lane/team"), &[]).named(&["source/topic/name"])];
 
 /// What becomes of a record.
 #[derive(Clone, Debug)]
@@ -125,7 +115,6 @@ async fn forget_copies(store: &StoreHandle, changes: &[Change]) -> Result<(), Br
     Ok(())
 }
 
-/// Its session.
 fn lane_of(topic: &TopicId) -> LaneKey {
     LaneKey::of(TeamKey::first(MAIN), topic.as_str())
 }
@@ -144,7 +133,8 @@ impl Left<'_> {
         self.asked(&mut changes)?;
         self.told(deleted, &mut changes)?;
         let entries = Range::<ConversationEntry>::under(&(&self.topic.to_string(),));
-        let keys = [entries.keys(self.storage)?, self.journal()?].concat();
+        let session = StoredSession::read(self.storage, &lane_of(self.topic))?;
+        let keys = [entries.keys(self.storage)?, session.keys].concat();
         changes.extend(keys.into_iter().map(Change::Drop));
         Ok(changes)
     }
@@ -226,29 +216,5 @@ impl Left<'_> {
             }
             ControlFlow::Continue(())
         })
-    }
-
-    /// The keys of its session: answers to calls before the events that name their turns, which are found again by these.
-    fn journal(&self) -> Result<Vec<Vec<u8>>, StorageError> {
-        let lane = lane_of(self.topic);
-        let (mut turns, mut events) = (BTreeSet::new(), Vec::new());
-        let pieces = Range::<Piece<'_>>::under(&(&lane,));
-        pieces.walk(self.storage, Order::Rising, &mut |key, piece| {
-            for event in piece.iter().flat_map(|Piece(events)| events.iter()) {
-                if matches!(event.fact, Fact::ToolCall { .. }) {
-                    turns.insert(event.turn.clone());
-                }
-            }
-            events.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        let mut keys = inbox::keys_of_lane(self.storage, &lane)?;
-        for turn in &turns {
-            keys.extend(journals::answers(self.storage, turn)?);
-        }
-        keys.append(&mut events);
-        let session = lane.session_id();
-        keys.extend([Began::KIND, Branch::KIND].map(|kind| key_of(kind, &session)));
-        Ok(keys)
     }
 }

@@ -1,42 +1,39 @@
 //! Journals: the events of a turn go once none of its tasks is there any more.
 
-use std::{collections::HashMap, ops::ControlFlow};
-
-use super::{
-    slice::{Enough, Needed, Slice},
-    terms::Cut,
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    time::Duration,
 };
+
+use super::slice::{Enough, Needed, Sweep};
 use crate::{
     history::{Fact, HistoryEvent},
-    ids::TurnId,
-    journal::records::Piece,
+    ids::{TeamKey, TurnId},
+    journal::records::{Began, Branch, Piece},
     storage::{Order, Storage, StorageError},
     store::{
-        keys::Beginning,
+        keys::{Life, key_of},
         reads::{Range, parse},
+        records::Record as _,
     },
     task::records::{LaneKey, exists},
-    tool::records::Answer,
+    tool::records::answers,
 };
 
 /// What the topics of subagents' sessions begin with: nobody goes on with one.
 const SESSION: &str = "agent:";
+/// A journal may tell of a turn a little after its task has ended: a row that is younger by more than this stays.
+const LATE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How far a walk through all journals has come.
+/// The journals that may hold something to remove, and how far the walk through them has come.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
-    from: Option<Range<Piece<'static>>>,
+    teams: HashSet<TeamKey>,
+    lanes: HashSet<LaneKey>,
+    /// What is left to walk through, the next one last.
+    ranges: Vec<Range<Piece<'static>>>,
     lane: Option<Walked>,
-}
-
-/// What a slice of the walk is made with.
-pub(super) struct Sweep<'a> {
-    pub(super) storage: &'a dyn Storage,
-    pub(super) needed: &'a Needed,
-    pub(super) cut: Cut,
-    pub(super) slice: &'a mut Slice,
-    /// How many rows go.
-    pub(super) removed: &'a mut u64,
 }
 
 /// The lane that is being walked through.
@@ -94,11 +91,6 @@ impl Walked {
     }
 }
 
-/// The stored keys of what the calls of a turn were answered.
-pub(super) fn answers(storage: &dyn Storage, turn: &TurnId) -> Result<Vec<Vec<u8>>, StorageError> {
-    Range::<Answer<()>>::under(&Beginning(&format!("{turn}:"))).keys(storage)
-}
-
 /// Somebody may go on with a lane, so that its numbers must go on as well.
 fn is_open(lane: &LaneKey, needed: &Needed) -> bool {
     let known =
@@ -109,6 +101,24 @@ fn is_open(lane: &LaneKey, needed: &Needed) -> bool {
 }
 
 impl Journals {
+    /// All that there are.
+    pub(super) fn all() -> Self {
+        Self { ranges: vec![Range::all()], ..Self::default() }
+    }
+
+    /// Those of a team that is gone.
+    pub(super) fn add_team(&mut self, team: TeamKey) {
+        self.ranges.push(Range::under(&Life(team.clone())));
+        self.teams.insert(team);
+    }
+
+    /// That of a lane of which a task goes.
+    pub(super) fn add_lane(&mut self, lane: LaneKey) {
+        if !self.teams.contains(&lane.team()) && self.lanes.insert(lane.clone()) {
+            self.ranges.push(Range::under(&(&lane,)));
+        }
+    }
+
     /// Walks on, and returns whether that is over. The newest row of a lane stays while somebody may go
     /// on with the lane: the numbers of its events go on from there.
     pub(super) fn walk(
@@ -116,20 +126,19 @@ impl Journals {
         mut sweep: Sweep<'_>,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let mut range = self.from.take().unwrap_or_else(Range::all);
-        loop {
+        while let Some(range) = self.ranges.pop() {
             let mut next = None;
             let mut failed = None;
             let mut paused = false;
             range.walk(sweep.storage, Order::Rising, &mut |key, piece| {
                 match self.row(&mut sweep, key, piece) {
                     // The rest of a lane that was left is younger.
-                    Ok(left) => next = left.map(|lane| Range::all().behind_all(&(&lane,))),
+                    Ok(left) => next = left.map(|lane| range.clone().behind_all(&(&lane,))),
                     Err(error) => failed = Some(error),
                 }
                 paused = sweep.slice.is_full() || enough();
                 if paused && next.is_none() {
-                    next = Some(Range::all().behind(key));
+                    next = Some(range.clone().behind(key));
                 }
                 if next.is_some() || failed.is_some() {
                     ControlFlow::Break(())
@@ -140,16 +149,15 @@ impl Journals {
             if let Some(error) = failed {
                 return Err(error);
             }
-            match next {
-                Some(next) if paused => {
-                    self.from = Some(next);
-                    return Ok(false);
-                }
-                Some(next) => range = next,
-                None => break,
+            if next.is_none() {
+                self.leave_lane(&mut sweep)?;
+                paused = !self.ranges.is_empty() && (sweep.slice.is_full() || enough());
+            }
+            self.ranges.extend(next);
+            if paused {
+                return Ok(false);
             }
         }
-        self.leave_lane(&mut sweep)?;
         Ok(true)
     }
 
@@ -172,7 +180,7 @@ impl Journals {
         walked.release(sweep)?;
         // A damaged row is left alone.
         let Ok(Piece(events)) = piece else { return Ok(None) };
-        if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks) {
+        if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks + LATE) {
             self.lane = None;
             return Ok(Some(lane));
         }
@@ -181,9 +189,13 @@ impl Journals {
     }
 
     fn leave_lane(&mut self, sweep: &mut Sweep<'_>) -> Result<(), StorageError> {
-        match self.lane.take() {
-            Some(mut walked) if !is_open(&walked.lane, sweep.needed) => walked.release(sweep),
-            _ => Ok(()),
+        let closed = self.lane.take().filter(|walked| !is_open(&walked.lane, sweep.needed));
+        let Some(mut walked) = closed else { return Ok(()) };
+        walked.release(sweep)?;
+        if !walked.turns.values().any(|stays| *stays) {
+            let session = walked.lane.session_id();
+            sweep.slice.drop_keys([Began::KIND, Branch::KIND].map(|kind| key_of(kind, &session)));
         }
+        Ok(())
     }
 }

@@ -22,10 +22,13 @@ use crate::{
 mod erasure;
 mod journals;
 pub mod pass;
+mod runs;
 pub mod slice;
+mod tasks;
 pub mod terms;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use pass::{Pass, Removed};
 use terms::Keeping;
@@ -43,6 +46,9 @@ const SLICE: Duration = Duration::from_millis(25);
 const PAUSE: Duration = Duration::from_millis(75);
 /// What a team left behind when it was shut down is kept this long.
 const TRASH: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// So often all tasks and journals are looked at: a journal that was brought back from its transcript may have no task to go
+/// with.
+const WHOLE_EVERY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The last time that it was done to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,8 +61,11 @@ crate::records! {
     Done: "edge\0retention", String;
 }
 
-/// The key of the one row.
+/// The key of that row …
 const DONE: &str = "done";
+/// … and of that of the last time that all tasks and journals were looked at. It is there while no pass is under way or was
+/// broken off, and not in stores of former versions.
+const WHOLE: &str = "whole";
 
 /// When it was last done, if ever.
 pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
@@ -87,7 +96,6 @@ pub struct Retention {
     pub(crate) store: StoreHandle,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) calendar: Arc<dyn Calendar>,
-    /// The zone of the settings.
     pub(crate) timezone: String,
     pub(crate) keeping: Arc<dyn Keeping>,
     /// When it was last done.
@@ -177,7 +185,7 @@ impl Handler<SetZone> for Retention {
     }
 }
 
-/// Removes what is old, from the first record to the last.
+/// Removes what is old.
 async fn retain(
     store: StoreHandle,
     keeping: Arc<dyn Keeping>,
@@ -187,7 +195,16 @@ async fn retain(
     let erased = erasure::erase_all(store.clone(), keeping.clone()).await;
     let settings = keeping.clone();
     let terms = store.read(move |_| Ok(settings.terms())).await?.map_err(BrokenOff::Settings)?;
-    let mut pass = Pass::new(keeping.clone(), terms, now);
+    let whole = store.read(|storage| get_readable::<Done>(storage, WHOLE)).await?;
+    if whole.is_some() {
+        // Tasks go before their journals, of which nothing tells if this is broken off in between.
+        store.commit(Writes::new().delete::<Done>(WHOLE)).await?;
+    }
+    let whole = whole.filter(|whole| now.since(whole.at) < WHOLE_EVERY);
+    let mut pass = match whole {
+        Some(_) => Pass::new(keeping.clone(), terms, now),
+        None => Pass::whole(keeping.clone(), terms, now),
+    };
     loop {
         let (walked, slice) = store
             .read(move |storage| {
@@ -211,6 +228,7 @@ async fn retain(
     });
     emptied.await?;
     let done = Done { at: now, removed: pass.removed() };
-    store.commit(Writes::new().put_at(&DONE.to_owned(), &done)).await?;
+    let writes = Writes::new().put_at(&DONE.to_owned(), &done);
+    store.commit(writes.put_at(&WHOLE.to_owned(), &whole.unwrap_or(done))).await?;
     erased.map(|()| done.removed)
 }

@@ -1,16 +1,23 @@
-//! One pass over all records: what is still needed is gathered first, then the rest is removed.
+//! One pass: what is still needed is gathered first, then the rest is removed.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    journals::{Journals, Sweep},
-    slice::{Enough, Needed, Slice},
-    terms::{Bounds, Cut, Keeping, Lot, Terms},
+    journals::Journals,
+    runs::Runs,
+    slice::{Enough, Needed, Slice, Sweep},
+    tasks,
+    terms::{Cut, Keeping, Lot, Terms},
+    walk::Walk,
 };
 use crate::{
-    approvals::{record::Approval, records::PendingApproval},
+    approvals::{
+        question::Question,
+        record::Approval,
+        records::{self as approvals, PendingApproval, Waits as _},
+    },
     audit::Audit,
     budget::{
         SpentRow, Tally,
@@ -18,22 +25,18 @@ use crate::{
     },
     clock::Timestamp,
     conversation_log::ConversationEntry,
-    ids::{MAIN, TeamKey, TriggerId},
+    ids::{MAIN, TeamKey},
     inbox::InboxEvent,
     notice::Notice,
     org::record::{TeamRecord, TeamState},
     router::{audit::AuditRow, topics::Topic},
-    scheduler::{records as runs, run::Run, trigger::Trigger},
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
-        keys::{Beginning, after_prefix},
-        reads::{Range, contains, get, parse, report},
+        keys::{Beginning, after_prefix, prefix_of},
+        reads::{Range, get, parse, report},
         records::{Record, decode},
     },
-    task::{
-        Task,
-        records::{EndedTask, FinishedTask, LaneKey},
-    },
+    task::Task,
     words,
 };
 
@@ -45,8 +48,11 @@ pub struct Removed {
     pub tasks: u64,
     pub journal: u64,
     pub runs: u64,
-    /// Events that no turn came to see, and notices that were read.
+    /// Events that no turn came to see, notices, and what teams told on their own.
     pub inbox: u64,
+    /// Approvals and questions.
+    #[serde(default)]
+    pub asked: u64,
     pub audit: u64,
     /// What calls came to on a day.
     #[serde(default)]
@@ -54,43 +60,26 @@ pub struct Removed {
     pub edges: u64,
 }
 
-/// Looks at a record, by its key and its value.
-type Visit<'a> = dyn FnMut(&[u8], &[u8], &mut Slice) + 'a;
-
 words! {
     /// What is looked at, in order: first what tells which records are needed.
     enum Stage {
         OpenTasks = "open_tasks",
-        Approvals = "approvals",
+        OpenApprovals = "open_approvals",
         Chains = "chains",
         Topics = "topics",
         Teams = "teams",
         Tasks = "tasks",
         Journals = "journals",
         Runs = "runs",
+        Approvals = "approvals",
+        Questions = "questions",
+        Told = "told",
         Lots = "lots",
     }
 }
 
 /// What counts the records of a lot that go.
 type Counter = fn(&mut Removed) -> &mut u64;
-
-/// The runs of a trigger.
-struct Counted {
-    trigger: TriggerId,
-    /// How many were seen, of the newest.
-    seen: usize,
-    /// So many stay, however old: none if the trigger was deleted.
-    kept: usize,
-}
-
-impl Counted {
-    fn new(storage: &dyn Storage, run: &Run) -> Result<Self, StorageError> {
-        let lives = contains::<Trigger>(storage, &runs::name_of(&run.team, &run.trigger))?;
-        let kept = if lives { runs::KEPT } else { 0 };
-        Ok(Self { trigger: run.trigger.clone(), seen: 0, kept })
-    }
-}
 
 /// One pass. Between its slices it holds nothing of the store.
 pub struct Pass {
@@ -100,17 +89,19 @@ pub struct Pass {
     stage: usize,
     /// Where it goes on.
     from: Option<Vec<u8>>,
+    /// It looks at all tasks and journals, and not only at those whose time has come.
+    is_whole: bool,
     needed: Needed,
     journals: Journals,
-    /// Whose runs are counted.
-    trigger: Option<Counted>,
+    runs: Runs,
     /// Those that are left, the next one last.
     lots: Option<Vec<(Counter, Lot)>>,
     removed: Removed,
 }
 
 impl Pass {
-    /// A pass that removes what these terms don't keep.
+    /// A pass that removes what these terms don't keep. It finds that by when tasks have ended, so that what it costs
+    /// depends on what it removes.
     pub fn new(edges: Arc<dyn Keeping>, terms: Terms, now: Timestamp) -> Self {
         let cut = Cut { now, tasks: now - terms.tasks, audit: now - terms.audit };
         let mut needed = Needed::default();
@@ -120,12 +111,19 @@ impl Pass {
             cut,
             stage: 0,
             from: None,
+            is_whole: false,
             needed,
             journals: Journals::default(),
-            trigger: None,
+            runs: Runs::default(),
             lots: None,
             removed: Removed::default(),
         }
+    }
+
+    /// The same over all tasks and journals: it finds also what one that was broken off has left, what has no task to go
+    /// with, and what a former version has not put in order.
+    pub fn whole(edges: Arc<dyn Keeping>, terms: Terms, now: Timestamp) -> Self {
+        Self { is_whole: true, journals: Journals::all(), ..Self::new(edges, terms, now) }
     }
 
     /// What it has found to remove so far.
@@ -162,16 +160,16 @@ impl Pass {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let Self { edges, cut, from, needed, removed, .. } = self;
+        let Self { edges, cut, from, is_whole, needed, journals, removed, .. } = self;
         let cut = *cut;
         let mut walk = Walk { storage, from, slice, enough };
         match stage {
             Stage::OpenTasks => walk.rows(Range::all(), &mut |_, task: Task, _| {
                 needed.line(task.lineage.as_ref());
-                needed.busy.insert(LaneKey::new(&task.lane, task.generation));
+                needed.busy.insert(task.lane_key());
                 needed.tasks.insert(task.id);
             }),
-            Stage::Approvals => walk.rows(Range::all(), &mut |_, PendingApproval(id), _| {
+            Stage::OpenApprovals => walk.rows(Range::all(), &mut |_, PendingApproval(id), _| {
                 if let Ok(Some(approval)) = get::<Approval>(storage, &id) {
                     needed.line(approval.lineage.as_ref());
                     needed.tasks.extend(approval.task);
@@ -189,35 +187,43 @@ impl Pass {
             Stage::Teams => walk.rows(Range::all(), &mut |_, team: TeamRecord, _| {
                 if team.state != TeamState::Removed {
                     needed.teams.insert(team.key());
+                } else if !*is_whole {
+                    journals.add_team(team.key());
                 }
             }),
-            Stage::Tasks => walk.rows(Range::all(), &mut |key, FinishedTask(task), slice| {
-                if has_ended_before(&task, cut.tasks) && !needed.tasks.contains(&task.id) {
-                    removed.tasks += 1;
-                    forget_task(key, &task, cut, slice);
-                } else {
-                    log_message(storage, needed, &task, slice);
-                }
-            }),
+            Stage::Tasks if *is_whole => tasks::all(&mut walk, cut, needed, &mut removed.tasks),
+            Stage::Tasks => tasks::due(&mut walk, cut, needed, &mut removed.tasks, journals),
             Stage::Journals => {
                 let removed = &mut removed.journal;
-                self.journals.walk(Sweep { storage, needed, cut, slice, removed }, enough)
+                journals.walk(Sweep { storage, needed, cut, slice, removed }, enough)
             }
-            Stage::Runs => self.runs(storage, slice, enough),
+            Stage::Runs => {
+                let removed = &mut removed.runs;
+                self.runs.walk(Sweep { storage, needed, cut, slice, removed }, enough)
+            }
+            Stage::Approvals => decided(&mut walk, cut, needed, &mut removed.asked),
+            Stage::Questions => walk.rows(Range::all(), &mut |key, question: Question, slice| {
+                if question.has_ended_before(cut.tasks) && !needed.tasks.contains(&question.task) {
+                    removed.asked += 1;
+                    slice.drop_keys([key.to_vec()]);
+                }
+            }),
+            Stage::Told => told(&mut walk, cut, &mut removed.inbox),
             Stage::Lots => {
                 let lots = self.lots.get_or_insert_with(|| lots(&**edges, needed, cut));
                 while let Some((counter, lot)) = lots.last() {
-                    let over = walk.all(lot.range.clone(), &mut |key, value, slice| match (lot
-                        .is_old)(
-                        key, value,
-                    ) {
-                        Ok(true) => {
-                            *counter(removed) += 1;
-                            slice.drop_keys(vec![key.to_vec()]);
-                        }
-                        Ok(false) => {}
-                        Err(error) => report(storage, key, &error),
-                    })?;
+                    let is_old = &lot.is_old;
+                    let over = walk.all(
+                        lot.range.clone(),
+                        &mut |key, value, slice| match is_old(key, value) {
+                            Ok(true) => {
+                                *counter(removed) += 1;
+                                slice.drop_keys([key.to_vec()]);
+                            }
+                            Ok(false) => {}
+                            Err(error) => report(storage, key, &error),
+                        },
+                    )?;
                     if !over {
                         return Ok(false);
                     }
@@ -227,52 +233,48 @@ impl Pass {
             }
         }
     }
+}
 
-    /// Runs of each trigger, newest first: so many stay, however old, while it is there.
-    fn runs(
-        &mut self,
-        storage: &dyn Storage,
-        slice: &mut Slice,
-        enough: &mut Enough<'_>,
-    ) -> Result<bool, StorageError> {
-        let from = self.from.take();
-        let range = from.map_or_else(Range::<Run>::all, |from| Range::all().before(&from));
-        let (mut left, mut failed) = (None, None);
-        range.walk(storage, Order::Falling, &mut |key, run| {
-            if let Ok(run) = run {
-                let counted = match self.trigger.take() {
-                    Some(counted) if counted.trigger == run.trigger => Ok(counted),
-                    _ => Counted::new(storage, &run),
-                };
-                match counted {
-                    Ok(counted) => self.weigh_run(counted, key, &run, slice),
-                    Err(error) => {
-                        failed = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                }
-            }
-            if slice.is_full() || enough() {
-                left = Some(key.to_vec());
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        self.from = left;
-        failed.map_or(Ok(self.from.is_none()), Err)
-    }
-
-    /// Takes the next older run of a trigger in: it goes, or it stays.
-    fn weigh_run(&mut self, mut counted: Counted, key: &[u8], run: &Run, slice: &mut Slice) {
-        counted.seen += 1;
-        let needed = run.task_id.as_ref().is_some_and(|task| self.needed.tasks.contains(task));
-        if counted.seen > counted.kept && run.fired_at < self.cut.tasks && !needed {
-            self.removed.runs += 1;
-            slice.drop_keys(runs::keys_of_run(key, run));
+/// Approvals that are over go, unless they are of work that is kept, or allowed it something.
+fn decided(
+    walk: &mut Walk<'_, '_>,
+    cut: Cut,
+    needed: &Needed,
+    removed: &mut u64,
+) -> Result<bool, StorageError> {
+    let storage = walk.storage;
+    walk.rows(Range::all(), &mut |_, approval: Approval, slice| {
+        if !approval.has_ended_before(cut.tasks) {
+            return;
         }
-        self.trigger = Some(counted);
-    }
+        let allowed = approval.budget_request().and_then(|request| request.task);
+        let is_needed = approval.task.iter().chain(&allowed).any(|id| needed.tasks.contains(id));
+        if !is_needed && let Ok(keys) = approvals::keys_of(storage, &approval) {
+            *removed += 1;
+            slice.drop_keys(keys);
+        }
+    })
+}
+
+/// What teams told on their own goes by its age. Messages go with their tasks.
+fn told(walk: &mut Walk<'_, '_>, cut: Cut, removed: &mut u64) -> Result<bool, StorageError> {
+    let storage = walk.storage;
+    walk.skipping(Range::<ConversationEntry>::all().bounds(), &mut |key, value, slice| {
+        let (place, at, _) = parse::<ConversationEntry>(key)?;
+        if at >= cut.tasks {
+            // The rest of a place is younger.
+            return Some(after_prefix(&prefix_of(ConversationEntry::KIND, &(&place,))));
+        }
+        match decode(key, value) {
+            Ok(ConversationEntry::Notification(_)) => {
+                *removed += 1;
+                slice.drop_keys([key.to_vec()]);
+            }
+            Ok(ConversationEntry::Message) => {}
+            Err(error) => report(storage, key, &error),
+        }
+        None
+    })
 }
 
 /// Records that go by their age, the first one last.
@@ -284,11 +286,9 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
         event.at < cut.tasks && !lane.is_some_and(|lane| busy.contains(&lane))
     });
-    let read = Lot::old(move |_, notice: &Notice| notice.read && notice.at < cut.tasks);
-    // Messages go with their tasks.
-    let told = Lot::old(move |key, entry: &ConversationEntry| {
-        let at = parse::<ConversationEntry>(key).map(|(_, at, _)| at);
-        matches!(entry, ConversationEntry::Notification(_)) && at.is_some_and(|at| at < cut.tasks)
+    // What nobody read stays as long as it is told who did what.
+    let notices = Lot::old(move |_, notice: &Notice| {
+        notice.at < if notice.read { cut.tasks } else { cut.audit }
     });
     let (of_tasks, of_audits) = (day_of(cut.tasks), day_of(cut.audit));
     let tallies = Lot::all(Range::<TaskCalls>::all().until(&Beginning(&of_tasks)));
@@ -303,8 +303,7 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
     let decisions = Lot::all(Range::<AuditRow>::all().until(&cut.audit));
     let mut lots = vec![
         (inbox, unseen),
-        (inbox, read),
-        (inbox, told),
+        (inbox, notices),
         (usage, tallies),
         (usage, spent),
         (usage, raised),
@@ -325,73 +324,4 @@ fn day_of(cut: Timestamp) -> String {
     let mut day = (cut - DAY).date().replace('-', "");
     day.truncate("20260131".len());
     day
-}
-
-fn has_ended_before(task: &Task, cut: Timestamp) -> bool {
-    let outcome = task.outcome.as_ref();
-    outcome.is_some_and(|outcome| outcome.finished_at < cut)
-}
-
-/// A task goes with its place in the index. That it was let in is known for longer.
-fn forget_task(key: &[u8], task: &Task, cut: Cut, slice: &mut Slice) {
-    let keys = [key.to_vec(), EndedTask::stored_key(task)].into_iter();
-    slice.drop_keys(keys.chain(ConversationEntry::stored_key(task)).collect());
-    if let Some(row) = AuditRow::of_task(task)
-        && row.at >= cut.audit
-    {
-        slice.writes = std::mem::take(&mut slice.writes).put(&row);
-    }
-}
-
-/// A message of a former version, which kept no log of conversations, gets its entry while its topic is there.
-fn log_message(storage: &dyn Storage, needed: &Needed, task: &Task, slice: &mut Slice) {
-    if let Some(key) = ConversationEntry::key_of(task)
-        && needed.topics.contains(key.0.as_str())
-        && let Ok(false) = contains::<ConversationEntry>(storage, &key)
-    {
-        slice.put_at(&key, &ConversationEntry::Message);
-    }
-}
-
-/// Goes on where the last slice ended, as far as this one gets.
-struct Walk<'a, 'b> {
-    storage: &'a dyn Storage,
-    from: &'a mut Option<Vec<u8>>,
-    slice: &'a mut Slice,
-    enough: &'a mut Enough<'b>,
-}
-
-impl Walk<'_, '_> {
-    /// Shows the records of a range; a damaged one is left alone. Returns whether there are no more.
-    fn all(&mut self, (start, end): Bounds, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
-        let Self { storage, from, slice, enough } = self;
-        let start = from.take().unwrap_or(start);
-        storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-            match value {
-                Ok(value) => visit(key, value, slice),
-                Err(error) => report(*storage, key, &error),
-            }
-            if slice.is_full() || enough() {
-                // The first key behind this one.
-                **from = Some([key, &[0]].concat());
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        Ok(from.is_none())
-    }
-
-    /// The same of rows.
-    fn rows<R: Record + DeserializeOwned>(
-        &mut self,
-        range: Range<R>,
-        visit: &mut dyn FnMut(&[u8], R, &mut Slice),
-    ) -> Result<bool, StorageError> {
-        let storage = self.storage;
-        self.all(range.bounds(), &mut |key, value, slice| match decode(key, value) {
-            Ok(row) => visit(key, row, slice),
-            Err(error) => report(storage, key, &error),
-        })
-    }
 }

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use super::terms::Cut;
 use crate::{
     ids::{TaskId, TeamKey, TopicId},
+    storage::Storage,
     store::records::{Record, Writes},
     task::{Lineage, records::LaneKey},
 };
@@ -25,7 +27,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    pub(super) fn drop_keys(&mut self, keys: Vec<Vec<u8>>) {
+    pub(super) fn drop_keys(&mut self, keys: impl IntoIterator<Item = Vec<u8>>) {
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
         self.changed += keys.len();
         self.writes = std::mem::take(&mut self.writes).drop_keys(keys);
     }
@@ -42,6 +45,16 @@ impl Slice {
 
 /// Says when a slice has taken long enough.
 pub type Enough<'a> = dyn FnMut() -> bool + 'a;
+
+/// What a slice of a walk is made with.
+pub(super) struct Sweep<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) needed: &'a Needed,
+    pub(super) cut: Cut,
+    pub(super) slice: &'a mut Slice,
+    /// How many rows go.
+    pub(super) removed: &'a mut u64,
+}
 
 /// What is still needed.
 #[derive(Debug, Default)]

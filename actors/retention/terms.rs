@@ -34,7 +34,6 @@ impl Default for Terms {
 /// What is too old, by the same terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The present.
     pub now: Timestamp,
     /// Work that ended before this goes.
     pub tasks: Timestamp,
@@ -50,7 +49,6 @@ pub type IsOld = Box<dyn Fn(&[u8], &[u8]) -> Result<bool, StorageError> + Send>;
 
 /// Records that may be too old.
 pub struct Lot {
-    /// Where they stand.
     pub range: Bounds,
     /// Which of them go.
     pub is_old: IsOld,

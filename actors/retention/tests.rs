@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    EraseDeleted, last,
+    Done, EraseDeleted, WHOLE, last,
     pass::{Pass, Removed},
     terms::Terms,
 };
@@ -15,7 +15,8 @@ use crate::{
     admission::{Admission, Reason},
     approvals::{
         desk::{Desk, Wish},
-        record::Approval,
+        question::{AnswerKind, Question, QuestionStatus},
+        record::{Approval, Status},
     },
     audit::Audit,
     budget::{
@@ -36,8 +37,9 @@ use crate::{
     history::{Fact, HistoryEvent},
     ids::{Ids, TaskId, TeamKey, TopicId, TriggerId, TurnId},
     inbox::InboxEvent,
+    journal::records::{Began, Piece},
     notice::{Notice, NoticeKind},
-    org::record::TeamRecord,
+    org::record::{TeamRecord, TeamState},
     quarantine::quarantined,
     router::{deleting::DeletedTopic, topics::Topic},
     scheduler::{
@@ -59,6 +61,7 @@ use crate::{
     },
     task::{
         Ancestor, Kind, Label, Lane, Lineage, Source, Task, TopicRef,
+        cause::Cause as Author,
         outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
@@ -152,10 +155,19 @@ fn write(disk: &Disk, writes: Writes) {
     disk.mount(None).commit(&writes.batch().unwrap()).unwrap();
 }
 
-/// A pass whose slices look at so many records.
-fn pass_in_slices(disk: &Disk, keeps: &Keeps, records: usize) -> (Removed, usize) {
+/// A pass over what is due.
+fn new_pass() -> Pass {
+    Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW)
+}
+
+/// A pass over everything.
+fn whole_pass() -> Pass {
+    Pass::whole(Arc::new(Keeps::default()), Terms::default(), NOW)
+}
+
+/// Makes a pass whose slices look at so many records.
+fn make_in_slices(disk: &Disk, mut pass: Pass, records: usize) -> (Removed, usize) {
     let mounted = disk.mount(None);
-    let mut pass = Pass::new(Arc::new(keeps.clone()), Terms::default(), NOW);
     let mut slices = 0;
     loop {
         let mut seen = 0;
@@ -173,7 +185,7 @@ fn pass_in_slices(disk: &Disk, keeps: &Keeps, records: usize) -> (Removed, usize
 }
 
 fn pass(disk: &Disk) -> Removed {
-    pass_in_slices(disk, &Keeps::default(), usize::MAX).0
+    make_in_slices(disk, new_pass(), usize::MAX).0
 }
 
 /// A store with old and young rows of every kind.
@@ -292,8 +304,16 @@ fn what_is_old_goes_and_what_is_young_stays() {
 
     let removed = pass(&disk);
 
-    let expected =
-        Removed { tasks: 1, journal: 3, runs: 10, inbox: 2, audit: 1, usage: 1, edges: 1 };
+    let expected = Removed {
+        tasks: 1,
+        journal: 3,
+        runs: 10,
+        inbox: 2,
+        asked: 0,
+        audit: 1,
+        usage: 1,
+        edges: 1,
+    };
     assert_eq!(removed, expected);
     assert_eq!(disk.keys("done"), ["done/task-young"]);
     assert_eq!(disk.keys("end/").len(), 1);
@@ -364,7 +384,7 @@ fn a_damaged_task_does_not_stop_the_pass() {
     let disk = full_store();
     let mounted = disk.mount(None);
     mounted.tear(key_of(FinishedTask::KIND, &TaskId::from("task-young")));
-    let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
+    let mut pass = new_pass();
 
     let mut last = false;
     while !last {
@@ -464,10 +484,10 @@ fn messages_of_a_former_version_get_their_entries_once() {
     let writes = Writes::new().put_at(&topic.key(&"ws:1".into()), &topic);
     write(&disk, tasks.iter().map(FinishedTask::of).fold(writes, |writes, task| writes.put(&task)));
 
-    pass(&disk);
+    make_in_slices(&disk, whole_pass(), usize::MAX);
     let first = log(&disk);
     let keys = disk.keys("");
-    pass(&disk);
+    make_in_slices(&disk, whole_pass(), usize::MAX);
 
     assert_eq!(first, ["task-1", "task-2"]);
     assert_eq!(disk.keys(""), keys);
@@ -480,13 +500,51 @@ fn slices_of_any_size_remove_the_same() {
     pass(&whole);
 
     for records in [1, 2, 3, 7] {
-        let disk = full_store();
-        let (removed, slices) = pass_in_slices(&disk, &Keeps::default(), records);
+        for pass in [new_pass(), whole_pass()] {
+            let disk = full_store();
+            let (removed, slices) = make_in_slices(&disk, pass, records);
 
-        assert!(slices > 60 / records, "{slices}");
-        assert_eq!(removed.tasks + removed.journal + removed.runs, 14);
-        assert_eq!(keys(&disk), keys(&whole), "{records}");
+            assert!(slices > 60 / records, "{slices}");
+            assert_eq!(removed.tasks + removed.journal + removed.runs, 14);
+            assert_eq!(keys(&disk), keys(&whole), "{records}");
+        }
     }
+}
+
+/// OR-97, SC-117: what a pass looks at depends on what it removes, however much is kept.
+#[test]
+fn a_pass_looks_at_what_is_due() {
+    let looks = |kept: u32| {
+        let disk = full_store();
+        for number in 0..kept {
+            let message = said(&format!("task-said-{number}"), "t-1", ago(10));
+            let session = lane("news", Some(&format!("agent:turn-{number}:1:0")));
+            let agent = ended(&format!("task-agent-{number}"), session, ago(10));
+            let fired_at = ago(10) + Duration::from_secs(1) * number;
+            let writes = logged(&message)
+                .and(turn(&message, 1 + 3 * u64::from(number), ago(10)))
+                .put(&FinishedTask::of(&agent))
+                .and(turn(&agent, 1, ago(10)))
+                .and(told("t-1", fired_at))
+                .put(&Run { fired_at, ..run(1_000 + number) });
+            write(&disk, writes);
+        }
+        let (mounted, mut pass, mut looks) = (disk.mount(None), new_pass(), 0);
+        loop {
+            let slice = pass.slice(&*mounted, &mut || {
+                looks += 1;
+                false
+            });
+            let slice = slice.unwrap();
+            mounted.commit(&slice.writes.batch().unwrap()).unwrap();
+            if slice.last {
+                assert_eq!((pass.removed().tasks, pass.removed().journal), (1, 3));
+                return looks;
+            }
+        }
+    };
+
+    assert_eq!(looks(60), looks(200));
 }
 
 /// OR-97: no commit of a slice is large, however much is old.
@@ -496,7 +554,7 @@ fn a_slice_removes_a_bounded_number_of_records() {
     let tasks = (0..1_000).map(|n| ended(&format!("task-{n}"), lane("news", None), ago(100)));
     write(&disk, tasks.fold(Writes::new(), |writes, task| writes.put(&FinishedTask::of(&task))));
     let mounted = disk.mount(None);
-    let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
+    let mut pass = new_pass();
     let mut largest = 0;
 
     loop {
@@ -567,7 +625,7 @@ fn what_an_open_approval_is_about_stays() {
         let task = ended("task-asked", lane("news", None), ago(100));
         let mut approval = approval_of(&task);
         if !pending {
-            approval.status = crate::approvals::record::Status::Denied;
+            approval.status = Status::Denied;
         }
         write(&disk, Writes::new().put(&FinishedTask::of(&task)).put(&approval));
 
@@ -576,6 +634,124 @@ fn what_an_open_approval_is_about_stays() {
         assert_eq!(disk.keys("done").len(), usize::from(pending));
         assert_eq!(disk.keys("apr/").len(), 1);
     }
+}
+
+fn question(id: &str, task: &Task, status: QuestionStatus, at: Timestamp) -> Question {
+    Question {
+        id: id.into(),
+        team: task.team(),
+        lane: task.lane.clone(),
+        task: task.id.clone(),
+        question: "Which?".to_owned(),
+        options: Vec::new(),
+        multi: false,
+        kind: AnswerKind::Text,
+        key: None,
+        status,
+        answer: None,
+        by: None,
+        source: None,
+        lineage: Lineage { root: task.id.clone(), path: Vec::new() },
+        label: Label::Trusted,
+        cause: Author::System,
+        created_at: at,
+        expires_at: at + DAY,
+        answered_at: (status == QuestionStatus::Answered).then_some(at),
+    }
+}
+
+/// OR-97: what was decided and answered goes as ended tasks do; what waits stays, and so does what is of work that is kept.
+#[test]
+fn approvals_and_questions_that_are_over_go() {
+    let disk = Disk::default();
+    let task = ended("task-asked", lane("news", None), ago(100));
+    let open = open_task("task-open", lane("news", None), ago(100));
+    let waiting = ended("task-waiting", lane("news", None), ago(100));
+    let approval = |id: &str, short: &str, of: &Task, status, days| Approval {
+        id: id.into(),
+        short_id: short.to_owned(),
+        status,
+        created_at: ago(days),
+        expires_at: ago(days) + DAY,
+        resolved_at: (status != Status::Pending).then(|| ago(days)),
+        ..approval_of(of)
+    };
+    for (id, short, of, status, days) in [
+        ("apr-old", "oldold", &task, Status::Denied, 91),
+        ("apr-former", "thrice", &task, Status::Expired, 92),
+        ("apr-now", "thrice", &task, Status::Denied, 80),
+        ("apr-open", "openop", &waiting, Status::Pending, 91),
+        ("apr-needed", "needed", &open, Status::Approved, 91),
+    ] {
+        write(&disk, Writes::new().put(&approval(id, short, of, Status::Pending, days)));
+        write(&disk, Writes::new().put(&approval(id, short, of, status, days)));
+    }
+    for (id, of, status, days) in [
+        ("qst-old", &task, QuestionStatus::Answered, 91),
+        ("qst-expired", &task, QuestionStatus::Expired, 92),
+        ("qst-now", &task, QuestionStatus::Answered, 80),
+        ("qst-open", &task, QuestionStatus::Open, 91),
+        ("qst-needed", &open, QuestionStatus::Answered, 91),
+    ] {
+        write(&disk, Writes::new().put(&question(id, of, status, ago(days))));
+    }
+    write(&disk, Writes::new().put(&open));
+
+    let removed = pass(&disk);
+
+    assert_eq!(removed.asked, 4);
+    assert_eq!(disk.keys("apr/"), ["apr/apr-needed", "apr/apr-now", "apr/apr-open"]);
+    let short = ["needed", "openop", "thrice"].map(|id| format!("apr-short/{id}"));
+    assert_eq!(disk.keys("apr-short/"), short);
+    assert_eq!(disk.keys("qst/"), ["qst/qst-needed", "qst/qst-now", "qst/qst-open"]);
+}
+
+/// OP-39: a notice that nobody reads goes with the lines of audits.
+#[test]
+fn notices_that_nobody_read_have_an_end() {
+    let disk = Disk::default();
+    for (id, days) in [("n-old", 366), ("n-young", 364)] {
+        let (kind, text) = (NoticeKind::Report, String::new());
+        let (team, refs, at, read) = (None, Vec::new(), ago(days), false);
+        write(
+            &disk,
+            Writes::new().put(&Notice { id: id.into(), kind, team, text, refs, at, read }),
+        );
+    }
+
+    pass(&disk);
+
+    assert_eq!(disk.keys("notice"), ["notice/n-young"]);
+}
+
+/// OR-97: nothing is left of the sessions of a team that is gone, also where its tasks went before it.
+#[test]
+fn the_journal_of_a_team_that_is_gone_goes_to_its_last_row() {
+    let disk = Disk::default();
+    let gone =
+        TeamRecord { name: "gone".into(), state: TeamState::Removed, ..TeamRecord::main(ago(400)) };
+    let task = ended("task-gone", lane("gone", None), ago(100));
+    let session = task.lane_key().session_id();
+    let writes = turn(&task, 1, ago(100)).put(&gone).put_at(&session, &Began(ago(100)));
+    write(&disk, writes);
+
+    pass(&disk);
+
+    assert_eq!(disk.keys("hist").len() + disk.keys("call").len() + disk.keys("began").len(), 0);
+}
+
+/// OR-97: a session of which the journal was written a moment after its task had ended goes with the task.
+#[test]
+fn a_journal_that_is_a_little_younger_than_its_task_goes_with_it() {
+    let disk = Disk::default();
+    let session = lane("news", Some("agent:turn-1:1:0"));
+    let task = ended("task-1", session, ago(90) - Duration::from_secs(1));
+    write(&disk, turn(&task, 1, ago(90)).put(&FinishedTask::of(&task)));
+
+    pass(&disk);
+
+    let rows = scan::<Piece<'_>>(&*disk.mount(None), Range::all()).unwrap();
+    assert_eq!((disk.keys("done").len(), rows), (0, Vec::new()));
 }
 
 /// OR-97, MV-06: memory is read for ever, and tells by which task it was written.
@@ -727,6 +903,29 @@ async fn a_kill_in_the_middle_leaves_a_consistent_store() {
         done(&world, None).await;
         assert_eq!(world.disk.keys("done"), whole.keys("done"), "{crash:?}");
         assert_eq!(world.disk.keys("hist"), whole.keys("hist"), "{crash:?}");
+    }
+}
+
+/// OR-97: what a pass has left that looks at what is due and was broken off, the next one finds.
+#[actix::test]
+async fn what_a_broken_pass_left_is_found_by_the_next() {
+    let whole = full_store();
+    pass(&whole);
+
+    for crash in (0..8).map(Crash::After) {
+        let world = world();
+        let before = Done { at: ago(2), removed: Removed::default() };
+        write(&world.disk, Writes::new().put_at(&WHOLE.to_owned(), &before));
+        let doomed = world.start_doomed(crash);
+        tokio::time::sleep(DAY / 2).await;
+        drop(doomed);
+
+        let _again = world.start();
+        done(&world, None).await;
+
+        for kind in ["done", "hist", "call", "end/"] {
+            assert_eq!(world.disk.keys(kind), whole.keys(kind), "{crash:?}");
+        }
     }
 }
 

@@ -40,9 +40,7 @@ impl Router {
     pub(super) fn accept(&mut self, message: &Undecided, task: Option<&Task>) -> Writes {
         let mut writes = Writes::new();
         let channel = &message.channel;
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return writes;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return writes };
         if !conversation.stored {
             conversation.stored = true;
             writes = writes.put_at(channel, &conversation.row);
@@ -86,9 +84,7 @@ impl Router {
         let now = self.to.clock.now();
         let conversation = self.conversations.get_mut(channel);
         let mut waiting = conversation.into_iter().flat_map(|found| &mut found.deciding);
-        let Some(message) = waiting.find(|message| message.id == *id) else {
-            return;
-        };
+        let Some(message) = waiting.find(|message| message.id == *id) else { return };
         message.acked = true;
         let accepted_at = Some(message.at);
         let body = Body::Ack(Ack { accepted_at, ..Ack::new(ending::WORKING, id.clone()) });
@@ -99,9 +95,7 @@ impl Router {
 
     /// The queue has no room for a message: that is its end, and it may be sent again.
     pub(super) fn queue_refused(&mut self, task: &Task, full: Full, ctx: &mut Context<Self>) {
-        let Some(source) = &task.source else {
-            return;
-        };
+        let Some(source) = &task.source else { return };
         if let Some(id) = &source.message {
             // What was to be stored with the task is not: the channel may have been part of it.
             let mut writes = Writes::new()
@@ -123,12 +117,8 @@ impl Router {
     /// A message is not said in its topic after all. One that it would have begun is forgotten; of another one the row, which
     /// may have been part of what is not stored.
     fn unsaid(&mut self, channel: &ChannelId, id: &TopicId, said_at: Timestamp) -> Writes {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return Writes::new();
-        };
-        let Some(topic) = conversation.topics.get(id.as_str()) else {
-            return Writes::new();
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return Writes::new() };
+        let Some(topic) = conversation.topics.get(id.as_str()) else { return Writes::new() };
         if topic.created_at >= said_at && !conversation.has_open_work(id) {
             return self.forget_topic(channel, id);
         }

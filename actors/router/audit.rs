@@ -15,18 +15,14 @@ use crate::{
 pub struct AuditRow {
     pub id: String,
     pub at: Timestamp,
-    /// The type of the channel.
     pub channel_type: ChannelType,
     pub channel: ChannelId,
-    /// Who wrote.
     pub sender: String,
     /// Who claims that, without proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asserted_by: Option<PrincipalId>,
-    /// The listener that the connection came in on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
-    /// What was decided.
     #[serde(flatten)]
     pub decision: Decision,
 }

@@ -224,14 +224,13 @@ impl Router {
         let channel = &message.channel;
         let topic = self.find_topic(channel, wanted.or(message.topic.as_deref()))?;
         let conversation = self.conversations.get_mut(channel).ok_or(NO_TOPICS)?;
-        let known = conversation.topics.get(topic.id.as_str()).ok_or(NO_TOPICS)?;
-        if known.closed {
+        let topic = conversation.topics.get_mut(&topic.id).ok_or(NO_TOPICS)?;
+        if topic.closed {
             return Err(format!("\"{}\" is archived; open it with `/reopen` first.", topic.name));
         }
-        let pinned = !known.pinned;
-        let changed = conversation.topics.pin(&topic.id, pinned).ok_or(NO_TOPICS)?;
-        let writes = Writes::new().put_at(&changed.key(channel), changed);
-        let word = if pinned { "pinned" } else { "no longer pinned" };
+        topic.pinned = !topic.pinned;
+        let word = if topic.pinned { "pinned" } else { "no longer pinned" };
+        let writes = Writes::new().put_at(&topic.key(channel), topic);
         Ok((format!("\"{}\" is {word}.", topic.name), writes))
     }
 
@@ -266,15 +265,14 @@ impl Router {
             let levels = Thinking::WORDS.join(", ");
             return Err(format!("There is no such level of thinking. The levels are: {levels}."));
         };
-        let topic = conversation.topics.think(&id, level).ok_or(NO_TOPICS)?;
+        let topic = conversation.topics.get_mut(&id).ok_or(NO_TOPICS)?;
+        topic.thinking = Some(level);
         let writes = Writes::new().put_at(&topic.key(&message.channel), topic);
         Ok((format!("The level of thinking in \"{name}\" is {level} now."), writes))
     }
 
     fn describe_topics(&self, channel: &ChannelId) -> String {
-        let Some(conversation) = self.conversations.get(channel) else {
-            return String::new();
-        };
+        let Some(conversation) = self.conversations.get(channel) else { return String::new() };
         let rows = conversation.topic_rows(self.to.clock.now(), self.settings.topics.idle_after);
         let lines: Vec<String> = rows
             .iter()
@@ -341,7 +339,6 @@ impl Router {
         }
     }
 
-    /// Stops the turn of a topic.
     fn stop_topic(&mut self, wanted: Option<String>, message: Undecided, ctx: &mut Context<Self>) {
         let wanted = wanted.or_else(|| message.topic.clone());
         let lane = match self.find_topic(&message.channel, wanted.as_deref()) {

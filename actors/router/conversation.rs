@@ -163,6 +163,13 @@ impl Conversation {
         }
     }
 
+    /// A topic is no more.
+    pub(super) fn forget_topic(&mut self, topic: &TopicId) {
+        self.topics.remove(topic);
+        self.stored_topics.remove(topic);
+        self.read.remove(topic.as_str());
+    }
+
     /// What is said is told to all connections of the channel.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.row.channel_type, ChannelType::Ws | ChannelType::Cli)

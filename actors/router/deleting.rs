@@ -2,18 +2,12 @@
 
 use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::{
-    Router,
-    records::{ReadMark, TopicChannel},
-    topics::Topic,
-};
+use super::{Router, records::topic_removed, topics::Topic};
 use crate::{
     audit::Audit,
     clock::Timestamp,
     ids::{ChannelId, PrincipalId, TopicId},
-    live::event::{Event, Kind},
     store::records::Writes,
     task::records::{OpenWork, open_work},
 };
@@ -42,10 +36,8 @@ crate::records! {
     DeletedTopic: "deleted", TopicId;
 }
 
-/// Why a topic is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotDeleted {
-    /// There is none.
     #[error("there is no such topic")]
     Unknown,
     /// Somebody works on what was asked for in this one.
@@ -53,7 +45,6 @@ pub enum NotDeleted {
         "work for `{0}` is under way or waits; stop it, or wait for its end, and delete the topic then"
     )]
     Busy(String),
-    /// The store is gone.
     #[error("that could not be stored")]
     Store,
 }
@@ -84,19 +75,18 @@ impl Router {
         }
         let mut writes = Writes::new();
         for Topic { id, created_at, .. } in &topics {
-            conversation.topics.remove(id);
-            conversation.stored_topics.remove(id);
-            conversation.read.remove(id.as_str());
+            conversation.forget_topic(id);
             self.deleted.insert(id.clone());
             let deleted = DeletedTopic { channel: channel.clone(), created_at: *created_at };
-            let told = json!({"id": id, "channel_id": channel, "state": "deleted"});
-            writes = writes
-                .delete::<Topic>(&(channel.clone(), id.clone()))
-                .delete::<TopicChannel>(id)
-                .delete::<ReadMark>(&(channel.clone(), id.to_string()))
-                .put_at(id, &deleted)
-                .put(&Audit::new(&self.to.ids, now, by, "topics.delete", id.as_str(), from, "ok"))
-                .tell(Event::new(Kind::TopicChanged, told).of_topic(Some(id)));
+            writes = writes.and(topic_removed(channel, id)).put_at(id, &deleted).put(&Audit::new(
+                &self.to.ids,
+                now,
+                by,
+                "topics.delete",
+                id.as_str(),
+                from,
+                "ok",
+            ));
         }
         Ok((topics.into_iter().map(|topic| topic.id).collect(), writes))
     }

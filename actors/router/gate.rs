@@ -35,7 +35,6 @@ const GRANTS_RETRY: Duration = Duration::from_secs(1);
 /// Who writes on a channel, as its adapter knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// By which door they came in.
     pub channel_type: ChannelType,
     pub id: String,
     /// Who claims that it is them, without proof.
@@ -162,9 +161,7 @@ impl Router {
         if !self.has_control_left(from) {
             return false;
         }
-        let Some(conversation) = self.conversations.get(from) else {
-            return false;
-        };
+        let Some(conversation) = self.conversations.get(from) else { return false };
         let sender = conversation.sender.clone();
         let decision = self.judge(channel, &sender);
         let row = self.row(channel, &sender, decision);
@@ -177,9 +174,7 @@ impl Router {
 
     /// Whether the sender of a channel may send one more control frame. It is told if not.
     pub(super) fn has_control_left(&mut self, from: &ChannelId) -> bool {
-        let Some(conversation) = self.conversations.get(from) else {
-            return false;
-        };
+        let Some(conversation) = self.conversations.get(from) else { return false };
         let sender = conversation.sender.clone();
         let taken = self.take_control(&sender);
         if let Err(pause) = taken {

@@ -11,16 +11,13 @@ use crate::{
     store::{StoreError, records::Writes},
 };
 
-/// So many grants there can be.
 pub const MOST_GRANTS: usize = 10_000;
 
 /// Lets a sender in or keeps them out, from the next message on.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<SenderGrant, GrantError>")]
 pub struct Grant {
-    /// Whom.
     pub grantee: Grantee,
-    /// Which of both.
     pub level: Level,
     pub by: String,
 }
@@ -50,13 +47,10 @@ pub struct ListGrants;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
-    /// They cannot be read.
     #[error("the grants cannot be read; the log says why")]
     Unreadable,
-    /// There is no room for another.
     #[error("there are {MOST_GRANTS} grants already; revoke some first")]
     TooMany,
-    /// The store could not take it.
     #[error("the grant could not be stored: {0}")]
     Store(#[from] StoreError),
 }
@@ -111,7 +105,6 @@ impl Router {
         }
     }
 
-    /// Answers once the change is durable.
     fn once_stored<T: 'static>(
         &self,
         decided: Result<(T, Writes), GrantError>,

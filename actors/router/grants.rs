@@ -9,7 +9,6 @@ use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId, words};
 /// Whose word it is, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// The type of the channel.
     pub channel_type: &'a ChannelType,
     pub channel: &'a ChannelId,
     pub sender: &'a str,
@@ -95,11 +94,9 @@ pub fn is_plain(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderGrant {
     pub id: String,
-    /// Whom it is about.
     #[serde(flatten)]
     pub grantee: Grantee,
     pub level: Level,
-    /// Who gave it.
     pub granted_by: String,
     pub at: Timestamp,
 }
@@ -124,7 +121,6 @@ impl Grants {
         Self { unreadable: true, ..Self::default() }
     }
 
-    /// They could not be read.
     pub fn is_unreadable(&self) -> bool {
         self.unreadable
     }
@@ -148,7 +144,6 @@ impl Grants {
         }
     }
 
-    /// The grant of a grantee.
     pub fn get(&self, grantee: &Grantee) -> Option<&SenderGrant> {
         self.by_grantee.get(grantee)?.as_ref()
     }

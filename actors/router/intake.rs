@@ -38,9 +38,7 @@ impl Router {
     ) {
         let Incoming { content, topic, id, notify, team, files } = incoming;
         let now = self.to.clock.now();
-        let Some(conversation) = self.conversations.get(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get(channel) else { return };
         let (sender, speaking) = (conversation.sender.clone(), conversation.speaking);
         let rate = self.settings.rate_of(&sender.channel_type);
         let bucket = self.buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
@@ -48,9 +46,7 @@ impl Router {
             return self.refuse(channel, too_fast("messages", pause).about(id));
         }
         let admitted = self.admit(channel, &sender, &content, id.as_ref(), ctx);
-        let Some((admission, label, cause)) = admitted else {
-            return;
-        };
+        let Some((admission, label, cause)) = admitted else { return };
         // What came from somebody unknown stays so, whoever hands it on.
         let label = files.iter().map(|row| row.label).fold(label, Label::max);
         let (content, topic, anew) = match commands::begins_anew(&content) {
@@ -104,9 +100,7 @@ impl Router {
     /// A message that is to have a topic: a new one if its sender wants that, else the one that it
     /// belongs to, at once or after those before it.
     fn find_topic_of(&mut self, mut message: Undecided, anew: bool, ctx: &mut Context<Self>) {
-        let Some(conversation) = self.conversations.get(&message.channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get(&message.channel) else { return };
         let row = &conversation.row;
         let is_there = message.topic.is_none() || message.topic == row.begins_anew_in;
         let anew = anew || (row.begins_anew && is_there);
@@ -241,12 +235,8 @@ impl Router {
 
     /// Asks a model about the first message that waits.
     fn ask(&mut self, channel: &ChannelId, candidates: Vec<Candidate>, ctx: &mut Context<Self>) {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
-        let Some(first) = conversation.deciding.front() else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
+        let Some(first) = conversation.deciding.front() else { return };
         conversation.asking = true;
         let question = choice::question(&candidates, &first.content, self.to.clock.now());
         let classifier = self.to.classifier.clone();
@@ -258,9 +248,7 @@ impl Router {
             let answer = answer.ok().flatten();
             let choice = answer.and_then(|answer| choice::parse_choice(&answer, &candidates));
             let conversation = router.conversations.get(&channel);
-            let Some(first) = conversation.and_then(|found| found.deciding.front()) else {
-                return;
-            };
+            let Some(first) = conversation.and_then(|found| found.deciding.front()) else { return };
             let resolution =
                 router.with_request(first, |topics, request| topics.choose(choice, request));
             router.decided(&channel, resolution, ctx);
@@ -270,13 +258,9 @@ impl Router {
 
     /// The topic of the first waiting message is known.
     fn decided(&mut self, channel: &ChannelId, resolution: Resolution, ctx: &mut Context<Self>) {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
         conversation.asking = false;
-        let Some(message) = conversation.deciding.pop_front() else {
-            return;
-        };
+        let Some(message) = conversation.deciding.pop_front() else { return };
         let writes = Writes::new().delete::<Undecided>(&(channel, &message.id));
         match resolution {
             Resolution::Refused(refusal) => {
@@ -298,9 +282,7 @@ impl Router {
     ) {
         let now = self.to.clock.now();
         let channel = &message.channel;
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
         let topic = match resolution {
             Resolution::New { name, titled } => {
                 let fresh = self.to.ids.topic();

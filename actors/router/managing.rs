@@ -16,21 +16,17 @@ use crate::{
 pub struct ChangeTopic {
     pub channel: ChannelId,
     pub topic: TopicId,
-    /// What becomes different.
     pub change: TopicPatch,
 }
 
 /// What becomes different in a topic; nothing stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct TopicPatch {
-    /// Another name.
     pub name: Option<String>,
     /// What a model says that it is called: of use only as long as its first words name it, which they do for good if
     /// it is empty.
     pub title: Option<String>,
-    /// Whether it is over.
     pub closed: Option<bool>,
-    /// Whether it stands before the others.
     pub pinned: Option<bool>,
     /// The profile whose model answers; an empty one is the team's. It is the caller's to see that there is one.
     pub profile: Option<String>,
@@ -39,16 +35,12 @@ pub struct TopicPatch {
 /// Why a topic stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotChanged {
-    /// There is none.
     #[error("there is no such topic")]
     Unknown,
-    /// The name is no good.
     #[error("a name has 1 to 60 characters without `:`, `@` and line breaks")]
     BadName,
-    /// Another topic of the channel has it.
     #[error("another topic of the channel has that name")]
     NameTaken,
-    /// The store is gone.
     #[error("the change could not be stored")]
     Store,
 }
@@ -94,16 +86,13 @@ impl Router {
             let lane = main_lane(id.clone());
             self.to.queue.do_send(Cancel::all_in(lane));
         }
+        let topic = conversation.topics.get_mut(id).ok_or(NotChanged::Unknown)?;
         if let Some(profile) = change.profile.clone() {
-            let profile = (!profile.is_empty()).then_some(profile);
-            conversation.topics.answer_by(id, profile);
+            topic.profile = (!profile.is_empty()).then_some(profile);
         }
-        if let Some(pinned) = change.pinned {
-            conversation.topics.pin(id, pinned);
-        }
-        let topic = conversation.topics.get(id.as_str()).ok_or(NotChanged::Unknown)?.clone();
-        let writes = Writes::new().put_at(&topic.key(channel), &topic);
-        Ok((topic, writes))
+        topic.pinned = change.pinned.unwrap_or(topic.pinned);
+        let writes = Writes::new().put_at(&topic.key(channel), topic);
+        Ok((topic.clone(), writes))
     }
 }
 

@@ -43,6 +43,7 @@ mod choice;
 pub mod commands;
 mod conversation;
 pub mod deleting;
+mod expiry;
 pub mod gate;
 pub mod granting;
 pub mod grants;
@@ -77,7 +78,6 @@ use trust::Policy;
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Open {
-    /// The new channel.
     pub channel: ChannelId,
     pub owner: Owner,
     pub sender: Sender,
@@ -89,7 +89,6 @@ pub struct Open {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Close {
-    /// The channel it spoke for.
     pub channel: ChannelId,
     pub connection: u64,
 }
@@ -116,7 +115,6 @@ pub struct Resume {
     pub home: bool,
     /// The newest number that the client has of the channel that it names.
     pub last_seq: u64,
-    /// What waits for the connection.
     pub socket: Arc<Socket>,
 }
 
@@ -126,11 +124,9 @@ pub enum Inbound {
     /// Words for the main team.
     Message {
         content: String,
-        /// The topic, if the sender chose one.
         topic: Option<String>,
         /// The sender's name for the message, if there is one.
         id: Option<MessageId>,
-        /// Another channel that hears of the work.
         notify: Option<ChannelId>,
         /// What comes with the words. It is the adapter's to see that the sender may name it.
         files: Vec<FileRow>,
@@ -141,12 +137,10 @@ pub enum Inbound {
     Read {
         /// In which topic; without one, what belongs to none.
         topic: Option<TopicId>,
-        /// Up to when.
         until: Timestamp,
     },
     /// A wish to stop a turn.
     Cancel {
-        /// Of which topic.
         topic: TopicId,
         /// And what waits in it.
         queued: bool,
@@ -174,7 +168,8 @@ pub struct Settings {
     pub discord_rate: Rate,
     /// Of who is let in.
     pub trust: Policy,
-    /// A channel is kept this long after it was last used, with its topics.
+    /// A channel is kept this long after it was last used, with its topics; a topic this long after something was last
+    /// said in it.
     pub channels_kept: Duration,
 }
 
@@ -202,13 +197,11 @@ pub struct Recovered {
     pub grants: Grants,
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
-    /// What waits for a person.
     pub approvals: approvals::records::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<LaneKey>,
     /// The records of all teams, for the organisation.
     pub teams: Vec<TeamRecord>,
-    /// What the scheduler goes on with.
     pub triggers: scheduler::records::Recovered,
     /// When old records were last removed.
     pub retained_at: Option<Timestamp>,
@@ -245,7 +238,6 @@ pub struct Router {
     deleted: HashSet<TopicId>,
     /// Topics whose title a model is being asked for.
     untitled: HashSet<TopicId>,
-    /// Which senders are principals.
     identities: Option<Arc<dyn Identities>>,
     /// How many rows of the audit this process has written.
     audit_rows: Cell<u32>,
@@ -305,9 +297,7 @@ impl Router {
         topic: Option<TopicRef>,
         body: Body,
     ) {
-        let Some(connection) = connection else {
-            return self.tell(channel, topic, body);
-        };
+        let Some(connection) = connection else { return self.tell(channel, topic, body) };
         self.to.channel.do_send(Reply {
             channel: channel.clone(),
             connection,
@@ -439,9 +429,7 @@ impl Router {
 
     /// The same after some were deleted.
     fn list_topics_without(&self, channel: &ChannelId, deleted: Vec<TopicId>) {
-        let Some(conversation) = self.conversations.get(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get(channel) else { return };
         let topics = conversation.topic_rows(self.to.clock.now(), self.settings.topics.idle_after);
         self.tell(channel, None, Body::TopicList { topics, deleted });
     }
@@ -456,9 +444,7 @@ impl Router {
         if !self.admit_control(channel, channel, ctx) {
             return;
         }
-        let Some(conversation) = self.conversations.get(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get(channel) else { return };
         if conversation.topics.get(topic.as_str()).is_none() {
             return self.refuse(channel, self.unknown_topic(channel, &topic));
         }
@@ -479,9 +465,7 @@ impl Router {
         topic: &TopicId,
         ctx: &mut Context<Self>,
     ) -> usize {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return 0;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return 0 };
         let deciding = std::mem::take(&mut conversation.deciding).into_iter();
         let is_meant = |message: &Undecided| message.topic.as_deref() == Some(topic.as_str());
         let (meant, others): (Vec<_>, Vec<_>) = deciding.partition(is_meant);
@@ -518,8 +502,7 @@ impl Actor for Router {
 impl Handler<Open> for Router {
     type Result = ();
 
-    fn handle(&mut self, open: Open, _: &mut Self::Context) {
-        let Open { channel, owner, sender, socket } = open;
+    fn handle(&mut self, Open { channel, owner, sender, socket }: Open, _: &mut Self::Context) {
         let (now, channel_type) = (self.to.clock.now(), sender.channel_type.clone());
         let row = ChannelRow::new(owner.clone(), now, channel_type);
         let conversation = Conversation::new(row, sender).connected(socket.connection());
@@ -532,14 +515,11 @@ impl Handler<Open> for Router {
 impl Handler<Close> for Router {
     type Result = ();
 
-    fn handle(&mut self, close: Close, ctx: &mut Self::Context) {
-        let Close { channel, connection } = close;
+    fn handle(&mut self, Close { channel, connection }: Close, ctx: &mut Self::Context) {
         let channel = self.spoken_for_by(connection, channel);
         self.to.channel.do_send(Detach { channel: channel.clone(), connection });
         let now = self.to.clock.now();
-        let Some(conversation) = self.conversations.get_mut(&channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(&channel) else { return };
         let was_there = conversation.connections.remove(&connection).is_some();
         if !was_there || !conversation.connections.is_empty() {
             return;
@@ -608,9 +588,7 @@ impl Handler<Progressed> for Router {
             Progressed::Ended { task, was_running: true, .. } => (Origin::of(task), 0, -1),
             Progressed::Ended { task, was_running: false, .. } => (Origin::of(task), -1, 0),
         };
-        let Some(Origin { channel, topic }) = origin else {
-            return;
-        };
+        let Some(Origin { channel, topic }) = origin else { return };
         if let Some(conversation) = self.conversations.get_mut(&channel)
             && let Some(topic) = &topic
         {

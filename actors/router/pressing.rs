@@ -24,7 +24,6 @@ use crate::{
 pub struct Press {
     /// Where the card is.
     pub channel: ChannelId,
-    /// Whose the channel is.
     pub owner: PrincipalId,
     pub sender: Sender,
     pub button: Button,
@@ -38,21 +37,15 @@ pub enum Button {
         approval: ApprovalId,
         /// The digest of the call that was shown.
         digest: String,
-        /// The word.
         choice: Choice,
     },
     /// Options of a question.
-    Answer {
-        question: QuestionId,
-        /// Those that were chosen.
-        selected: Vec<String>,
-    },
+    Answer { question: QuestionId, selected: Vec<String> },
 }
 
 /// What whoever pressed is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// In words.
     pub text: String,
     /// Nothing waits for a press any more.
     pub is_settled: bool,

@@ -23,9 +23,7 @@ impl Router {
             return;
         }
         let now = self.to.clock.now();
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return };
         let is_known = |topic: &TopicId| conversation.topics.get(topic.as_str()).is_some();
         if !topic.as_ref().is_none_or(is_known) {
             let error = topic.as_ref().map(|topic| self.unknown_topic(channel, topic));

@@ -18,8 +18,9 @@ use crate::{
     conversation_log::ConversationEntry,
     file::records::FileRow,
     identities,
-    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
+    ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey, TeamName, TopicId},
     interactions::Interaction,
+    journal::stored::StoredSession,
     live::event::{Event, Kind},
     storage::{Order, Storage, StorageError},
     store::{
@@ -28,18 +29,18 @@ use crate::{
         records::{Record, Writes},
         redact::{Owner, Texts},
     },
-    task::{Label, cause::Cause, ended, query::TaskQuery, records as tasks},
+    task::{
+        Label,
+        cause::Cause,
+        ended,
+        query::TaskQuery,
+        records::{self as tasks, LaneKey},
+    },
 };
 
-/// Where messages and topics hold words.
 pub const TEXTS: &[Texts] = &[
-    Texts {
-        kind: Undecided::KIND,
-        owner: Owner::Main,
-        fields: &["content", "files/*/name"],
-        names: &[],
-    },
-    Texts { kind: Topic::KIND, owner: Owner::Main, fields: &[], names: &["name"] },
+    Texts::of(Undecided::KIND, Owner::Main, &["content", "files/*/name"]),
+    Texts::of(Topic::KIND, Owner::Main, &[]).named(&["name"]),
 ];
 
 crate::records! {
@@ -72,7 +73,6 @@ pub struct MessageRow {
 #[serde(transparent)]
 pub struct ReadMark(pub Timestamp);
 
-/// The channel that a topic is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TopicChannel(pub ChannelId);
@@ -85,11 +85,8 @@ pub struct HomeChannel(pub ChannelId);
 /// An accepted message whose topic is not yet known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undecided {
-    /// Where it came in.
     pub channel: ChannelId,
-    /// Its id there.
     pub id: MessageId,
-    /// Who wrote it.
     pub sender: String,
     pub content: String,
     /// The topic that its sender chose.
@@ -106,13 +103,11 @@ pub struct Undecided {
     /// How it got past the trust gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
-    /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
     /// Who is behind it, if that is not simply its sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Another channel that hears of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<ChannelId>,
     /// The team that it is for; none is the main one. A message to another team needs no topic, and is never stored as one
@@ -122,7 +117,6 @@ pub struct Undecided {
     /// It is for the turn that runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steers: bool,
-    /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRow>,
 }
@@ -191,9 +185,7 @@ pub fn channel(
     id: &ChannelId,
     said_since: Timestamp,
 ) -> Result<Option<ChannelHistory>, StorageError> {
-    let Some(row) = get::<ChannelRow>(storage, id)? else {
-        return Ok(None);
-    };
+    let Some(row) = get::<ChannelRow>(storage, id)? else { return Ok(None) };
     let read = scan_keyed::<ReadMark>(storage, Range::under(&(id,)))?.into_iter();
     let topics = scan::<Topic>(storage, Range::under(&(id,)))?;
     let mut said = Vec::new();
@@ -270,17 +262,36 @@ pub fn channel_of(
     }
 }
 
-/// Shows all topics of all channels.
 pub fn each_topic(
     storage: &dyn Storage,
     visit: &mut dyn FnMut(ChannelId, Topic),
 ) -> Result<(), StorageError> {
-    Range::<Topic>::all().walk(storage, Order::Rising, &mut |key, topic| {
-        if let (Some((channel, _)), Ok(topic)) = (parse::<Topic>(key), topic) {
-            visit(channel, topic);
+    Range::<Topic>::all().for_each_keyed(storage, &mut |(channel, _), topic| visit(channel, topic))
+}
+
+/// A topic is no more in its channel.
+pub(super) fn topic_removed(channel: &ChannelId, topic: &TopicId) -> Writes {
+    let told = json!({"id": topic, "channel_id": channel, "state": "deleted"});
+    Writes::new()
+        .delete::<Topic>(&(channel.clone(), topic.clone()))
+        .delete::<TopicChannel>(topic)
+        .delete::<ReadMark>(&(channel.clone(), topic.to_string()))
+        .tell(Event::new(Kind::TopicChanged, told).of_topic(Some(topic)))
+}
+
+/// The stored keys of the session of a topic; none while one of its tasks is kept, with which they go then.
+pub(super) fn session_keys(
+    storage: &dyn Storage,
+    topic: &TopicId,
+) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
+    let lane = LaneKey::of(TeamKey::first(MAIN), topic.as_str());
+    let session = StoredSession::read(storage, &lane)?;
+    for task in &session.tasks {
+        if tasks::exists(storage, task)? {
+            return Ok(None);
         }
-        ControlFlow::Continue(())
-    })
+    }
+    Ok(Some(session.keys))
 }
 
 /// Every stored key of a channel: for when it is forgotten.
@@ -290,6 +301,7 @@ pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>
     let (mut said, mut index) = (entries(id.to_string())?, Vec::new());
     for (_, topic) in topics.iter().filter_map(|key| parse::<Topic>(key)) {
         said.extend(entries(topic.to_string())?);
+        said.extend(session_keys(storage, &topic)?.into_iter().flatten());
         index.push(key_of(TopicChannel::KIND, &topic));
     }
     let grant = get::<ChannelRow>(storage, id)?.and_then(|row| row.grant);
@@ -338,11 +350,9 @@ pub fn grants(storage: &dyn Storage) -> Result<Grants, StorageError> {
 /// Which decisions are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
-    /// Not before.
     pub since: Timestamp,
     /// Only those that let in, or only those that did not.
     pub allowed: Option<bool>,
-    /// Only of this sender.
     pub sender: Option<String>,
 }
 
@@ -352,9 +362,7 @@ impl AuditFilter {
             && self.allowed.is_none_or(|allowed| row.decision.allowed == allowed)
             && self.sender.as_ref().is_none_or(|sender| row.sender == *sender)
     }
-}
 
-impl AuditFilter {
     /// The tasks that stand for decisions which are wanted; none if no task does.
     pub fn tasks(&self) -> Option<TaskQuery> {
         (self.allowed != Some(false)).then(|| TaskQuery {

@@ -79,9 +79,7 @@ impl Topics {
             return self.explicit(id, &open, request);
         }
         rank(&mut open, request.content);
-        let Some(best) = open.first() else {
-            return self.begin(None, &open, request);
-        };
+        let Some(best) = open.first() else { return self.begin(None, &open, request) };
         let second = open.get(1).map_or(0.0, |second| second.score);
         if best.score >= MATCH && best.score - second >= LEAD {
             return reach(best, &open, request);

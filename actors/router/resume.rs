@@ -21,6 +21,7 @@ use crate::{
 };
 
 /// The channel that a connection wants, as far as the store knows it.
+#[derive(Default)]
 struct Found {
     channel: Option<ChannelId>,
     /// It is stored as the one that its owner's connections share.
@@ -36,13 +37,7 @@ impl Found {
         channel: Option<ChannelId>,
         said_since: Timestamp,
     ) -> Result<Self, StorageError> {
-        let mut found = Self {
-            channel: None,
-            is_home: false,
-            history: None,
-            messages: HashMap::new(),
-            newest: 0,
-        };
+        let mut found = Self::default();
         if let Some(id) = &channel {
             found.newest = outboxes::newest_ordinal(storage, id)?;
             found.history = conversations::channel(storage, id, said_since)?;
@@ -79,9 +74,7 @@ impl Found {
 impl Router {
     /// Gives a connection the channel it asked for, if it is its own.
     fn resume(&mut self, resume: Resume, found: Found, ctx: &mut Context<Self>) {
-        let Some(mine) = self.conversations.get(&resume.fresh) else {
-            return;
-        };
+        let Some(mine) = self.conversations.get(&resume.fresh) else { return };
         let (owner, is_claimed) = (mine.owner.clone(), mine.sender.asserted_by.is_some());
         let made = owner.as_ref().filter(|_| resume.home).and_then(|of| self.homes.get(&of.grant));
         if made.is_some() && made != found.channel.as_ref() {
@@ -116,9 +109,7 @@ impl Router {
         if known.is_some_and(|known| known.connections.len() >= MOST_CONNECTIONS) {
             return socket.tell(Item::Close(Closing::Crowded));
         }
-        let (Some(channel), Some(mine)) = (channel, self.conversations.get(&fresh)) else {
-            return;
-        };
+        let (Some(channel), Some(mine)) = (channel, self.conversations.get(&fresh)) else { return };
         let connection = socket.connection();
         let sender = mine.connections.get(&connection).unwrap_or(&mine.sender).clone();
         // Others may speak for the channel that it leaves, and work may be under way for it.
@@ -159,12 +150,8 @@ impl Router {
     /// next one finds it before anything was said.
     fn make_home(&mut self, fresh: &ChannelId, socket: &Socket, ctx: &mut Context<Self>) {
         socket.tell(Item::NotAdopted);
-        let Some(conversation) = self.conversations.get_mut(fresh) else {
-            return;
-        };
-        let Some(owner) = &conversation.owner else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(fresh) else { return };
+        let Some(owner) = &conversation.owner else { return };
         conversation.stored = true;
         self.homes.insert(owner.grant.clone(), fresh.clone());
         let writes = Writes::new()

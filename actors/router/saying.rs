@@ -34,7 +34,6 @@ pub struct Say {
     /// To which team; none is the main one. It is the caller's to see that there is one.
     pub team: Option<TeamKey>,
     pub topic: Option<Wanted>,
-    /// The name of the message.
     pub id: MessageId,
     /// Another channel that hears of the work. It is the caller's to see that they may name it.
     pub notify: Option<ChannelId>,
@@ -74,7 +73,6 @@ pub struct Accepted {
     pub topic: Option<TopicId>,
     /// The answer to a command.
     pub reply: Option<String>,
-    /// It was accepted before.
     pub duplicate: bool,
 }
 
@@ -113,9 +111,7 @@ impl Router {
         fate: Result<Accepted, ErrorBody>,
     ) -> bool {
         let key = (channel.clone(), id.clone());
-        let Some(waiters) = self.waiters.get_mut(&key) else {
-            return false;
-        };
+        let Some(waiters) = self.waiters.get_mut(&key) else { return false };
         let newest = waiters.pop();
         if waiters.is_empty() {
             self.waiters.remove(&key);
@@ -233,9 +229,7 @@ impl Router {
     ) -> Result<TopicId, Box<ErrorBody>> {
         let (now, rules) = (self.to.clock.now(), self.settings.topics);
         let fresh = self.to.ids.topic();
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return Ok(fresh);
-        };
+        let Some(conversation) = self.conversations.get_mut(channel) else { return Ok(fresh) };
         let rows = conversation.topic_rows(now, rules.idle_after);
         let wanted = name.trim().to_lowercase();
         let mut open = rows.iter().filter(|row| row.state != TopicState::Done);

@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::Router;
+use super::{Router, expiry};
 use crate::{
     channel::{
         Forget,
@@ -119,11 +119,12 @@ impl Router {
             for (channel, row) in kept {
                 excess.extend(Excess::of(storage, channel, &row, &ids, now)?);
             }
-            Ok((rows, unused, excess))
+            Ok((rows, unused, excess, expiry::expired(storage, forgotten)?))
         });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
-            Ok((rows, unused, excess)) => {
+            Ok((rows, unused, excess, expired)) => {
                 router.forget_keys(rows, ctx);
+                router.expire(expired, forgotten, ctx);
                 for (channel, _) in unused {
                     router.forget_channel(channel, ctx);
                 }

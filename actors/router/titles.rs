@@ -20,9 +20,7 @@ const QUOTED: usize = 1_000;
 impl Router {
     /// A message was answered: its topic may want a title. Nobody waits for it.
     pub(super) fn seek_title(&mut self, channel: &ChannelId, task: &Task, ctx: &mut Context<Self>) {
-        let Some(id) = task.lane.topic.clone().filter(|_| task.kind == Kind::Chat) else {
-            return;
-        };
+        let Some(id) = task.lane.topic.clone().filter(|_| task.kind == Kind::Chat) else { return };
         let conversation = self.conversations.get(channel);
         let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
         let is_wanted = topic.is_some_and(|topic| topic.untitled && !topic.closed);
@@ -62,7 +60,6 @@ fn question(task: &Task) -> String {
     )
 }
 
-/// The title in an answer of the model, if there is one.
 fn parse_title(answer: &str) -> Option<String> {
     // Whatever stands around the object, fences most of all, is not part of it.
     let object = answer.get(answer.find('{')?..=answer.rfind('}')?)?;

@@ -51,7 +51,6 @@ pub struct Topic {
     /// The profile whose model answers in it, if not the team's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Where it left another topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<BranchPoint>,
     /// The words of its last ten messages, newest first. The interaction log has them too, so that a
@@ -61,7 +60,6 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// A topic in which nothing was said.
     pub fn new(id: TopicId, name: String, now: Timestamp) -> Self {
         Self {
             id,
@@ -131,12 +129,15 @@ impl From<Topic> for Entry {
 }
 
 impl Topics {
-    /// A topic of the channel.
     pub fn get(&self, id: &str) -> Option<&Topic> {
         self.0.get(id).map(|entry| &entry.topic)
     }
 
-    /// How many there are.
+    /// A topic to be changed, but for its name: see [`Topics::rename`].
+    pub(super) fn get_mut(&mut self, id: &TopicId) -> Option<&mut Topic> {
+        self.0.get_mut(id).map(|entry| &mut entry.topic)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -151,7 +152,7 @@ impl Topics {
 
     /// Adds a message to a topic; an idle one is active again. Nothing for one that was closed.
     pub fn record(&mut self, id: &TopicId, content: &str, now: Timestamp) -> Option<&Topic> {
-        let topic = &mut self.0.get_mut(id)?.topic;
+        let topic = self.get_mut(id)?;
         if topic.closed {
             return None;
         }
@@ -161,16 +162,15 @@ impl Topics {
 
     /// Work in a topic ended: it is idle only some time after that.
     pub fn touch(&mut self, id: &TopicId, now: Timestamp) -> Option<&Topic> {
-        let topic = &mut self.0.get_mut(id)?.topic;
+        let topic = self.get_mut(id)?;
         topic.last_activity = topic.last_activity.max(now);
         Some(topic)
     }
 
-    /// Ends a topic for good. Ending it twice is no error.
+    /// Ends a topic until somebody opens it again, pinned as it was. Ending it twice is no error.
     pub fn close(&mut self, id: &TopicId) -> Option<&Topic> {
-        let topic = &mut self.0.get_mut(id)?.topic;
+        let topic = self.get_mut(id)?;
         topic.closed = true;
-        topic.pinned = false;
         // No message is compared with it any more.
         topic.recent = VecDeque::new();
         Some(topic)
@@ -193,41 +193,18 @@ impl Topics {
         found
     }
 
-    /// Forgets a topic.
     pub(super) fn remove(&mut self, id: &TopicId) {
         self.0.remove(id);
     }
 
     /// A topic that was ended goes on.
     pub fn reopen(&mut self, id: &TopicId, now: Timestamp) {
-        if let Some(entry) = self.0.get_mut(id) {
-            entry.topic.closed = false;
-            entry.topic.last_activity = entry.topic.last_activity.max(now);
+        if let Some(topic) = self.get_mut(id) {
+            topic.closed = false;
+            topic.last_activity = topic.last_activity.max(now);
         }
     }
 
-    /// Has the model think so much about the messages of a topic.
-    pub fn think(&mut self, id: &TopicId, thinking: Thinking) -> Option<&Topic> {
-        let topic = &mut self.0.get_mut(id)?.topic;
-        topic.thinking = Some(thinking);
-        Some(topic)
-    }
-
-    /// Puts a topic before the others, or no longer.
-    pub fn pin(&mut self, id: &TopicId, pinned: bool) -> Option<&Topic> {
-        let topic = &mut self.0.get_mut(id)?.topic;
-        topic.pinned = pinned;
-        Some(topic)
-    }
-
-    /// Has the model of a profile answer in a topic, or without one that of the team.
-    pub fn answer_by(&mut self, id: &TopicId, profile: Option<String>) {
-        if let Some(entry) = self.0.get_mut(id) {
-            entry.topic.profile = profile;
-        }
-    }
-
-    /// Gives a topic another name, for good.
     pub fn rename(&mut self, id: &TopicId, name: &str) {
         if let Some(entry) = self.0.get_mut(id) {
             entry.topic.untitled = false;
@@ -242,7 +219,6 @@ impl Topics {
         self.other_names(except).any(|other| other.to_lowercase() == name)
     }
 
-    /// The names of all topics but one.
     pub(super) fn other_names(&self, except: &TopicId) -> impl Iterator<Item = &str> {
         let others = self.0.values().filter(move |entry| entry.topic.id != *except);
         others.map(|entry| entry.topic.name.as_str())

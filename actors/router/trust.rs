@@ -37,7 +37,6 @@ pub enum Policy {
     None,
     /// One is given that cannot be used: only the operator's command line is let in.
     Unusable,
-    /// This one.
     Given(Trust),
 }
 
@@ -56,9 +55,7 @@ pub struct TypeTrust {
     pub policy: Option<Stance>,
     /// Let in, whatever the policies say.
     pub sender_allowlist: HashSet<String>,
-    /// Never let in.
     pub sender_denylist: HashSet<String>,
-    /// For single channels.
     pub channel_overrides: HashMap<ChannelId, Stance>,
 }
 

@@ -91,9 +91,7 @@ impl Router {
         message: Undecided,
         ctx: &mut Context<Self>,
     ) {
-        let Some(conversation) = self.conversations.get(&message.channel) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get(&message.channel) else { return };
         let (by, may_approve) = self.decider(&conversation.sender, &conversation.row.principal);
         if !may_approve {
             let (action, target) = verdict.attempt();

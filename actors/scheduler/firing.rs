@@ -46,7 +46,6 @@ pub enum Standing {
 
 /// Knows which teams work.
 pub trait Roster: Send + Sync + 'static {
-    /// Whether a team works now.
     fn standing(&self, team: &TeamKey) -> Standing;
 }
 
@@ -71,16 +70,13 @@ pub trait Premises: Send + Sync + 'static {
     fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>>;
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The trigger cannot be what it is told to be any more.
     pub problem: Option<Problem>,
-    /// There is nothing to do, and why.
     pub nothing_to_do: Option<String>,
     /// What the team is asked instead of the trigger's task.
     pub order: Option<String>,
-    /// The skill that is active from the start.
     pub skill: Option<String>,
 }
 
@@ -98,7 +94,6 @@ pub struct ByTurn {
     pub label: Label,
     /// The lineage of a task that it makes.
     pub lineage: Lineage,
-    /// When it must be done.
     pub deadline_at: Timestamp,
     /// For the count of what one cause leads to.
     pub giver: Giver,
@@ -120,7 +115,6 @@ pub(super) struct Pending {
     pub(super) max_steps: Option<u32>,
     /// The same key must not make a second task.
     pub(super) remember: bool,
-    /// What came from outside.
     pub(super) payload: Option<String>,
     /// The turn that wants it: a task becomes part of its work.
     pub(super) turn: Option<ByTurn>,
@@ -162,7 +156,6 @@ pub(super) struct Present<'a> {
 /// What came of a firing. It is durable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Its row.
     pub run: Run,
     /// The firing that it repeats.
     pub first: Option<Known>,
@@ -325,10 +318,8 @@ fn work(
             subagent: definition.subagent.clone(),
             skill: found.skill.clone(),
             turn_timeout_ms: turn_timeout.map(millis),
-            profile: None,
-            thinking: None,
             cycle: trigger.system.and_then(SystemKind::cycle),
-            steers: false,
+            ..Options::default()
         },
         label: pending.label.max(trigger.cursors_label),
         firing: Some(Firing { run, webhook: pending.cause == Cause::Webhook }),

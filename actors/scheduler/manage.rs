@@ -25,13 +25,11 @@ use crate::{
 /// A team has at most this many.
 pub const MOST: usize = 50;
 
-/// Makes a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
 pub struct Create {
     pub team: TeamKey,
     pub definition: Definition,
-    /// It fires from the start.
     pub enable: bool,
     pub by: String,
 }
@@ -44,13 +42,10 @@ pub struct Manage {
     pub change: Change,
 }
 
-/// A change of a trigger.
 pub enum Change {
     /// Another definition, worked out of the present one.
     Define(Define),
-    /// It fires from now on.
     Enable,
-    /// It fires no more.
     Disable {
         reason: String,
         /// Its tasks end too.

@@ -25,12 +25,11 @@ use crate::{
     task::{Task, ended::find_readable},
 };
 
-/// Where triggers and runs hold words.
 pub const TEXTS: &[Texts] = &[
-    Texts {
-        kind: Trigger::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &[
+    Texts::of(
+        Trigger::KIND,
+        Owner::At("/team/name"),
+        &[
             "task",
             "config/pattern",
             "config/filter",
@@ -39,22 +38,11 @@ pub const TEXTS: &[Texts] = &[
             "held",
             "quieted/*/text",
         ],
-        names: &[],
-    },
-    Texts {
-        kind: Run::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["reason", "cursors"],
-        names: &[],
-    },
-    Texts {
-        kind: OpenRun::KIND,
-        owner: Owner::At("/team/name"),
-        fields: &["reason", "cursors"],
-        names: &[],
-    },
-    Texts { kind: Payload::KIND, owner: Owner::Main, fields: &[""], names: &[] },
-    Texts { kind: Heard::KIND, owner: Owner::Main, fields: &["content"], names: &[] },
+    ),
+    Texts::of(Run::KIND, Owner::At("/team/name"), &["reason", "cursors"]),
+    Texts::of(OpenRun::KIND, Owner::At("/team/name"), &["reason", "cursors"]),
+    Texts::of(Payload::KIND, Owner::Main, &[""]),
+    Texts::of(Heard::KIND, Owner::Main, &["content"]),
 ];
 
 crate::records! {

@@ -78,7 +78,6 @@ words! {
 }
 
 impl Decision {
-    /// There is a task.
     pub fn made_a_task(self) -> bool {
         matches!(self, Self::Enqueued | Self::Replaced)
     }
@@ -143,7 +142,6 @@ pub struct Run {
     /// Tokens, read and written.
     #[serde(default)]
     pub tokens: u64,
-    /// The price, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     #[serde(default)]

@@ -49,7 +49,6 @@ pub struct Counts {
     pub disabled: usize,
 }
 
-/// Shows a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Listed>")]
 pub struct Get {
@@ -108,7 +107,6 @@ pub struct Heard {
     pub message: MessageId,
     pub sender: String,
     pub content: String,
-    /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -77,10 +77,8 @@ pub struct Occurrence {
     pub next_tick_at: Timestamp,
 }
 
-/// A tick that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// When it was due.
     pub due_at: Timestamp,
     /// Which one of its window, from 1.
     pub number: u32,
@@ -179,7 +177,6 @@ pub fn advance(
     Some(Tick { due_at, number })
 }
 
-/// When a window is to be looked at next.
 pub fn next_due(
     view: View<'_>,
     window: &Window,

@@ -13,7 +13,6 @@ use crate::{
 
 /// What a key, or the beginning of one, is put together from.
 pub trait Parts {
-    /// Adds them to a key.
     fn write(&self, key: &mut KeyWriter);
 }
 
@@ -29,7 +28,6 @@ pub trait KeyOf<K>: Parts {}
 /// The first parts of a key, to find what lies under them.
 pub trait PrefixOf<K>: Parts {}
 
-/// A key in the making.
 #[derive(Debug)]
 pub struct KeyWriter {
     key: Vec<u8>,
@@ -44,7 +42,6 @@ impl KeyWriter {
         Self { key, in_text: true }
     }
 
-    /// Adds a text.
     pub fn text(&mut self, text: &str) {
         self.end_text();
         if text.contains(END) {
@@ -55,7 +52,6 @@ impl KeyWriter {
         self.in_text = true;
     }
 
-    /// Adds a number.
     pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_be_bytes());
     }
@@ -76,14 +72,12 @@ impl KeyWriter {
 /// Stands behind a text, and in none.
 const END: char = '\0';
 
-/// A key that is taken apart.
 #[derive(Debug)]
 pub struct KeyReader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> KeyReader<'a> {
-    /// The next text.
     pub fn text(&mut self) -> Option<&'a str> {
         let end = self.rest.iter().position(|byte| *byte == END as u8);
         let (text, rest) = match end {
@@ -94,12 +88,10 @@ impl<'a> KeyReader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// All that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// The next number.
     pub fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;

@@ -43,14 +43,12 @@ const GROUP_BYTES: usize = 1024 * 1024;
 const LOOKED_AT: usize = 64;
 /// A single request above this is refused rather than stalling everyone.
 const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
-/// How long is waited for the archive.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// So much of a key is shown that is too long.
 const SHOWN_KEY: usize = 64;
 /// How long a group waits for room on the disk before it is tried again.
 const ROOM_PAUSE: Duration = Duration::from_millis(250);
 
-/// What the store is told.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 enum Request {
@@ -261,9 +259,7 @@ impl std::fmt::Debug for StoreHandle {
 /// it would have told of something that a power cut takes back.
 #[derive(Clone)]
 struct Groups {
-    /// How many were begun.
     begun: Arc<AtomicU64>,
-    /// How many have ended.
     ended: watch::Sender<u64>,
 }
 

@@ -24,12 +24,10 @@ pub struct Range<R> {
 }
 
 impl<R: Record> Range<R> {
-    /// All rows of the kind.
     pub fn all() -> Self {
         Self::under(&())
     }
 
-    /// The rows whose keys begin with these parts.
     pub fn under(parts: &impl PrefixOf<R::Key>) -> Self {
         let start = prefix_of(R::KIND, parts);
         Self { end: after_prefix(&start), start, of: PhantomData }
@@ -59,7 +57,6 @@ impl<R: Record> Range<R> {
         self
     }
 
-    /// Goes on behind the row of a key.
     pub fn after(self, key: &impl KeyOf<R::Key>) -> Self {
         self.behind(&key_of(R::KIND, key))
     }
@@ -129,7 +126,20 @@ impl<R: Record + DeserializeOwned> Range<R> {
         self.walk(storage, order, &mut |_, row| row.map_or(ControlFlow::Continue(()), &mut *visit))
     }
 
-    /// Shows all rows.
+    /// Shows all rows with their keys, for rows that don't hold them.
+    pub fn for_each_keyed(
+        &self,
+        storage: &dyn Storage,
+        visit: &mut dyn FnMut(R::Key, R),
+    ) -> Result<(), StorageError> {
+        self.walk(storage, Order::Rising, &mut |key, row| {
+            if let (Some(key), Ok(row)) = (parse::<R>(key), row) {
+                visit(key, row);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
     pub fn for_each(
         &self,
         storage: &dyn Storage,
@@ -204,10 +214,7 @@ pub fn scan_keyed<R: Record + DeserializeOwned>(
     range: Range<R>,
 ) -> Result<Vec<(R::Key, R)>, StorageError> {
     let mut rows = Vec::new();
-    range.walk(storage, Order::Rising, &mut |key, row| {
-        rows.extend(read_key::<R::Key>(R::KIND, key).zip(row.ok()));
-        ControlFlow::Continue(())
-    })?;
+    range.for_each_keyed(storage, &mut |key, row| rows.push((key, row)))?;
     Ok(rows)
 }
 

@@ -37,7 +37,6 @@ pub trait Record {
 
 /// A row that holds its own key.
 pub trait Keyed: Record {
-    /// What it is found by.
     fn key(&self) -> Self::Key;
 }
 
@@ -63,7 +62,6 @@ macro_rules! records {
     )*};
 }
 
-/// One change of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
     Put { key: Vec<u8>, value: Vec<u8> },
@@ -82,7 +80,6 @@ pub struct Append {
     pub log: Vec<u8>,
     /// Whose log it is.
     pub channel: ChannelId,
-    /// What is added.
     pub frame: Arc<Frame>,
     /// The entry directly behind it in the same commit takes it in: one record costs the disk half of two.
     pub joins_next: bool,
@@ -105,17 +102,14 @@ pub struct Writes {
 pub struct Unwritable {
     /// Its key, made readable.
     pub key: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
 impl Writes {
-    /// A commit with nothing in it yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing was added.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty() && self.unwritable.is_none()
     }
@@ -131,7 +125,6 @@ impl Writes {
         self.guard.as_ref().map(|(task, _)| task)
     }
 
-    /// Adds all changes of another commit.
     pub fn and(mut self, other: Self) -> Self {
         debug_assert!(other.guard.is_none());
         self.list.extend(other.list);
@@ -145,7 +138,6 @@ impl Writes {
         self.put_at(&row.key(), row)
     }
 
-    /// Several rows.
     pub fn put_all<'a, R: Keyed + Serialize + 'a>(
         self,
         rows: impl IntoIterator<Item = &'a R>,
@@ -172,7 +164,6 @@ impl Writes {
         }
     }
 
-    /// Removes a row.
     pub fn delete<R: Record>(self, key: &(impl KeyOf<R::Key> + ?Sized)) -> Self {
         self.with(Write::Delete { key: key_of(R::KIND, key) })
     }
@@ -293,7 +284,6 @@ pub struct Alongside {
 /// Room for a row of usual length.
 const ROW: usize = 1024;
 
-/// A record as stored.
 pub fn encode<T: Serialize + ?Sized>(row: &T) -> serde_json::Result<Vec<u8>> {
     // Most rows fit, so that they are written without being moved.
     let mut value = Vec::with_capacity(ROW);

@@ -43,7 +43,6 @@ pub trait Redactor: Send + Sync + 'static {
 pub struct Texts {
     /// What their keys begin with.
     pub kind: &'static str,
-    /// Whose words they are.
     pub owner: Owner,
     /// The fields, as pointers; `*` stands for every item of a list.
     pub fields: &'static [&'static str],
@@ -68,6 +67,16 @@ const SIGNED: &str = "block";
 const MARK: &str = "redacted";
 
 impl Texts {
+    /// The words of a kind of record, of which no names were made.
+    pub const fn of(kind: &'static str, owner: Owner, fields: &'static [&'static str]) -> Self {
+        Self { kind, owner, fields, names: &[] }
+    }
+
+    /// The same with names that were.
+    pub const fn named(self, names: &'static [&'static str]) -> Self {
+        Self { names, ..self }
+    }
+
     /// A record without any of its words, if it is of one of these kinds and can be read.
     pub(super) fn emptied(all: &[Self], key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let texts = all.iter().find(|texts| texts.covers(key))?;

@@ -74,18 +74,14 @@ impl Code {
 /// The one end of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
     pub ending: Ending,
-    /// Why, if not well.
     pub code: Option<Code>,
-    /// Why, in words for a person.
     pub message: Option<String>,
     /// The answer, or what there was of it.
     pub text: String,
     /// The model's output limit cut the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// What it cost.
     pub usage: Usage,
     /// What the turn reported about its run, if it is one of a trigger.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,15 +12,10 @@ use crate::{
 /// Which tasks are wanted. What is none excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskQuery {
-    /// Only in this state.
     pub state: Option<TaskState>,
-    /// Only of these teams.
     pub teams: Option<Vec<TeamName>>,
-    /// Only of this kind.
     pub kind: Option<Kind>,
-    /// Only of this priority.
     pub priority: Option<Priority>,
-    /// Only of this topic.
     pub topic: Option<TopicId>,
     /// Only what came of this task, and the task itself.
     pub root: Option<TaskId>,
@@ -28,9 +23,7 @@ pub struct TaskQuery {
     pub admitted: bool,
     /// Only such messages of this sender.
     pub sender: Option<String>,
-    /// Only made at this moment or later.
     pub since: Timestamp,
-    /// Only made at this moment or earlier.
     pub until: Option<Timestamp>,
     /// Only with these words, which are in lower case.
     pub words: Option<String>,
@@ -38,7 +31,6 @@ pub struct TaskQuery {
 
 impl TaskQuery {
     // Taken apart, so that a new field which nothing compares is an error.
-    /// A task is wanted.
     pub fn holds(&self, task: &Task) -> bool {
         let Self {
             state,
@@ -73,7 +65,6 @@ impl TaskQuery {
 }
 
 impl Task {
-    /// The topic that it comes from.
     pub fn topic(&self) -> Option<&TopicId> {
         self.source.as_ref()?.topic.as_ref().map(|topic| &topic.id)
     }
@@ -121,5 +112,4 @@ impl From<&Task> for TaskFacet {
     }
 }
 
-/// How many tasks there are of each facet.
 pub type TaskCounts = HashMap<TaskFacet, usize>;

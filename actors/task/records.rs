@@ -23,21 +23,16 @@ use crate::{
     },
 };
 
-/// Where tasks hold words.
 pub const TEXTS: &[Texts] = &[
-    Texts {
-        kind: Task::KIND,
-        owner: Owner::At("/lane/team"),
-        fields: &["body", "files/*/name"],
-        names: &["source/topic/name"],
-    },
-    Texts {
-        kind: FinishedTask::KIND,
-        owner: Owner::At("/lane/team"),
-        fields: &["body", "outcome/text", "outcome/message", "outcome/report", "files/*/name"],
-        names: &["source/topic/name"],
-    },
-    Texts { kind: TeamError::KIND, owner: Owner::Key, fields: &["message"], names: &[] },
+    Texts::of(Task::KIND, Owner::At("/lane/team"), &["body", "files/*/name"])
+        .named(&["source/topic/name"]),
+    Texts::of(
+        FinishedTask::KIND,
+        Owner::At("/lane/team"),
+        &["body", "outcome/text", "outcome/message", "outcome/report", "files/*/name"],
+    )
+    .named(&["source/topic/name"]),
+    Texts::of(TeamError::KIND, Owner::Key, &["message"]),
 ];
 
 crate::records! {
@@ -54,7 +49,6 @@ const ASKED: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LaneKey {
     pub lane: Lane,
-    /// Which life of the team.
     pub generation: u32,
 }
 
@@ -72,12 +66,10 @@ impl LaneKey {
         Self { lane: Lane { team: team.name, topic }, generation: team.generation }
     }
 
-    /// Whose it is.
     pub fn team(&self) -> TeamKey {
         TeamKey { name: self.lane.team.clone(), generation: self.generation }
     }
 
-    /// The name of its session.
     pub fn session_id(&self) -> String {
         self.lane.session_id(self.generation)
     }
@@ -89,7 +81,6 @@ impl LaneKey {
 }
 
 impl Task {
-    /// Its lane, as keys name it.
     pub fn lane_key(&self) -> LaneKey {
         LaneKey::new(&self.lane, self.generation)
     }
@@ -135,7 +126,6 @@ impl Keyed for Task {
 pub struct FinishedTask<'a>(pub Cow<'a, Task>);
 
 impl<'a> FinishedTask<'a> {
-    /// This task, to be written.
     pub fn of(task: &'a Task) -> Self {
         Self(Cow::Borrowed(task))
     }
@@ -196,7 +186,6 @@ pub struct EndedTask {
     pub at: Timestamp,
     pub team: TeamName,
     pub id: TaskId,
-    /// It was a message of a person.
     pub is_chat: bool,
 }
 
@@ -207,7 +196,6 @@ impl EndedTask {
         (at.unwrap_or_default(), task.lane.team.clone(), task.id.clone())
     }
 
-    /// The stored key of a task that has ended.
     pub fn stored_key(task: &Task) -> Vec<u8> {
         key_of(Self::KIND, &Self::key_of(task))
     }
@@ -228,14 +216,10 @@ impl EndedTask {
     }
 }
 
-/// What went wrong last in a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamError {
-    /// The task that ended so.
     pub task_id: TaskId,
-    /// For programs.
     pub code: Option<Code>,
-    /// For people.
     pub message: String,
     pub at: Timestamp,
 }
@@ -269,18 +253,13 @@ pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<TeamKey, TeamError>,
 pub struct OpenWork {
     pub id: TaskId,
     pub lane: Lane,
-    /// What kind of work it is.
     #[serde(default)]
     pub kind: Kind,
-    /// When it was accepted.
     pub created_at: Timestamp,
-    /// Where it comes from.
     #[serde(default)]
     pub source: Option<Source>,
-    /// Who holds it.
     #[serde(default)]
     pub lease: Option<LeaseId>,
-    /// Its turn was set aside.
     #[serde(default)]
     pub parked: Option<Parked>,
 }
@@ -345,9 +324,7 @@ pub fn each_ended(
     let range = Range::<EndedTask>::all().since(&since);
     range.visit(storage, Order::Falling, &mut |key, value| {
         let found = EndedTask::read(key, value.unwrap_or_default());
-        let Some(ended) = found.filter(&mut of) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(ended) = found.filter(&mut of) else { return ControlFlow::Continue(()) };
         match find(storage, &ended.id) {
             Ok(Some(task)) => visit(ended.at, task),
             // A damaged one is reported, and takes no other with it.

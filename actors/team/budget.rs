@@ -113,9 +113,7 @@ impl Session {
     pub(super) fn pay(&mut self) {
         let spending = &mut self.spending;
         let usage = std::mem::take(&mut spending.tries);
-        let Some(reservation) = spending.reserved.take() else {
-            return;
-        };
+        let Some(reservation) = spending.reserved.take() else { return };
         let settled = self.cx.recipe.ledger.settle(reservation, Spent::of(&usage));
         if self.brief.budget.iter().any(|(_, caps)| !caps.is_open()) {
             let line = &self.brief.budget;

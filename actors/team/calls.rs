@@ -25,6 +25,7 @@ use crate::{
     },
     ids::CallId,
     live::event::Stream,
+    shared_list::SharedList,
     task::outcome::Code,
     tool::{
         Args, BeforeCalls, CallContext, Direction, Interception, ToolCall, ToolFault, ToolReply,
@@ -36,7 +37,6 @@ use crate::{
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Session {
-    /// Asks the model for the next step.
     pub(super) fn call_model(&mut self, ctx: &mut Context<Team>) {
         if !self.afford(ctx) {
             return;
@@ -87,7 +87,7 @@ impl Session {
             task: Some((&self.leased.task).into()),
             system,
             tools,
-            earlier: Arc::default(),
+            earlier: SharedList::default(),
             messages,
             thinking: self.brief.thinking,
             unbooked: self.spending.unbooked.within(self.spending_limit()),
@@ -132,9 +132,7 @@ impl Session {
     }
 
     fn model_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
-        let Some(replied) = self.engine_replied(joined) else {
-            return;
-        };
+        let Some(replied) = self.engine_replied(joined) else { return };
         // The reply holds it; only a step that broke off has nothing else to show.
         let said = !std::mem::take(&mut self.text.said).is_empty();
         let input = match replied {
@@ -193,9 +191,7 @@ impl Session {
             turn: self.leased.turn.clone(),
         };
         let looking = if calls.is_empty() { None } else { self.brief.tools.before(&calls, &step) };
-        let Some(looking) = looking else {
-            return self.step_replied(reply, Vec::new(), ctx);
-        };
+        let Some(looking) = looking else { return self.step_replied(reply, Vec::new(), ctx) };
         self.watchdog.sign();
         let task = crate::spawn::local(looking.instrument(self.span()));
         self.model = Some(RunningCall::of(&task));
@@ -346,13 +342,10 @@ impl Session {
         }
     }
 
-    /// Asks a person to decide on calls.
     pub(super) fn ask_for_approval(&self, held: Vec<Held>) -> ApprovalRequests {
         let mut requests = ApprovalRequests::default();
         for held in held {
-            let Args::Json(arguments) = &held.call.args else {
-                continue;
-            };
+            let Args::Json(arguments) = &held.call.args else { continue };
             let wish = Wish {
                 caller: &self.caller,
                 turn: &self.leased.turn,

@@ -79,9 +79,7 @@ impl Session {
         execution: Execution,
         ctx: &mut Context<Team>,
     ) {
-        let Some(approval) = self.approvals.get_mut(approval) else {
-            return;
-        };
+        let Some(approval) = self.approvals.get_mut(approval) else { return };
         approval.execution = execution;
         let mut writes = self.leased.guard().put(approval);
         if execution == Execution::Unknown {

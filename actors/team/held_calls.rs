@@ -91,9 +91,7 @@ fn intended<'a>(
     caller: &'a Caller,
     now: Option<&'a Checked>,
 ) -> Option<Intended<'a>> {
-    let Args::Json(arguments) = &call.args else {
-        return None;
-    };
+    let Args::Json(arguments) = &call.args else { return None };
     // Without a rule that asks any more, there is nothing else to compare with.
     let (cwd, secrets) = match now.map(|checked| &checked.verdict) {
         Some(Verdict::Ask(asking)) => (&asking.cwd, &asking.secrets),

@@ -54,7 +54,6 @@ pub(super) struct Past {
     pub(super) tokens: u64,
     /// How many of them stay.
     pub(super) kept: u64,
-    /// For whom it is.
     pub(super) label: Label,
 }
 

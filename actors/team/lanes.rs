@@ -150,9 +150,7 @@ impl Lanes {
         let mut all: usize = self.lanes.values().map(size).sum();
         while all > KEPT_CHARACTERS {
             let known = self.lanes.values_mut().filter(|lane| lane.history.is_some());
-            let Some(oldest) = known.min_by_key(|lane| lane.rested) else {
-                return;
-            };
+            let Some(oldest) = known.min_by_key(|lane| lane.rested) else { return };
             all -= size(oldest);
             oldest.history = None;
         }

@@ -109,7 +109,6 @@ pub(crate) struct Recipe {
     pub(crate) briefing: Arc<dyn Briefing>,
     /// Told of turns that wait for settings to be put right.
     pub(crate) on_hindrance: OnHindrance,
-    /// Where requests for approval are written.
     pub(crate) desk: Desk,
     pub(crate) approvals: Recipient<Opened>,
     pub(crate) view: OrgView,
@@ -172,9 +171,7 @@ impl Team {
         ctx: &mut Context<Self>,
         act: impl FnOnce(&mut Session, &mut Context<Self>),
     ) {
-        let Some(session) = self.lanes.session(topic) else {
-            return;
-        };
+        let Some(session) = self.lanes.session(topic) else { return };
         act(session, ctx);
         if session.over {
             session.timers.cancel();
@@ -201,7 +198,6 @@ impl Team {
         self.idle_since = Instant::now();
     }
 
-    /// Prepares the turn of a task.
     fn prepare(&mut self, leased: Leased, ctx: &mut Context<Self>) {
         let Leased { task, lease, inbox, company, .. } = leased;
         let turn = TurnId::of(&lease);
@@ -222,9 +218,7 @@ impl Team {
         result: Result<Prepared, Unprepared>,
         ctx: &mut Context<Self>,
     ) {
-        let Some(preparing) = self.lanes.take_preparing(key) else {
-            return;
-        };
+        let Some(preparing) = self.lanes.take_preparing(key) else { return };
         let Preparing { leased, company, cancelled, waiting } = preparing;
         match result {
             _ if self.retiring => {

@@ -107,7 +107,6 @@ impl Prepared {
         )
     }
 
-    /// The fact that opens the turn.
     fn turn_start(&self, task: &Task) -> Fact {
         let brief = &self.brief;
         let (cause, source_channel) = self.place(task);
@@ -228,7 +227,6 @@ impl PromptSize {
     }
 }
 
-/// Why a turn cannot begin.
 pub(super) struct Unprepared {
     code: Code,
     message: String,

@@ -267,9 +267,7 @@ impl Session {
                     return self.cx.give_back(self.leased.task.clone());
                 }
             }
-            let Some(want) = self.wants.pop_front() else {
-                return;
-            };
+            let Some(want) = self.wants.pop_front() else { return };
             match want {
                 Want::Record(facts, frames) => {
                     self.record(facts, frames, Writes::new(), After::go_on(), ctx);

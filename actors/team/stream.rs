@@ -249,9 +249,7 @@ impl Session {
     /// Adds the ack to a commit, if it has not been made yet.
     pub(super) fn add_ack(&mut self, writes: Writes) -> Writes {
         let (task, now) = (&mut self.leased.task, self.cx.now());
-        let Some((channel, frame)) = ack(task, self.gate.held(), now) else {
-            return writes;
-        };
+        let Some((channel, frame)) = ack(task, self.gate.held(), now) else { return writes };
         self.gate.storing = true;
         writes.put(task).frame(&channel, frame)
     }
@@ -260,12 +258,8 @@ impl Session {
     pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut Context<Team>) {
         let now = self.cx.now();
         let joined = self.joined.iter_mut().find(|(task, _)| task.id == *id);
-        let (Some((task, lease)), false) = (joined, self.turn.ended) else {
-            return;
-        };
-        let Some((channel, frame)) = ack(task, "", now) else {
-            return;
-        };
+        let (Some((task, lease)), false) = (joined, self.turn.ended) else { return };
+        let Some((channel, frame)) = ack(task, "", now) else { return };
         let writes = Writes::new().under_lease(&task.id, lease).put(task).frame(&channel, frame);
         let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
         self.after(delivered, ctx, |_, _, _| {});

@@ -17,6 +17,7 @@ use crate::{
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     journal::thread::Earlier,
+    shared_list::SharedList,
     task::{
         Label, Task, Wait, WaitReason,
         outcome::{Code, Ending},
@@ -93,7 +94,6 @@ pub(super) enum Want {
     Hold(Vec<Fact>, Vec<Progress>, Vec<Held>),
     /// An approved call is about to run, or has run.
     Mark(ApprovalId, Execution),
-    /// Call the model with the conversation.
     CallModel,
     Summarise(String),
     CallTool {
@@ -133,16 +133,13 @@ pub(super) struct Held {
     pub(super) asking: Asking,
 }
 
-/// How a turn ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct End {
     pub(super) ending: Ending,
-    /// Why, if not well.
     pub(super) code: Option<Code>,
     pub(super) message: Option<String>,
     /// The answer, or what there was of it.
     pub(super) text: String,
-    /// The model's output limit cut the answer.
     pub(super) truncated: bool,
 }
 
@@ -205,7 +202,6 @@ enum CallState {
 }
 
 impl Turn {
-    /// A turn that has not begun.
     pub(super) fn new(id: TurnId, task: Task, max_steps: u32) -> Self {
         let conversation = Conversation::new(task.body.clone(), u64::MAX, 0);
         let label = task.label;
@@ -307,8 +303,7 @@ impl Turn {
         self.conversation.messages()
     }
 
-    /// What came before the turn.
-    pub(super) fn earlier(&self) -> Arc<[Arc<FixedMessages>]> {
+    pub(super) fn earlier(&self) -> SharedList<Arc<FixedMessages>> {
         self.conversation.earlier()
     }
 

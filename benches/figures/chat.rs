@@ -1,6 +1,9 @@
 //! What a durable chat turn costs in CPU time, against the least it could cost.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use futures_util::{SinkExt, StreamExt, future};
 use serde_json::{Value, json};
@@ -10,7 +13,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    baseline,
+    baseline, latency, model,
     process::{self, Process},
     report::{Bound, Report},
 };
@@ -18,55 +21,92 @@ use crate::{
 const CONNECTIONS: usize = 100;
 const WARM_UP: usize = 20;
 const MESSAGES: usize = 200;
+/// Turns that two cores are to do in a second.
+const TURNS: f64 = 3_000.0;
 
 pub(crate) fn measure(report: &mut Report) {
-    let (baseline, _) = run(|| {
+    actix::System::new().block_on(async {
         let mut process = Process::role(&[baseline::ARGUMENT]);
         let url = process.first_line();
-        (process, url, String::new())
+        let (echo, _) = Load::on(process, &url, "").await.at_once().await;
+        let name = "chat: CPU of echo and one HTTP request";
+        report.figure(name, micros(echo), "µs", Bound::None);
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut demo = Load::on_service(folder.path()).await;
+        let (turn, rate) = demo.at_once().await;
+        let took = demo.at_a_pace(TURNS / 2.0).await;
+        drop(demo);
+        report.figure("chat: CPU of a durable turn", micros(turn), "µs", Bound::AtMost(250.0));
+        let name = "chat: CPU of a durable turn / echo and one HTTP request";
+        report.figure(name, turn.as_secs_f64() / echo.as_secs_f64(), "×", Bound::AtMost(5.0));
+        report.figure("chat: durable turns", rate, "/s", Bound::AtLeast(TURNS));
+        latency::percentiles(report, "chat: turn at half of that load", took, 50.0);
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let answer = |_| model::stream([model::WORD; 11].concat() + model::END);
+        process::use_model(folder.path(), &model::serve(answer));
+        let (turn, rate) = Load::on_service(folder.path()).await.at_once().await;
+        let name = "chat: CPU of a durable turn over HTTP, in 11 words";
+        report.figure(name, micros(turn), "µs", Bound::AtMost(450.0));
+        report.figure("chat: durable turns over HTTP", rate, "/s", Bound::None);
     });
-    let folder = tempfile::tempdir().expect("a folder");
-    let home = folder.path();
-    process::write(
-        home,
-        "data/config/channels.yaml",
-        "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\n",
-    );
-    let (service, rate) = run(|| {
-        let process = Process::serve(home);
-        let url = process::address(home, &process);
-        (process, url, process::token(home))
-    });
-    report.figure("chat: CPU of echo and one HTTP request", micros(baseline), "µs", Bound::None);
-    report.figure("chat: CPU of a durable turn", micros(service), "µs", Bound::None);
-    report.figure("chat: durable turns", rate, "/s", Bound::None);
-    report.figure(
-        "chat: CPU of a durable turn / echo and one HTTP request",
-        service.as_secs_f64() / baseline.as_secs_f64(),
-        "×",
-        Bound::AtMost(5.0),
-    );
 }
 
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// CPU time per message of a server, and messages per second.
-fn run(start: impl FnOnce() -> (Process, String, String)) -> (Duration, f64) {
-    actix::System::new().block_on(async {
-        let (process, url, token) = start();
+/// A server, and who talks to it.
+struct Load {
+    process: Process,
+    talks: Vec<Talk>,
+}
+
+impl Load {
+    async fn on_service(home: &Path) -> Self {
+        let limits = "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\n";
+        process::write(home, "data/config/channels.yaml", limits);
+        let process = Process::serve(home);
+        let url = process::address(home, &process);
+        Self::on(process, &url, &process::token(home)).await
+    }
+
+    async fn on(process: Process, url: &str, token: &str) -> Self {
         let mut talks = Vec::new();
         for _ in 0..CONNECTIONS {
-            talks.push(Talk::connect(&url, &token).await);
+            talks.push(Talk::connect(url, token).await);
         }
         future::join_all(talks.iter_mut().map(|talk| talk.say(WARM_UP))).await;
-        let (cpu, began) = (process.cpu(), Instant::now());
-        future::join_all(talks.iter_mut().map(|talk| talk.say(MESSAGES))).await;
+        Self { process, talks }
+    }
+
+    /// All say the next thing when they are answered: CPU time of a message, and messages in a second.
+    async fn at_once(&mut self) -> (Duration, f64) {
+        let (cpu, began) = (self.process.cpu(), Instant::now());
+        future::join_all(self.talks.iter_mut().map(|talk| talk.say(MESSAGES))).await;
         let messages = (CONNECTIONS * MESSAGES) as u32;
         let rate = f64::from(messages) / began.elapsed().as_secs_f64();
-        ((process.cpu() - cpu) / messages, rate)
-    })
+        ((self.process.cpu() - cpu) / messages, rate)
+    }
+
+    /// How long answers take, from when each message was to be said: one that waits for the one before it is late by that.
+    async fn at_a_pace(&mut self, per_second: f64) -> Vec<Duration> {
+        let pace = Duration::from_secs_f64(CONNECTIONS as f64 / per_second);
+        let began = Instant::now();
+        let talks = self.talks.iter_mut().enumerate().map(|(number, talk)| async move {
+            let first = began + pace.mul_f64(number as f64 / CONNECTIONS as f64);
+            let mut took = Vec::new();
+            for round in 0..MESSAGES as u32 {
+                let planned = first + pace * round;
+                tokio::time::sleep_until(planned.into()).await;
+                talk.ask(&format!("hello there, number {round}")).await;
+                took.push(planned.elapsed());
+            }
+            took
+        });
+        future::join_all(talks).await.concat()
+    }
 }
 
 /// One connection.
@@ -101,7 +141,7 @@ impl Talk {
     /// Says something and waits for the end of it: when the first frame about it came.
     pub(crate) async fn first_frame(&mut self, content: &str) -> Instant {
         self.send(content).await;
-        let first = self.until(|_| true).await;
+        let first = self.until(|frame| frame["type"] != "topic_list").await;
         let at = Instant::now();
         assert_eq!(first["generated"], true, "{first}");
         self.until(|frame| frame["type"] == "response").await;

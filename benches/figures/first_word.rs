@@ -7,6 +7,7 @@ use futures_util::{StreamExt, stream};
 
 use crate::{
     latency::{Moments, Stage},
+    model,
     report::Report,
 };
 
@@ -41,15 +42,9 @@ fn stream_words(content: String, first_texts: Moments) -> HttpResponse {
             if number == 0 {
                 first_texts.note(&content);
             }
-            Ok::<_, std::io::Error>(web::Bytes::from_static(WORD.as_bytes()))
+            Ok::<_, std::io::Error>(web::Bytes::from_static(model::WORD.as_bytes()))
         }
     });
-    let end = stream::iter([Ok(web::Bytes::from_static(END.as_bytes()))]);
+    let end = stream::iter([Ok(web::Bytes::from_static(model::END.as_bytes()))]);
     HttpResponse::Ok().content_type("text/event-stream").streaming(words.chain(end))
 }
-
-const WORD: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"}}]}\n\n";
-
-const END: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
-    data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n\
-    data: [DONE]\n\n";

@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_web::{App, HttpResponse, HttpServer, web};
+use actix_web::HttpResponse;
 use futures_util::future;
-use serde_json::Value;
 
 use crate::{
     chat::Talk,
+    model,
     process::{self, Process},
     report::{Bound, Report},
 };
@@ -51,13 +51,8 @@ impl Stage {
         report: &mut Report,
         say: impl AsyncFn(&mut Talk, &str, &Moments) -> Duration,
     ) {
-        let mut took = actix::System::new().block_on(self.talk(say));
-        took.sort_unstable();
-        let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-        for (share, bound) in [(0.5, Bound::None), (0.99, Bound::AtMost(self.at_most))] {
-            let name = format!("{}, p{}", self.name, share * 100.0);
-            report.figure(&name, at(share), "ms", bound);
-        }
+        let took = actix::System::new().block_on(self.talk(say));
+        percentiles(report, self.name, took, self.at_most);
     }
 
     async fn talk(
@@ -65,16 +60,11 @@ impl Stage {
         say: impl AsyncFn(&mut Talk, &str, &Moments) -> Duration,
     ) -> Vec<Duration> {
         let moments = Moments::default();
-        let model = self.serve_model(moments.clone());
+        let (answer, noted) = (self.answer, moments.clone());
+        let model = model::serve(move |content| answer(content, noted.clone()));
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path();
-        process::write(
-            home,
-            "data/config/providers.yaml",
-            &format!(
-                "profiles:\n  default: {{provider: openai, api_url: \"{model}\", model: m}}\n"
-            ),
-        );
+        process::use_model(home, &model);
         process::write(
             home,
             "data/config/channels.yaml",
@@ -102,23 +92,13 @@ impl Stage {
         });
         future::join_all(talks).await.concat()
     }
+}
 
-    fn serve_model(&self, moments: Moments) -> String {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let answer = self.answer;
-        let server = HttpServer::new(move || {
-            let moments = moments.clone();
-            let answer = move |body: web::Json<Value>| {
-                let last = body["messages"].as_array().and_then(|messages| messages.last());
-                let content = last.and_then(|message| message["content"].as_str());
-                let answer = answer(content.unwrap_or_default().to_owned(), moments.clone());
-                async move { answer }
-            };
-            App::new().route("/v1/chat/completions", web::post().to(answer))
-        });
-        let server = server.workers(1).disable_signals();
-        actix::spawn(server.listen(listener).expect("it listens").run());
-        format!("http://{address}")
+/// The middle, and the 99th percentile with its bound in milliseconds.
+pub(crate) fn percentiles(report: &mut Report, name: &str, mut took: Vec<Duration>, at_most: f64) {
+    took.sort_unstable();
+    let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    for (share, bound) in [(0.5, Bound::None), (0.99, Bound::AtMost(at_most))] {
+        report.figure(&format!("{name}, p{}", share * 100.0), at(share), "ms", bound);
     }
 }

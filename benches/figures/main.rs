@@ -20,6 +20,7 @@ mod isolation;
 mod kill_switch;
 mod latency;
 mod lists;
+mod model;
 mod overhead;
 mod page;
 mod plugins;

@@ -6,6 +6,7 @@ use actix_web::HttpResponse;
 
 use crate::{
     latency::{Moments, Stage},
+    model,
     report::Report,
 };
 
@@ -29,10 +30,5 @@ pub(crate) fn measure(report: &mut Report) {
 /// Notes when the model is asked.
 fn say_hello(content: String, arrivals: Moments) -> HttpResponse {
     arrivals.note(&content);
-    HttpResponse::Ok().content_type("text/event-stream").body(ANSWER)
+    model::stream(model::WORD.to_owned() + model::END)
 }
-
-const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello.\"}}]}\n\n\
-    data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
-    data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n\
-    data: [DONE]\n\n";

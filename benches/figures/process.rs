@@ -164,6 +164,12 @@ pub(crate) fn try_get(
     parts.ok_or_else(|| std::io::Error::other("no whole answer"))
 }
 
+/// Has the teams of a home ask a model behind an address.
+pub(crate) fn use_model(home: &Path, url: &str) {
+    let profile = format!("{{provider: openai, api_url: \"{url}\", model: m}}");
+    write(home, "data/config/providers.yaml", &format!("profiles:\n  default: {profile}\n"));
+}
+
 /// Writes a file below a home.
 pub(crate) fn write(home: &Path, path: &str, content: &str) {
     let path = home.join(path);

@@ -59,7 +59,6 @@ pub struct ApprovalFilter {
 
 row! {
     /// An approval as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Approval")]
     pub struct ApprovalRow from approval: Approval {
         pub id: String = approval.id.to_string(),
@@ -109,6 +108,13 @@ row! {
     }
 }
 
+impl ApprovalRow {
+    /// The tool that would be used, or what else is asked for.
+    pub fn what(&self) -> &str {
+        self.tool.as_deref().unwrap_or(self.kind.as_str())
+    }
+}
+
 fn session_of(lane: Lane) -> String {
     match lane.topic {
         Some(topic) => format!("{}/{topic}", lane.team),
@@ -118,7 +124,6 @@ fn session_of(lane: Lane) -> String {
 
 row! {
     /// One person's word.
-    #[derive(Debug)]
     pub struct Vote from vote: record::Vote {
         pub by: String = vote.by,
         pub choice: Choice = vote.choice,

@@ -43,7 +43,6 @@ pub struct AuditFilter {
 
 row! {
     /// A line as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "AuditLine")]
     pub struct AuditRow from audit: Audit {
         pub id: String = audit.id,
@@ -60,7 +59,6 @@ row! {
 
 row! {
     /// A tool call as a line shows it.
-    #[derive(Debug)]
     pub struct AuditCall from call: CallAudit {
         pub team: String = call.team.to_string(),
         pub task_id: String = call.task.to_string(),

@@ -1,12 +1,11 @@
 //! Self-changes: what teams changed about themselves after a person agreed, and the way back.
 
-use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
 
-pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = get(
+pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, OfTeam> = get(
     "/api/v1/changes",
     Read,
     "Lists what teams changed about themselves after a person agreed.",
@@ -19,14 +18,6 @@ pub const ROLL_BACK_CHANGE: Endpoint<Data<ChangeRow>, ById> =
         .description("Refused if the file was changed since.")
         .refuses(&[409])
         .scrubbed();
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[serde(default)]
-pub struct ChangeFilter {
-    /// Only of this team.
-    #[arg(long)]
-    pub team: Option<String>,
-}
 
 /// A change as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value};
 
-use crate::text::{did_you_mean, unknown_field};
+use crate::text::{did_you_mean, plain, unknown_field};
 
 /// The most characters that are repeated of a name that somebody sent.
 const LONGEST_NAME: usize = 64;
@@ -128,6 +128,34 @@ pub(super) fn has_type(schema: &Value, name: &str) -> bool {
     types == name || types.as_array().is_some_and(|types| types.iter().any(|one| one == name))
 }
 
+/// What may be null may be left out, and that is what `required` says.
+pub fn leave_out_null(keywords: &mut Map<String, Value>) {
+    if let Some(Value::Array(mut variants)) = keywords.remove("anyOf") {
+        variants.retain(|variant| variant["type"] != "null");
+        match variants.as_mut_slice() {
+            [Value::Object(only)] => {
+                for (keyword, value) in std::mem::take(only) {
+                    // What the field says goes before what its type says.
+                    keywords.entry(keyword).or_insert(value);
+                }
+            }
+            _ => {
+                keywords.insert("anyOf".to_owned(), Value::Array(variants));
+            }
+        }
+    }
+    if let Some(Value::Array(types)) = keywords.get_mut("type") {
+        types.retain(|one| one != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            keywords.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = keywords.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+}
+
 /// What a schema wants, for a message.
 fn expected(schema: &Value) -> String {
     let bounds = |keys: [&str; 2]| {
@@ -168,10 +196,6 @@ fn expected(schema: &Value) -> String {
     } else {
         "an object".to_owned()
     }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Everything in which a value does not fit a schema.

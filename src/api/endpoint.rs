@@ -3,12 +3,14 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
+use clap::Args;
 use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{draft::Draft, input::Reader, page, reply::Reply, scope::Scope};
+use crate::text::plain;
 
 words! {
     pub enum Method {
@@ -251,6 +253,15 @@ pub struct ByName {
     pub name: String,
 }
 
+// A filter by team alone. A doc comment here would become that of every command that has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct OfTeam {
+    /// Only of this team.
+    #[arg(long)]
+    pub team: Option<String>,
+}
+
 /// A path parameter that would lead elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no id")]
@@ -284,11 +295,10 @@ pub fn pairs(query: &impl Serialize) -> Vec<(String, String)> {
 
 fn texts(fields: Value) -> Vec<(String, String)> {
     let Value::Object(fields) = fields else { return Vec::new() };
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let pairs = fields.into_iter().flat_map(|(name, value)| match value {
         Value::Null => Vec::new(),
-        Value::Array(items) => items.iter().map(|item| (name.clone(), text(item))).collect(),
-        value => vec![(name, text(&value))],
+        Value::Array(items) => items.iter().map(|item| (name.clone(), plain(item))).collect(),
+        value => vec![(name, plain(&value))],
     });
     pairs.collect()
 }

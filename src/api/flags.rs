@@ -22,6 +22,13 @@ pub fn switch<T: Clone + Send + Sync + 'static>(off: T, on: T) -> impl TypedValu
     BoolValueParser::new().map(move |is_on| if is_on { on.clone() } else { off.clone() })
 }
 
+/// Reads `name=value`, where the name begins in this way and is not empty.
+pub fn pair<'t>(text: &'t str, begin: &str, expected: &str) -> Result<(&'t str, &'t str), String> {
+    let pair = text.split_once('=');
+    pair.filter(|(name, _)| !name.is_empty() && name.starts_with(begin))
+        .ok_or_else(|| format!("expected {expected}"))
+}
+
 // A doc comment here would become that of every command that has it.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Limit {

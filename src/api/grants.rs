@@ -1,15 +1,12 @@
 //! Grants: calls that somebody has decided on in advance.
 
-use clap::Args;
 use hivewright_actors::approvals::grants::{Covers, Grant};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::time::date;
 
-pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = get(
+pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, OfTeam> = get(
     "/api/v1/grants",
     Read,
     "Lists calls that need no decision, because somebody made it before.",
@@ -21,17 +18,8 @@ pub const REVOKE_GRANT: Endpoint<Done, ById> =
     delete("/api/v1/grants/{id}", Approve, "Takes back a grant: the next such call asks again.")
         .recorded();
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[serde(default)]
-pub struct GrantFilter {
-    /// Only of this team.
-    #[arg(long)]
-    pub team: Option<String>,
-}
-
 row! {
     /// What a grant covers: calls that equal it in everything.
-    #[derive(Debug)]
     pub struct GrantCovers from covers: Covers {
         pub team: String = covers.team.name.to_string(),
         pub generation: u32 = covers.team.generation,
@@ -48,7 +36,6 @@ row! {
 
 row! {
     /// A grant as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Grant")]
     pub struct GrantRow from (grant, uses_left): (Grant, Option<u32>) {
         pub id: String = grant.id,

@@ -35,7 +35,6 @@ pub struct NoticeFilter {
 
 row! {
     /// Equal notices of ten minutes, as answers show them.
-    #[derive(Debug)]
     #[schemars(rename = "Notice")]
     pub struct NoticeRow from gathered: Gathered {
         pub id: NoticeId = gathered.first.id,

@@ -1,11 +1,16 @@
 //! MCP servers: which ones teams have, how they stand, and starting one again.
 
 use clap::Args;
+use hivewright_actors::ids::TeamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::mcp::status::ServerState;
+use crate::{
+    mcp::status::{ServerState, Status},
+    settings::mcp_servers::McpServer,
+    time::date,
+};
 
 pub const LIST_SERVERS: Endpoint<Rows<McpServerRow>, Empty, McpServerFilter> =
     get("/api/v1/mcp", Read, "Lists the MCP servers of teams, and how they stand.")
@@ -53,25 +58,33 @@ pub struct McpServerFilter {
     pub team: Option<String>,
 }
 
-/// An MCP server as answers show it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "McpServer")]
-pub struct McpServerRow {
-    pub team: String,
-    pub server: String,
-    /// `stdio` is a program, `http` an address.
-    pub transport: String,
-    pub state: ServerState,
-    /// Whether the operator believes what it says.
-    pub trusted: bool,
-    /// What it offers; empty before it was first asked.
-    pub tools: Vec<String>,
-    /// What it offers and is not taken, with the reason.
-    pub left_out: Vec<String>,
-    /// Calls since the service began.
-    pub calls: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error_at: Option<String>,
+row! {
+    /// An MCP server as answers show it.
+    #[derive(Clone)]
+    #[schemars(rename = "McpServer")]
+    pub struct McpServerRow from (team, server, config, status): (
+        &TeamName, &str, &McpServer, Status
+    ) {
+        pub team: String = team.to_string(),
+        pub server: String = server.to_owned(),
+        /// `stdio` is a program, `http` an address.
+        pub transport: String = if config.url.is_some() { "http" } else { "stdio" }.to_owned(),
+        pub state: ServerState = status.state,
+        /// Whether the operator believes what it says.
+        pub trusted: bool = config.trusted,
+        /// What it offers; empty before it was first asked.
+        pub tools: Vec<String> = {
+            let tools = status.offers.iter().flat_map(|offers| &offers.tools);
+            tools.map(|tool| tool.name.clone()).collect()
+        },
+        /// What it offers and is not taken, with the reason.
+        pub left_out: Vec<String> =
+            status.offers.iter().flat_map(|offers| &offers.left_out).cloned().collect(),
+        /// Calls since the service began.
+        pub calls: u64 = status.calls,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub last_error: Option<String> = status.last_error.as_ref().map(|(_, error)| error.clone()),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub last_error_at: Option<String> = status.last_error.and_then(|(at, _)| date(at)),
+    }
 }

@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     file::FileRef,
-    frame::{BranchPoint, Notification, NotificationKind, TopicState},
+    frame::{BranchPoint, Notification, NotificationKind, TopicRow, TopicState},
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TaskState,
     usage::Usage,
@@ -84,27 +84,28 @@ pub struct OwnChannel {
     pub topics: Vec<OwnTopic>,
 }
 
-/// A topic as its owner sees it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct OwnTopic {
-    pub id: TopicId,
-    pub name: String,
-    pub state: TopicState,
-    /// It stands before the others.
-    pub pinned: bool,
-    pub last_activity: String,
-    /// Messages that wait in it.
-    pub queued: u64,
-    /// A turn runs in it.
-    pub running: bool,
-    /// The profile whose model answers in it, if not the team's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// Where it left another topic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<BranchPoint>,
-    /// Answers and notifications since it was last read.
-    pub unread: usize,
+row! {
+    /// A topic as its owner sees it.
+    pub struct OwnTopic from (topic, unread): (TopicRow, usize) {
+        pub id: TopicId = topic.id,
+        pub name: String = topic.name,
+        pub state: TopicState = topic.state,
+        /// It stands before the others.
+        pub pinned: bool = topic.pinned,
+        pub last_activity: String = topic.last_activity.date(),
+        /// Messages that wait in it.
+        pub queued: u64 = topic.queued,
+        /// A turn runs in it.
+        pub running: bool = topic.running,
+        /// The profile whose model answers in it, if not the team's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub profile: Option<String> = topic.profile,
+        /// Where it left another topic.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub branch: Option<BranchPoint> = topic.branch,
+        /// Answers and notifications since it was last read.
+        pub unread: usize = unread,
+    }
 }
 
 /// One thing that was said.
@@ -172,7 +173,12 @@ pub enum ConversationBlock {
         files: Vec<FileRef>,
     },
     /// A retry, a wait, a summary.
-    Note { text: String },
+    Note {
+        text: String,
+        /// It says what the work waits for now.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waits: bool,
+    },
 }
 
 /// How a message ended.
@@ -194,7 +200,7 @@ pub struct ConversationEnd {
 
 row! {
     /// What an answer cost.
-    #[derive(Debug, PartialEq)]
+    #[derive(PartialEq)]
     pub struct ConversationUsage from usage: Usage {
         pub input: u64 = usage.input,
         pub output: u64 = usage.output,
@@ -202,31 +208,25 @@ row! {
     }
 }
 
-/// What a team told on its own.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ConversationNotification {
-    /// In milliseconds since 1970.
-    pub at: u64,
-    pub content: String,
-    pub team: TeamName,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<TaskId>,
-    pub status: String,
-    pub kind: NotificationKind,
-    /// The approval or question that it shows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ref_id: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-    /// What the team gives to the person.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<FileRef>,
-}
-
-impl ConversationNotification {
-    pub fn new(at: u64, told: Notification) -> Self {
-        let Notification { content, team, task_id, status, kind, ref_id, truncated, files, by: _ } =
-            told;
-        Self { at, content, team, task_id, status, kind, ref_id, truncated, files }
+row! {
+    /// What a team told on its own.
+    #[derive(PartialEq)]
+    pub struct ConversationNotification from (at, told): (u64, Notification) {
+        /// In milliseconds since 1970.
+        pub at: u64 = at,
+        pub content: String = told.content,
+        pub team: TeamName = told.team,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub task_id: Option<TaskId> = told.task_id,
+        pub status: String = told.status,
+        pub kind: NotificationKind = told.kind,
+        /// The approval or question that it shows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ref_id: Option<String> = told.ref_id,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub truncated: bool = told.truncated,
+        /// What the team gives to the person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub files: Vec<FileRef> = told.files,
     }
 }

@@ -103,7 +103,6 @@ pub struct MemoryFilter {
 
 row! {
     /// A version as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Memory")]
     pub struct MemoryRow from entry: &Entry {
         pub id: MemoryId = entry.id.clone(),
@@ -152,7 +151,6 @@ row! {
 
 row! {
     /// Who did something, when and why.
-    #[derive(Debug)]
     pub struct MemoryRemark from remark: &Remark {
         pub at: Option<String> = date(remark.at),
         #[schemars(with = "String")]

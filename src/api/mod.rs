@@ -11,7 +11,7 @@ macro_rules! row {
             $($(#[$inner:meta])* pub $field:ident: $type:ty = $value:expr,)+
         }
     ) => {
-        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         $(#[$outer])*
         pub struct $name {
             $($(#[$inner])* pub $field: $type,)+

@@ -11,10 +11,7 @@ use serde_json::Value;
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::plugins::{
-    capabilities::Capabilities,
-    fault::{Fault, FaultCode},
-    manifest::RunKind,
-    package::Origin,
+    capabilities::Capabilities, fault::Fault, lock::Held, manifest::RunKind, package::Origin,
 };
 
 pub const LIST_PLUGINS: Endpoint<Rows<PluginRow>, Empty, PluginFilter> =
@@ -137,7 +134,7 @@ pub struct PluginRow {
     pub kind: Option<RunKind>,
     pub state: PluginState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault: Option<PluginFault>,
+    pub fault: Option<Fault>,
     /// Where it came from, in words.
     pub source: String,
     /// Of its files as they are; empty if they cannot be read.
@@ -159,29 +156,15 @@ pub struct PluginRow {
     pub config_schema: Option<Value>,
 }
 
-/// A version that asks for more than was agreed to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PluginUpdate {
-    pub version: String,
-    pub digest: String,
-    /// What is to be decided on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval: Option<ApprovalId>,
-}
-
-/// What is wrong with a plugin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PluginFault {
-    pub code: FaultCode,
-    pub file: String,
-    pub field: String,
-    pub reason: String,
-}
-
-impl From<&Fault> for PluginFault {
-    fn from(fault: &Fault) -> Self {
-        let Fault { code, file, field, reason } = fault.clone();
-        Self { code, file, field, reason }
+row! {
+    /// A version that asks for more than was agreed to.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct PluginUpdate from held: &Held {
+        pub version: String = held.version.clone(),
+        pub digest: String = held.digest.clone(),
+        /// What is to be decided on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub approval: Option<ApprovalId> = held.approval.clone(),
     }
 }
 

@@ -12,7 +12,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{endpoint::*, flags::one_of, reply::*, scope::Scope::*};
+use super::{
+    endpoint::*,
+    flags::{one_of, pair},
+    reply::*,
+    scope::Scope::*,
+};
 use crate::{
     policy::RuleSource,
     time::{self, date},
@@ -42,7 +47,6 @@ pub const REMOVE_RULE: Endpoint<Done, ById> =
 
 row! {
     /// A rule as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Rule")]
     pub struct RuleRow from (rule, source): (Rule, RuleSource) {
         pub id: String = rule.id,
@@ -129,14 +133,9 @@ fn read<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Invalid>
 
 /// Reads `<pointer>=<pattern>`.
 fn condition(text: &str) -> Result<Condition, String> {
-    match text.split_once('=') {
-        Some((pointer, pattern)) if pointer.starts_with('/') => Ok(Condition {
-            pointer: pointer.to_owned(),
-            equals: None,
-            glob: Some(pattern.to_owned()),
-        }),
-        _ => Err("expected a JSON pointer and a pattern, such as `/command=git push*`".to_owned()),
-    }
+    let expected = "a JSON pointer and a pattern, such as `/command=git push*`";
+    let (pointer, pattern) = pair(text, "/", expected)?;
+    Ok(Condition { pointer: pointer.to_owned(), equals: None, glob: Some(pattern.to_owned()) })
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

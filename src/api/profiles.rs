@@ -1,21 +1,20 @@
 //! Profiles: whose models may answer in a topic.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::settings::providers::Provider;
+use crate::settings::providers::{Profile, Provider};
 
 pub const LIST_PROFILES: Endpoint<Rows<ProfileRow>> =
     get("/api/v1/profiles", Read, "Lists the profiles whose models may answer in a topic.")
         .sorted(&["name"]);
 
-/// A profile, and what answers for it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Profile")]
-pub struct ProfileRow {
-    pub name: String,
-    /// The API it speaks.
-    pub provider: Provider,
-    pub model: String,
+row! {
+    /// A profile, and what answers for it.
+    #[derive(Clone)]
+    #[schemars(rename = "Profile")]
+    pub struct ProfileRow from profile: &Profile {
+        pub name: String = profile.name.clone(),
+        /// The API it speaks.
+        pub provider: Provider = profile.provider,
+        pub model: String = profile.model.clone(),
+    }
 }

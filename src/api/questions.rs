@@ -23,6 +23,7 @@ pub const ANSWER_QUESTION: Endpoint<Data<QuestionRow>, ById, Empty, QuestionAnsw
         .description("Of kind `secret`, `text` goes into the vault under `key` and nowhere else.")
         .refuses(&[409, 422, 503])
         .secret()
+        .recorded()
         .example(r#"{"selected": ["staging"], "text": "and only today"}"#);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -38,7 +39,6 @@ pub struct QuestionFilter {
 
 row! {
     /// A question as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Question")]
     pub struct QuestionRow from question: Question {
         pub id: String = question.id.to_string(),

@@ -157,7 +157,6 @@ pub struct TeamHistoryFilter {
 
 row! {
     /// A session as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "Journal")]
     pub struct SessionRow from session: Session {
         pub id: String = session.lane.session_id(session.generation),

@@ -93,7 +93,6 @@ pub struct TaskFilter {
 
 row! {
     /// A task in a list.
-    #[derive(Debug)]
     #[schemars(rename = "Task")]
     pub struct TaskRow from task: &Task {
         pub id: TaskId = task.id.clone(),
@@ -146,7 +145,6 @@ pub fn standing(state: TaskState, wait_reason: Option<WaitReason>) -> String {
 
 row! {
     /// Where a task stands in the work that one cause led to.
-    #[derive(Debug)]
     pub struct TaskLineage from task: &Task {
         pub root: TaskId = task.root().clone(),
         pub parent: Option<TaskId> = task.lineage.as_ref().and_then(Lineage::parent).cloned(),
@@ -164,7 +162,6 @@ row! {
 
 row! {
     /// How a task ended.
-    #[derive(Debug)]
     pub struct TaskOutcome from (task, outcome): (&Task, &Outcome) {
         pub result: String = outcome.text.clone(),
         /// The model's output limit cut the result.
@@ -218,7 +215,6 @@ pub struct TaskTree {
 
 row! {
     /// A task that another one made.
-    #[derive(Debug)]
     pub struct TaskChild from task: &Task {
         pub id: TaskId = task.id.clone(),
         pub team: TeamName = task.lane.team.clone(),

@@ -10,6 +10,7 @@ use hivewright_actors::{
         record::{Capability, Phase, TeamState},
         shutdown::Removed,
     },
+    queue::submit::OpenTask,
     task::{Kind, TaskState, WaitReason, outcome::Code},
     words,
 };
@@ -209,18 +210,20 @@ pub const PROGRAM: &str = "program";
 /// The source of what stands in the data dir.
 pub const OPERATOR: &str = "operator";
 
-/// An open task of a team.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TeamWork {
-    pub task_id: TaskId,
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    pub state: TaskState,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_reason: Option<WaitReason>,
-    /// Since it was accepted, in milliseconds.
-    pub age_ms: u64,
+row! {
+    /// An open task of a team.
+    #[derive(Clone)]
+    pub struct TeamWork from task: &OpenTask {
+        pub task_id: TaskId = task.task_id.clone(),
+        #[serde(rename = "type")]
+        pub kind: Kind = task.kind,
+        pub state: TaskState = task.state,
+        /// What it waits for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub wait_reason: Option<WaitReason> = task.wait_reason,
+        /// Since it was accepted, in milliseconds.
+        pub age_ms: u64 = task.age_ms,
+    }
 }
 
 /// A team with those below it.

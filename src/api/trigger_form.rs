@@ -9,7 +9,7 @@ use hivewright_actors::scheduler::trigger::{config::TriggerType, definition::Def
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::input::Reader;
+use super::{check::has_type, input::Reader};
 
 /// Reads definitions.
 pub static DEFINITIONS: LazyLock<Reader<Definition>> = LazyLock::new(Reader::default);
@@ -138,10 +138,7 @@ fn retell(name: &str, schema: &mut Value) {
 }
 
 fn may_be_null(schema: &Value) -> bool {
-    let is_null = |schema: &Value| {
-        let types = &schema["type"];
-        types == "null" || types.as_array().is_some_and(|types| types.contains(&json!("null")))
-    };
+    let is_null = |schema: &Value| has_type(schema, "null");
     is_null(schema) || schema["anyOf"].as_array().is_some_and(|any| any.iter().any(is_null))
 }
 

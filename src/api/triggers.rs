@@ -7,9 +7,10 @@ use hivewright_actors::{
     ids::{ChannelId, RunId, TaskId, TeamName, TriggerId},
     queue::submit::Overlap,
     scheduler::{
-        run::{Cause, Decision, RunOutcome},
-        trigger::{State, config::TriggerType, definition::Definition},
-        window::{Closed, Phase},
+        run::{Cause, Decision, Notified, Run, RunOutcome},
+        trigger::{State, Trigger, config::TriggerType, definition::Definition},
+        views::Listed,
+        window::{Closed, Occurrence, Phase},
     },
 };
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use super::{
     endpoint::*, flags::words, reply::*, scope::Scope::*, trigger_form::Fields, when::When,
 };
+use crate::time::date;
 
 pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> =
     get("/api/v1/triggers", Operate, "Lists triggers: what starts work without a person typing.")
@@ -132,86 +134,102 @@ pub struct RunFilter {
     pub before: Option<When>,
 }
 
-/// A trigger as people and models see it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Trigger")]
-pub struct TriggerRow {
-    pub id: TriggerId,
-    pub team: TeamName,
-    #[serde(flatten)]
-    pub definition: Definition,
-    /// Whether it fires.
-    pub state: State,
-    pub disabled_reason: Option<String>,
-    pub consecutive_failures: u32,
-    pub overlap_count: u32,
-    pub active_task_id: Option<TaskId>,
-    pub cursor_at: Option<String>,
-    /// When it fires next.
-    pub next_due_at: Option<String>,
-    pub last_fired_at: Option<String>,
-    pub cursors: BTreeMap<String, String>,
-    pub revision: u64,
-    pub created_by: String,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
-    /// Of a window: the present one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Option<WindowRow>>,
-    /// Of a webhook: where it is called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Its newest run, in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_run: Option<Option<RunRow>>,
-    /// The next times in its own zone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_due: Option<Vec<String>>,
+row! {
+    /// A trigger as people and models see it.
+    #[derive(Clone)]
+    #[schemars(rename = "Trigger")]
+    pub struct TriggerRow from trigger: &Trigger {
+        pub id: TriggerId = trigger.id.clone(),
+        pub team: TeamName = trigger.team.name.clone(),
+        #[serde(flatten)]
+        pub definition: Definition = trigger.definition.clone(),
+        /// Whether it fires.
+        pub state: State = trigger.state,
+        pub disabled_reason: Option<String> = trigger.disabled_reason.clone(),
+        pub consecutive_failures: u32 = trigger.consecutive_failures,
+        pub overlap_count: u32 = trigger.overlap_count,
+        pub active_task_id: Option<TaskId> = trigger.active_task_id.clone(),
+        pub cursor_at: Option<String> = trigger.cursor_at.and_then(date),
+        /// When it fires next.
+        pub next_due_at: Option<String> = trigger.next_due_at.and_then(date),
+        pub last_fired_at: Option<String> = trigger.last_fired_at.and_then(date),
+        pub cursors: BTreeMap<String, String> = trigger.cursors.clone(),
+        pub revision: u64 = trigger.revision,
+        pub created_by: String = trigger.created_by.clone(),
+        pub created_at: Option<String> = date(trigger.created_at),
+        pub updated_at: Option<String> = date(trigger.updated_at),
+        /// Of a window: the present one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub window: Option<Option<WindowRow>> = (trigger.definition.kind() == TriggerType::Window)
+            .then(|| trigger.occurrence.as_ref().map(WindowRow::from)),
+        /// Of a webhook: where it is called.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub path: Option<String> = (trigger.definition.kind() == TriggerType::Webhook)
+            .then(|| format!("/hooks/{}/{}", trigger.team.name, trigger.definition.name)),
+        /// Its newest run, in lists.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub last_run: Option<Option<RunRow>> = None,
+        /// The next times in its own zone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub next_due: Option<Vec<String>> = None,
+    }
 }
 
-/// A window that is open, or was last.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TriggerWindow")]
-pub struct WindowRow {
-    pub state: Phase,
-    pub opened_at: Option<String>,
-    pub closes_at: Option<String>,
-    pub ticks: u32,
-    pub noops: u32,
-    pub tokens: u64,
-    pub cost_usd: f64,
-    pub reason: Option<Closed>,
+/// With its newest run.
+impl From<&Listed> for TriggerRow {
+    fn from(listed: &Listed) -> Self {
+        let last_run = Some(listed.last_run.as_ref().map(RunRow::from));
+        Self { last_run, ..Self::from(&listed.trigger) }
+    }
 }
 
-/// A row of the history of a trigger.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TriggerRun")]
-pub struct RunRow {
-    pub id: RunId,
-    pub trigger: TriggerId,
-    /// What made it fire.
-    pub cause: Cause,
-    pub due_at: Option<String>,
-    pub fired_at: Option<String>,
-    /// What it led to.
-    pub decision: Decision,
-    pub task_id: Option<TaskId>,
-    pub outcome: Option<RunOutcome>,
-    pub reason: Option<String>,
-    pub duration_ms: Option<u64>,
-    pub tokens: u64,
-    pub cost_usd: Option<f64>,
-    pub notify: RunNotice,
-    /// How many times of the schedule the row stands for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub cursors: BTreeMap<String, Option<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload_bytes: Option<u64>,
-    /// The run of the same request before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duplicate_of: Option<RunId>,
+row! {
+    /// A window that is open, or was last.
+    #[derive(Clone)]
+    #[schemars(rename = "TriggerWindow")]
+    pub struct WindowRow from window: &Occurrence {
+        pub state: Phase = window.phase,
+        pub opened_at: Option<String> = date(window.opened_at),
+        pub closes_at: Option<String> = date(window.closes_at),
+        pub ticks: u32 = window.ticks,
+        pub noops: u32 = window.noops,
+        pub tokens: u64 = window.tokens,
+        pub cost_usd: f64 = window.usd,
+        pub reason: Option<Closed> = window.reason,
+    }
+}
+
+row! {
+    /// A row of the history of a trigger.
+    #[derive(Clone)]
+    #[schemars(rename = "TriggerRun")]
+    pub struct RunRow from run: &Run {
+        pub id: RunId = run.id.clone(),
+        pub trigger: TriggerId = run.trigger.clone(),
+        /// What made it fire.
+        pub cause: Cause = run.cause,
+        pub due_at: Option<String> = date(run.due_at),
+        pub fired_at: Option<String> = date(run.fired_at),
+        /// What it led to.
+        pub decision: Decision = run.decision,
+        pub task_id: Option<TaskId> = run.task_id.clone(),
+        pub outcome: Option<RunOutcome> = run.outcome,
+        pub reason: Option<String> = run.reason.clone(),
+        pub duration_ms: Option<u64> = run.duration_ms,
+        pub tokens: u64 = run.tokens,
+        pub cost_usd: Option<f64> = run.cost_usd,
+        pub notify: RunNotice = (&run.notified).into(),
+        /// How many times of the schedule the row stands for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub count: Option<u64> = run.count,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        pub cursors: BTreeMap<String, Option<String>> = run.cursors.clone(),
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub payload_bytes: Option<u64> = run.payload_bytes,
+        /// The run of the same request before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub duplicate_of: Option<RunId> = None,
+    }
 }
 
 /// Whether anyone was told of a run.
@@ -225,6 +243,22 @@ pub struct RunNotice {
     pub inbox: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<bool>,
+}
+
+impl From<&Notified> for RunNotice {
+    fn from(notified: &Notified) -> Self {
+        let nobody = Self::default();
+        match notified {
+            Notified::Nobody => nobody,
+            Notified::Channel { channel } => {
+                Self { notified: true, channel: Some(Some(channel.clone())), ..nobody }
+            }
+            Notified::Inbox => {
+                Self { notified: true, channel: Some(None), inbox: Some(true), ..nobody }
+            }
+            Notified::Later => Self { held: Some(true), ..nobody },
+        }
+    }
 }
 
 /// What a trigger would do.

@@ -63,7 +63,6 @@ pub struct TrustDecisionFilter {
 
 row! {
     /// A grant as answers show it.
-    #[derive(Debug)]
     pub struct TrustGrant from grant: SenderGrant {
         pub id: String = grant.id,
         #[schemars(with = "String")]
@@ -79,7 +78,6 @@ row! {
 
 row! {
     /// A decision as answers show it.
-    #[derive(Debug)]
     pub struct TrustDecision from row: AuditRow {
         pub id: String = row.id,
         pub time: Option<String> = date(row.at),

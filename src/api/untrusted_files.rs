@@ -30,7 +30,6 @@ pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles
 
 row! {
     /// A label as answers show it.
-    #[derive(Debug)]
     #[schemars(rename = "UntrustedFile")]
     pub struct UntrustedFileRow from (label, path): (&UntrustedFile, String) {
         /// Names this state of the file.

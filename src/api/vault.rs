@@ -114,7 +114,6 @@ row! {
 
 row! {
     /// A row of the audit as answers show it.
-    #[derive(Debug)]
     pub struct VaultAct from row: AuditRow {
         pub at: Option<String> = date(row.at),
         pub scope: String = row.shown_scope(),

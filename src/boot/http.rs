@@ -27,7 +27,7 @@ use super::{
     turns::Services,
 };
 use crate::{
-    api::{jobs::JobProgress, profiles::ProfileRow},
+    api::{backups::BackupRow, jobs::JobProgress, profiles::ProfileRow},
     channels::{
         discord::{Discord, standing::Standing},
         websocket::Door,
@@ -37,15 +37,16 @@ use crate::{
         self,
         access::Access,
         auth::{authenticator::Authenticator, identities::Identities},
-        backups::{Backup, Backups},
+        backups::Backups,
         jobs::{self, Jobs},
         origin::Gate,
         webhooks::Callers,
     },
     sandbox::{egress::Guard, quota},
-    settings::{channels::WebSocket, home::Home, load, providers::Profile},
+    settings::{channels::WebSocket, home::Home},
     storage::{self, backup::BackupName},
     system::WallClock,
+    time::date,
     vault::{rows::last_redaction, scrubbers::Scrubbers},
 };
 
@@ -124,7 +125,7 @@ impl Served {
             undelivered: spine.channel.clone().recipient(),
             ids: context.ids.clone(),
             connections: AtomicU64::new(0),
-            secrets: Arc::new(Scrubbers::new(context.vault.clone(), [])),
+            secrets: Scrubbers::new(context.vault.clone(), []),
             files: context.files.clone(),
         };
         Ok(Self { state, door, login_code: login_code.expose().to_owned() })
@@ -184,12 +185,7 @@ impl http::Service for Facts {
         let held = self.context.live.held();
         let providers = held.and_then(|held| held.providers.ok());
         let profiles = providers.iter().flat_map(|providers| providers.profiles.values());
-        let row = |profile: &Profile| ProfileRow {
-            name: profile.name.clone(),
-            provider: profile.provider,
-            model: profile.model.clone(),
-        };
-        profiles.map(row).collect()
+        profiles.map(ProfileRow::from).collect()
     }
 
     fn topics_idle_after(&self) -> Duration {
@@ -202,10 +198,6 @@ impl http::Service for Facts {
 
     fn free_bytes(&self) -> Option<u64> {
         quota::free(self.context.home.run()).ok()
-    }
-
-    fn teams(&self) -> usize {
-        load::team_names(&self.context.home).len()
     }
 
     fn team(&self, name: &str) -> Option<TeamKey> {
@@ -242,13 +234,14 @@ impl Backups for Archive {
         Ok(made.file)
     }
 
-    fn list(&self) -> io::Result<Vec<Backup>> {
+    fn list(&self) -> io::Result<Vec<BackupRow>> {
         let files = storage::backup::list_all(&self.layout().backups)?;
         let redacted = last_redaction(&*self.0.storage).map_err(io::Error::other)?;
         let known = files.into_iter().filter_map(|(file, bytes, made)| {
             let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
             let holds_redacted = redacted.is_some_and(|at| made < at);
-            Some(Backup { file, bytes, made, holds_redacted })
+            let file = file.display().to_string();
+            Some(BackupRow { file, bytes, created_at: date(made), holds_redacted })
         });
         Ok(known.collect())
     }

@@ -33,6 +33,7 @@ use crate::{
         tasks::giving,
     },
     logging::seldom::Seldom,
+    removal::if_there,
     settings::channels::WebSocket,
 };
 
@@ -74,10 +75,7 @@ pub(super) fn serve(
 /// Listens on a Unix socket of the run dir, for commands of the same user. One that a killed process
 /// left behind is replaced: the run dir is ours.
 pub(super) fn listen_locally(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_there(fs::remove_file(path))?;
     let socket = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(socket)
@@ -124,7 +122,7 @@ async fn connect(
         owner: upgrade.principal.owner(),
         sender: upgrade.sender(),
     };
-    websocket::upgrade(&request, payload, &door, guest)
+    websocket::upgrade(&request, payload, door.into_inner(), guest)
 }
 
 fn tcp_stream(connection: &dyn Any) -> Option<&TcpStream> {

@@ -61,7 +61,7 @@ use crate::{
     storage::{Home as StorageHome, migrate, tiers::TieredStorage},
     system::WallClock,
     tools::toolbox::Toolbox,
-    triggers::upkeep::{self, Upkeep},
+    triggers::upkeep,
 };
 
 pub(crate) mod backups;
@@ -139,17 +139,12 @@ pub struct Service {
     socket: SocketPath,
     discord: Arc<Discord>,
     _reload: Reload,
-    _unparking: AbortOnDropHandle<()>,
-    _upkeep: Upkeep,
     servers: Servers,
     browsers: Option<Browsers>,
     _packages: PluginWatch,
     plugins: Instances,
-    _settling: AbortOnDropHandle<()>,
-    _listening: AbortOnDropHandle<()>,
-    _updates: AbortOnDropHandle<()>,
     hosts: Hosts,
-    _tidying: AbortOnDropHandle<()>,
+    _tasks: Vec<AbortOnDropHandle<()>>,
     _lock: Lock,
 }
 
@@ -204,6 +199,7 @@ impl Service {
         let (depot, store) = (services.depot.clone(), spine.store.clone());
         let updates =
             hivewright_actors::spawn::local(updates::follow(depot, store, spine.live.clone()));
+        let tasks = [settling, listening, updates, tidying];
         let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -236,17 +232,16 @@ impl Service {
             socket,
             discord,
             _reload: reload,
-            _unparking: unparking,
-            _upkeep: upkeep,
             servers,
             browsers,
             _packages: packages,
             plugins,
-            _settling: AbortOnDropHandle::new(settling),
-            _listening: AbortOnDropHandle::new(listening),
-            _updates: AbortOnDropHandle::new(updates),
             hosts,
-            _tidying: AbortOnDropHandle::new(tidying),
+            _tasks: tasks
+                .map(AbortOnDropHandle::new)
+                .into_iter()
+                .chain([unparking, upkeep])
+                .collect(),
             _lock: opened.lock,
         })
     }

@@ -126,10 +126,7 @@ fn scheduler(counts: Counts) -> String {
 }
 
 fn teams(teams: usize, open_tasks: usize) -> String {
-    let more = match teams {
-        1 => "1 team".to_owned(),
-        teams => format!("{teams} teams"),
-    };
+    let more = counted(teams, "team");
     match open_tasks {
         0 => more,
         1 => format!("{more}, 1 task goes on"),

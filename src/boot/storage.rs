@@ -116,11 +116,8 @@ impl Opened {
         check_kernel(&home, workspace::can_resolve_beneath)?;
         let lock = home.lock()?;
         scaffold::ensure_main(&home)?;
-        let (mut config, warnings) = load::load_config(&home, &options.environment)?;
-        let in_file = Arc::new(config.clone());
-        config.server.bind = options.bind.unwrap_or(config.server.bind);
-        config.server.port = options.port.unwrap_or(config.server.port);
-        config.server.check_exposure()?;
+        let (in_file, warnings) = load::load_config(&home, &options.environment)?;
+        let config = with_flags(&in_file, options)?;
         let certificate = config.server.tls.as_ref().map(Certificate::open);
         let certificate = certificate.transpose()?;
         let secrets = Secrets::default();
@@ -130,12 +127,7 @@ impl Opened {
         let address_file = AddressFile::write(&home, &url)?;
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
-        let sandbox = Sandbox::new(SandboxSettings {
-            launcher: options.launcher.clone(),
-            memory: config.sandbox.memory.0,
-            scratch: home.run().join("scratch"),
-            private: vec![home.store(), home.secrets(), home.history(), home.files()],
-        });
+        let sandbox = sandbox(&home, &config, options);
         // Whether there is a key is known before anything of the store is changed.
         let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, and the client reads all certificates of the machine:
@@ -159,21 +151,24 @@ impl Opened {
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, fault) = open_channels(&home, &environment, &mut notices);
         let live = Live::new(home.clone(), environment.clone());
+        let in_file = Arc::new(in_file);
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
         // Transcripts are written with what moves to the archive, and hold no secret that is known by now.
         let transcripts = follow(&home, &config, &storage, &secrets);
         let archivist = Archivist::start(storage.clone(), tell_of_archive(&store, &ids));
         store.archive_with(archivist, storage.clone());
+        let clock = Arc::new(WallClock);
         let files = FileStore::open(
             home.files(),
             &*storage,
             store.clone(),
-            Arc::new(WallClock),
+            clock,
             ids.clone(),
             live.clone(),
-        )
-        .map_err(|error| machine("the files of conversations cannot be opened", error))?;
+        );
+        let files =
+            files.map_err(|error| machine("the files of conversations cannot be opened", error))?;
         let local = local_time(&config, &options.environment, &mut notices);
         let context = Context {
             home,
@@ -203,6 +198,24 @@ impl Opened {
         let context = Arc::new(context);
         Ok(Self { context, recovered, lock, starting, address_file, tap, notices })
     }
+}
+
+/// The settings with what the command line says instead.
+fn with_flags(in_file: &Config, options: &Options) -> Result<Config, ServiceError> {
+    let mut config = in_file.clone();
+    config.server.bind = options.bind.unwrap_or(config.server.bind);
+    config.server.port = options.port.unwrap_or(config.server.port);
+    config.server.check_exposure()?;
+    Ok(config)
+}
+
+fn sandbox(home: &Home, config: &Config, options: &Options) -> impl Future<Output = Sandbox> {
+    Sandbox::new(SandboxSettings {
+        launcher: options.launcher.clone(),
+        memory: config.sandbox.memory.0,
+        scratch: home.run().join("scratch"),
+        private: vec![home.store(), home.secrets(), home.history(), home.files()],
+    })
 }
 
 /// Refuses a kernel that cannot keep a path beneath a folder: no file of a team could be opened safely.

@@ -116,14 +116,9 @@ impl Services {
         let office = office_parts(context, spine, &prompts, &ledger, depot.catalogue());
         let office = Office::new(office);
         let web = Web::default();
-        let toolbox = tools::send_file::add(options.toolbox, &context.files);
-        let toolbox = self::toolbox(toolbox, spine, &memory, &office, &desk);
-        let toolbox = tools::web::add(toolbox, &web);
+        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let browsers = Installed::find().map(|program| browsers(program, context, &web));
-        let toolbox = match &browsers {
-            Some(browsers) => tools::browser::add(toolbox, browsers, &web, &context.files),
-            None => toolbox,
-        };
+        let toolbox = with_web(toolbox, context, &web, browsers.as_ref());
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
         let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
@@ -133,6 +128,10 @@ impl Services {
         let plugin_tools =
             PluginTools::open(storage, store.clone(), clock, of_tools, home.clone(), hosts)
                 .map_err(unreadable)?;
+        let engines = Engines::new(context.http.clone(), options.retry)
+            .with_vault(context.vault.clone())
+            .with_files(context.files.clone())
+            .with_agents(context.sandbox.clone(), options.launcher.clone());
         let turns = Turns::new(Sources {
             plugin_tools: plugin_tools.clone(),
             rules: rules.clone(),
@@ -142,10 +141,7 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines: Engines::new(context.http.clone(), options.retry)
-                .with_vault(context.vault.clone())
-                .with_files(context.files.clone())
-                .with_agents(context.sandbox.clone(), options.launcher.clone()),
+            engines,
             toolbox,
             web,
             memory: memory.clone(),
@@ -155,13 +151,7 @@ impl Services {
             demo: context.demo.clone(),
             secrets: context.secrets.clone(),
             vault: context.vault.clone(),
-            till: Till {
-                ledger: ledger.clone(),
-                days: Arc::new(context.local.clone()),
-                meter: context.metrics.clone(),
-                store: store.clone(),
-                noting: Arc::default(),
-            },
+            till: till(context, &ledger),
             last_caps: last_caps.clone(),
             files: context.files.clone(),
         });
@@ -288,6 +278,24 @@ fn toolbox(
     let tools = tools::vault::add(tools::memory::add(tools, memory));
     let tools = tools::ask_operator::add(tools, spine.approvals.clone());
     tools::triggers::add(tools::org::add(tools, office), desk)
+}
+
+fn with_web(tools: Toolbox, context: &Context, web: &Web, browsers: Option<&Browsers>) -> Toolbox {
+    let tools = tools::web::add(tools::send_file::add(tools, &context.files), web);
+    match browsers {
+        Some(browsers) => tools::browser::add(tools, browsers, web, &context.files),
+        None => tools,
+    }
+}
+
+fn till(context: &Context, ledger: &Ledger) -> Till {
+    Till {
+        ledger: ledger.clone(),
+        days: Arc::new(context.local.clone()),
+        meter: context.metrics.clone(),
+        store: context.store.clone(),
+        noting: Arc::default(),
+    }
 }
 
 /// The subagents of a team, by name. May block.

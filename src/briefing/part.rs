@@ -18,7 +18,7 @@ use super::{Gathered, Inner, Kit, config_error};
 use crate::{
     engines::{self, installed::Installed},
     mcp::Offers,
-    plugins::{hooks::Hooks, instance::offers},
+    plugins::hooks::Hooks,
     prompt::{
         compose::Cast,
         library::Library,
@@ -247,8 +247,8 @@ impl Inner {
                 .collect(),
             notes: notes(&cast, &has)
                 .into_iter()
-                .chain(missing(&offers.servers))
-                .chain(missing_plugins(&offers.plugins))
+                .chain(missing(&offers.servers.missing, UNREACHED))
+                .chain(missing(&offers.plugins.missing, NOT_RUNNING))
                 .chain(withheld(name, &loaded, &has))
                 .collect(),
             engine,
@@ -395,21 +395,13 @@ fn label(offers: &Offers, allowed: &ToolFilter) -> Label {
     if offers.untrusted.iter().any(is_told) { Label::Untrusted } else { Label::Trusted }
 }
 
-/// Word of servers whose tools are missing.
-fn missing(offers: &Offers) -> Option<String> {
-    let servers = listed(offers.missing.iter().map(String::as_str));
-    let note = format!(
-        "missing for now, since they cannot be reached: the tools of the MCP servers {servers}"
-    );
-    (!offers.missing.is_empty()).then_some(note)
-}
+const UNREACHED: &str = "they cannot be reached: the tools of the MCP servers";
+const NOT_RUNNING: &str = "they do not run: the tools of the plugins";
 
-/// Word of plugins whose tools are missing.
-fn missing_plugins(offers: &offers::Offers) -> Option<String> {
-    let plugins = listed(offers.missing.iter().map(String::as_str));
-    let note =
-        format!("missing for now, since they do not run: the tools of the plugins {plugins}");
-    (!offers.missing.is_empty()).then_some(note)
+/// Word of servers or plugins whose tools are missing.
+fn missing(names: &[String], why: &str) -> Option<String> {
+    let listed = listed(names.iter().map(String::as_str));
+    (!names.is_empty()).then(|| format!("missing for now, since {why} {listed}"))
 }
 
 /// What is to be said of tools beyond their own descriptions.

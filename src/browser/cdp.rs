@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -25,6 +25,8 @@ use super::BrowserError;
 
 /// The largest message of a browser, in bytes: a picture of a long page.
 const LARGEST: usize = 64 << 20;
+/// What is read at once, in bytes.
+const PIPE: usize = 64 << 10;
 /// What ends a message.
 const END: u8 = 0;
 
@@ -147,25 +149,18 @@ impl Link {
         let _ = self.0.orders.send(bytes);
     }
 
-    async fn listen(&self, mut from: OwnedReadHalf, happened: mpsc::UnboundedSender<Event>) {
-        let mut bytes = Vec::new();
+    async fn listen(&self, from: OwnedReadHalf, happened: mpsc::UnboundedSender<Event>) {
+        let (mut from, mut message) = (BufReader::with_capacity(PIPE, from), Vec::new());
         loop {
-            let seen = bytes.len();
-            match from.read_buf(&mut bytes).await {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return,
-            }
-            let mut begin = 0;
-            while let Some(length) = bytes[seen.max(begin)..].iter().position(|byte| *byte == END) {
-                let end = seen.max(begin) + length;
-                self.hear(&bytes[begin..end], &happened);
-                begin = end + 1;
-            }
-            bytes.drain(..begin);
-            if bytes.len() > LARGEST {
-                tracing::warn!("a browser sent a message that is too large, and is ended");
+            let read = (&mut from).take(LARGEST as u64 + 1).read_until(END, &mut message).await;
+            if read.is_err() || message.pop() != Some(END) {
+                if message.len() >= LARGEST {
+                    tracing::warn!("a browser sent a message that is too large, and is ended");
+                }
                 return;
             }
+            self.hear(&message, &happened);
+            message.clear();
         }
     }
 

@@ -40,21 +40,20 @@ struct State {
     terms: Terms,
     /// Bytes that went through since the call began.
     spent: u64,
-    failures: Vec<(Url, EgressError)>,
-    /// Failures that are not kept.
-    more: usize,
+    failures: Failures,
 }
 
 /// What did not get through.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) list: Vec<(Url, EgressError)>,
+    /// Those that are not kept.
     more: usize,
 }
 
 impl TeamGate {
     pub(super) fn new(terms: Terms) -> Self {
-        Self(Mutex::new(State { terms, spent: 0, failures: Vec::new(), more: 0 }))
+        Self(Mutex::new(State { terms, spent: 0, failures: Failures::default() }))
     }
 
     /// The terms of a call, which hold until the next.
@@ -70,9 +69,7 @@ impl TeamGate {
 
     /// What failed since the last time.
     pub(super) fn take_failures(&self) -> Failures {
-        let mut state = self.0.lock();
-        let list = std::mem::take(&mut state.failures);
-        Failures { list, more: std::mem::take(&mut state.more) }
+        std::mem::take(&mut self.0.lock().failures)
     }
 }
 
@@ -97,15 +94,15 @@ impl Gate for TeamGate {
     }
 
     fn failed(&self, url: &Url, error: EgressError) {
-        let mut state = self.0.lock();
+        let Failures { list, more } = &mut self.0.lock().failures;
         // A browser tries some things twice.
-        if state.failures.iter().any(|(known, _)| known == url) {
+        if list.iter().any(|(known, _)| known == url) {
             return;
         }
-        if state.failures.len() < MOST_FAILURES {
-            state.failures.push((url.clone(), error));
+        if list.len() < MOST_FAILURES {
+            list.push((url.clone(), error));
         } else {
-            state.more += 1;
+            *more += 1;
         }
     }
 }

@@ -9,11 +9,7 @@
 //! A browser is started by the first call, let go when nobody has called it for a while, and shares nothing with that of another
 //! team. Its connections live on a thread of their own: what a page sends can keep no team waiting.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, join_all};
 use hivewright_actors::{
@@ -34,7 +30,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::sandbox::{
     egress::{EgressError, Guard},
     process::{Sandbox, SandboxError},
-    thread::Thread,
+    thread::LazyThread,
 };
 
 mod cdp;
@@ -124,13 +120,12 @@ struct Inner {
     limits: Limits,
     places: Arc<Semaphore>,
     teams: Mutex<HashMap<TeamName, Arc<Slot>>>,
-    thread: OnceLock<Option<Thread>>,
+    thread: LazyThread,
 }
 
 /// The place of a team's browser. One call at a time uses it.
 type Slot = tokio::sync::Mutex<Option<Open>>;
 
-/// A browser that runs.
 struct Open {
     session: Arc<Session>,
     /// A call was given up in the middle: the page may be stuck.
@@ -177,18 +172,13 @@ impl Browsers {
             limits,
             places: Arc::new(Semaphore::new(limits.most)),
             teams: Mutex::default(),
-            thread: OnceLock::new(),
+            thread: LazyThread::new("browsers"),
         }))
     }
 
     fn runtime(&self) -> Result<&Handle, BrowserError> {
-        let start = || {
-            let started = Thread::start("browsers");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for browsers can be started; their tools fail until a restart")).ok()
-        };
-        let thread = self.0.thread.get_or_init(start).as_ref();
         let none = || BrowserError::Unstarted("the machine has no thread for it".to_owned());
-        thread.map(|thread| &thread.runtime).ok_or_else(none)
+        self.0.thread.runtime().ok_or_else(none)
     }
 
     /// Whether a team may go where a URL leads: no browser is started for one that it may not.

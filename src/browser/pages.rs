@@ -53,6 +53,11 @@ impl Order {
     fn to(session: &str, method: &'static str, params: Value) -> Self {
         Self { session: Some(session.to_owned()), method, params }
     }
+
+    fn close(target: &str) -> Self {
+        let params = json!({ "targetId": target });
+        Self { session: None, method: "Target.closeTarget", params }
+    }
 }
 
 impl Pages {
@@ -111,8 +116,7 @@ impl Pages {
         }
         if self.list.len() >= MOST_PAGES {
             self.note(format!("a page more than {MOST_PAGES} was closed"));
-            let params = json!({ "targetId": target });
-            return vec![Order { session: None, method: "Target.closeTarget", params }];
+            return vec![Order::close(&target)];
         }
         if !self.list.is_empty() {
             self.note("a new window opened; it is the page now".to_owned());
@@ -156,8 +160,7 @@ impl Pages {
                 let target = page.target.clone();
                 self.forget(session);
                 self.note("the page crashed, and was closed".to_owned());
-                let params = json!({ "targetId": target });
-                return vec![Order { session: None, method: "Target.closeTarget", params }];
+                return vec![Order::close(&target)];
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ use crate::sandbox::process::{
     SYSTEM_FOLDERS, Sandbox, SandboxError,
     agent::{Agent, AgentJob},
     layout::PORT,
-    plan::AgentProgram,
+    plan::Executable,
 };
 
 /// What it is called, the first that is found counts.
@@ -99,14 +99,18 @@ impl Installed {
         let read = READ.iter().map(PathBuf::from).filter(|path| path.exists());
         let arguments = [START, &self.0.to_string_lossy()].map(str::to_owned).into_iter();
         let arguments = std::iter::once("-c".to_owned()).chain(arguments);
-        let program = AgentProgram {
-            binary: "/bin/sh".into(),
+        let program = Executable {
+            command: "/bin/sh".into(),
             args: arguments.chain(ARGUMENTS.map(str::to_owned)).collect(),
             shown: read.chain(own).collect(),
-            path: Vec::new(),
         };
-        let job =
-            AgentJob { program, env: BTreeMap::new(), files: Vec::new(), processes: PROCESSES };
+        let job = AgentJob {
+            program,
+            path: Vec::new(),
+            env: BTreeMap::new(),
+            files: Vec::new(),
+            processes: PROCESSES,
+        };
         sandbox.start(job).await
     }
 }

@@ -218,10 +218,8 @@ impl<'a> Snapshot<'a> {
     /// What is shown of elements, with what is in those that say nothing themselves.
     fn flatten<'t>(&mut self, tree: &'t Tree, ids: &[String], flat: &mut Vec<&'t Node>) {
         // A stack instead of calls: pages may be nested as deep as they like.
-        let mut open: Vec<&String> = Vec::new();
-        let mut ids: Vec<_> = ids.iter().filter_map(|id| tree.nodes.get_key_value(id)).collect();
-        ids.reverse();
-        open.extend(ids.into_iter().map(|(id, _)| id));
+        let known = ids.iter().rev().filter_map(|id| tree.nodes.get_key_value(id));
+        let mut open: Vec<&String> = known.map(|(id, _)| id).collect();
         while let Some(id) = open.pop() {
             let Some(node) = tree.nodes.get(id) else { continue };
             let of_tree = std::ptr::from_ref(tree).addr();

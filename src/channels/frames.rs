@@ -86,10 +86,6 @@ impl From<Refusal> for ErrorBody {
 ///
 /// A field that is null counts as absent, a field that no one knows is ignored, and of two with the
 /// same name the last holds.
-///
-/// # Errors
-///
-/// What the client is to be told.
 pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
     json_limits::check(text.as_bytes())
         .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;
@@ -116,23 +112,20 @@ pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
 
 fn message(mut fields: Map<String, Value>) -> Result<ClientFrame, Refusal> {
     let message_id = message_id(&fields);
+    let refuse = |code, error: &str| Refusal {
+        message_id: message_id.clone().ok().flatten(),
+        ..Refusal::new(code, error)
+    };
     let files: Vec<String> = match fields.remove("files").map(serde_json::from_value) {
         None => Vec::new(),
         Some(Ok(files)) => files,
         Some(Err(_)) => {
-            let error = "`files` must be a list of ids of files";
-            return Err(Refusal {
-                message_id: message_id.ok().flatten(),
-                ..Refusal::new("invalid_frame", error)
-            });
+            return Err(refuse("invalid_frame", "`files` must be a list of ids of files"));
         }
     };
     let content = fields.remove("content").and_then(content);
     let Some(content) = content.or_else(|| (!files.is_empty()).then(String::new)) else {
-        return Err(Refusal {
-            message_id: message_id.ok().flatten(),
-            ..Refusal::new("missing_content", "missing content field")
-        });
+        return Err(refuse("missing_content", "missing content field"));
     };
     Ok(ClientFrame::Message {
         content,

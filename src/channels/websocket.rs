@@ -59,16 +59,13 @@ const OFFERED_AGAIN: Duration = Duration::from_secs(1);
 
 /// What connections need from the rest.
 pub struct Door {
-    /// The way in.
     pub router: Addr<Router>,
     /// Told of frames that cannot be delivered.
     pub undelivered: Recipient<Undelivered>,
-    /// Names channels.
     pub ids: Ids,
-    /// Counts connections.
     pub connections: AtomicU64,
     /// What must not be seen, of all teams.
-    pub secrets: Arc<Scrubbers>,
+    pub secrets: Scrubbers,
     /// What messages may name.
     pub files: FileStore,
 }
@@ -89,17 +86,13 @@ pub struct Guest {
 pub fn upgrade(
     request: &HttpRequest,
     payload: web::Payload,
-    door: &Door,
+    door: Arc<Door>,
     guest: Guest,
 ) -> Result<HttpResponse, actix_web::Error> {
     let channel = door.ids.websocket_channel();
     let verdict = Verdict::default();
     let payload = Framed::new(payload, verdict.clone());
     let connection = Connection {
-        router: door.router.clone(),
-        undelivered: door.undelivered.clone(),
-        secrets: door.secrets.clone(),
-        files: door.files.clone(),
         owner: guest.owner.clone(),
         socket: Arc::new(Socket::new(door.connections.fetch_add(1, Ordering::Relaxed) + 1)),
         channel: channel.clone(),
@@ -111,6 +104,7 @@ pub fn upgrade(
         verdict,
         closed: false,
         last_sign: Instant::now(),
+        door,
     };
     let mut response =
         WsResponseBuilder::new(connection, request, payload).frame_size(LARGEST_FRAME).start()?;
@@ -122,10 +116,7 @@ pub fn upgrade(
 }
 
 struct Connection {
-    router: Addr<Router>,
-    undelivered: Recipient<Undelivered>,
-    secrets: Arc<Scrubbers>,
-    files: FileStore,
+    door: Arc<Door>,
     owner: Owner,
     socket: Arc<Socket>,
     channel: ChannelId,
@@ -185,7 +176,7 @@ impl Connection {
     }
 
     fn say(&self, inbound: Inbound) {
-        self.router.do_send(Receive {
+        self.door.router.do_send(Receive {
             channel: self.channel.clone(),
             connection: self.socket.connection(),
             inbound,
@@ -240,7 +231,7 @@ impl Connection {
         let Said { content, topic_id, message_id } = said;
         let content = files::words(content, &files);
         self.say(Inbound::Message {
-            content: self.secrets.everything().scrub_known(&content).into_owned(),
+            content: self.door.secrets.everything().scrub_known(&content).into_owned(),
             topic: topic_id,
             id: message_id,
             notify: self.notify.clone(),
@@ -250,7 +241,7 @@ impl Connection {
 
     /// Finds the files of a message. What comes meanwhile waits, so that messages keep their order.
     fn look_up(&self, said: Said, ids: Vec<String>, ctx: &mut WebsocketContext<Self>) {
-        let (files, owner) = (self.files.clone(), self.owner.clone());
+        let (files, owner) = (self.door.files.clone(), self.owner.clone());
         let found = async move { files.named(&owner, &ids).await };
         ctx.spawn(found.into_actor(self).map(|found, connection, ctx| {
             match found {
@@ -274,7 +265,7 @@ impl Connection {
             });
         }
         self.held = Some(VecDeque::new());
-        self.router.do_send(Resume {
+        self.door.router.do_send(Resume {
             fresh: self.channel.clone(),
             channel,
             home,
@@ -352,13 +343,14 @@ impl Actor for Connection {
             let client = Client {
                 connection: ctx.address(),
                 frames: ctx.address().recipient(),
-                router: self.router.clone(),
+                router: self.door.router.clone(),
                 channel: self.channel.clone(),
                 owner: guest.owner,
                 sender: guest.sender,
                 socket: self.socket.clone(),
             };
-            let serving = serve(Arc::new(client), self.socket.clone(), self.undelivered.clone());
+            let undelivered = self.door.undelivered.clone();
+            let serving = serve(Arc::new(client), self.socket.clone(), undelivered);
             ctx.spawn(serving.into_actor(self));
             ctx.spawn(guest.ended.into_actor(self).map(|(), connection, _| {
                 connection.socket.tell(Item::Close(Closing::CredentialEnded));
@@ -368,8 +360,8 @@ impl Actor for Connection {
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.router
-            .do_send(Close { channel: self.channel.clone(), connection: self.socket.connection() });
+        let (channel, connection) = (self.channel.clone(), self.socket.connection());
+        self.door.router.do_send(Close { channel, connection });
     }
 }
 
@@ -428,7 +420,7 @@ impl Handler<Write> for Connection {
         if self.closed {
             return;
         }
-        let scrubber = self.secrets.everything();
+        let scrubber = self.door.secrets.everything();
         ctx.text(scrubber.scrub_known(&outbound.text).as_ref());
     }
 }

@@ -15,16 +15,13 @@ use super::{
     screen::{Screen, printable},
     service::Service,
     table::{self, columns, date, exact},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::{
-    approvals::{
-        ApprovalDecision, ApprovalFilter, ApprovalRow, ApprovalUses, DECIDE, LIST_APPROVALS,
-        SHOW_APPROVAL,
-    },
-    endpoint::{ById, Empty},
+    approvals::*,
+    endpoint::{ById, OfTeam},
     events::EventFilter,
-    grants::{GrantFilter, GrantRow, LIST_GRANTS, REVOKE_GRANT},
+    grants::*,
 };
 
 /// See and decide what teams may not do on their own
@@ -80,7 +77,7 @@ pub(super) enum Action {
     },
     /// List calls that need no decision any more
     #[command(after_help = "Example:\n  hivewright approvals grants --team web-shop")]
-    Grants(GrantFilter),
+    Grants(OfTeam),
     /// Take a grant back: the next such call asks again
     #[command(after_help = "Example:\n  hivewright approvals revoke grant-0f3k --yes")]
     Revoke {
@@ -93,10 +90,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            show_rows(watch, context, async |service| service.list(&LIST_APPROVALS, &list).await)
-                .await
-        }
+        Action::List(list) => list.show(&LIST_APPROVALS, context).await,
         Action::Watch(filter) => until_stopped(watch(&filter, context)).await,
         Action::Show { id } => look(&service, id).await?.show(screen, |row| shown(&row)),
         Action::Approve { id, uses, note, confirm: typed } => {
@@ -128,9 +122,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             };
             decide(&service, found.id, word, screen).await
         }
-        Action::Grants(filter) => {
-            service.all_rows(&LIST_GRANTS, &Empty {}, &filter).await?.table(screen)
-        }
+        Action::Grants(filter) => service.all(&LIST_GRANTS, &filter).await?.table(screen),
         Action::Revoke { id } => revoke(&service, context, id).await,
     }
 }
@@ -142,8 +134,7 @@ async fn watch(filter: &ApprovalFilter, context: &Context) -> Result<(), Failure
     let mut known = BTreeSet::new();
     loop {
         follower.next().await?;
-        let read =
-            async |service: &Service| service.all_rows(&LIST_APPROVALS, &Empty {}, filter).await;
+        let read = async |service: &Service| service.all(&LIST_APPROVALS, filter).await;
         let answer = follower.read(read).await?;
         let documents = answer.document["data"].as_array().cloned().unwrap_or_default();
         let rows = answer.data()?;
@@ -163,10 +154,9 @@ async fn watch(filter: &ApprovalFilter, context: &Context) -> Result<(), Failure
 }
 
 fn watched(row: &ApprovalRow) -> String {
-    let tool = row.tool.clone().unwrap_or_else(|| row.kind.to_string());
     let why = row.summary.lines().next().unwrap_or_default();
     let at = row.created_at.as_deref().map(exact).unwrap_or_default();
-    printable(&format!("{}  {}  {}  {tool}  {why}", at, row.short_id, row.team))
+    printable(&format!("{at}  {}  {}  {}  {why}", row.short_id, row.team, row.what()))
 }
 
 async fn look(service: &Service, id: String) -> Result<Answer<ApprovalRow>, Failure> {
@@ -193,7 +183,7 @@ async fn decide(
     word: ApprovalDecision,
     screen: Screen,
 ) -> Result<(), Failure> {
-    let answer = service.call(&DECIDE, &ById { id }, &Empty {}, &word).await?;
+    let answer = service.send(&DECIDE, &ById { id }, &word).await?;
     answer.tell(screen, |row| {
         let note = kept_note(&row, word.note.as_deref());
         format!("{} is {}{}{note}", row.short_id, row.status, alone(&row))
@@ -216,7 +206,7 @@ fn alone(row: &ApprovalRow) -> &'static str {
 }
 
 async fn revoke(service: &Service, context: &Context, id: String) -> Result<(), Failure> {
-    let grants = service.all_rows(&LIST_GRANTS, &Empty {}, &GrantFilter::default()).await?.document;
+    let grants = service.all(&LIST_GRANTS, &OfTeam::default()).await?.document;
     let mut rows = grants["data"].as_array().into_iter().flatten();
     let Some(found) = rows.find(|row| row["id"] == *id) else {
         let message = format!(
@@ -234,7 +224,7 @@ columns!(ApprovalRow {
     "ID" => |row| row.short_id.clone(),
     "STATUS" => |row| row.status.to_string(),
     "TEAM" => |row| row.team.clone(),
-    "TOOL" => |row| row.tool.clone().unwrap_or_else(|| row.kind.to_string()),
+    "TOOL" => |row| row.what().to_owned(),
     "DIGEST" => |row| row.digest.chars().take(8).collect(),
     "UNTIL" => |row| date(&row.expires_at),
     "WHY" => |row| row.summary.lines().next().unwrap_or_default().to_owned(),

@@ -7,7 +7,7 @@ use super::{
     answer::Listing,
     failure::Failure,
     table::{columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::audit::{AuditFilter, AuditRow, LIST_AUDIT};
 
@@ -23,8 +23,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let Watched { list, watch } = arguments.list;
-    show_rows(watch, context, async |service| service.list(&LIST_AUDIT, &list).await).await
+    arguments.list.show(&LIST_AUDIT, context).await
 }
 
 columns!(AuditRow {

@@ -9,8 +9,8 @@ use super::{
     table::{columns, date},
 };
 use crate::api::{
-    changes::{ChangeFilter, ChangeRow, LIST_CHANGES, ROLL_BACK_CHANGE},
-    endpoint::{ById, Empty},
+    changes::*,
+    endpoint::{ById, OfTeam},
 };
 
 /// See what teams changed about themselves, and take it back
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 pub(super) enum Action {
     /// List changes, newest first
     #[command(after_help = "Example:\n  hivewright changes list --team news --json")]
-    List(ChangeFilter),
+    List(OfTeam),
     /// Put back the text from before a change
     #[command(after_help = "Example:\n  hivewright changes rollback chg-61c8864680b583eb")]
     Rollback {
@@ -41,10 +41,8 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action.unwrap_or(Action::List(ChangeFilter::default())) {
-        Action::List(filter) => {
-            service.all_rows(&LIST_CHANGES, &Empty {}, &filter).await?.table(screen)
-        }
+    match arguments.action.unwrap_or(Action::List(OfTeam::default())) {
+        Action::List(filter) => service.all(&LIST_CHANGES, &filter).await?.table(screen),
         Action::Rollback { id } => {
             let path = ById { id };
             let put_back = service.at(&ROLL_BACK_CHANGE, &path).await?;

@@ -12,7 +12,7 @@ use super::{
     Cli, Context, contexts,
     failure::Failure,
     screen::{Screen, printable},
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::beginning,
 };
 use crate::{
@@ -258,7 +258,7 @@ async fn listed(names: Names, context: &Context) -> Result<Vec<(String, String)>
     let service = Service::find(context)?;
     macro_rules! rows {
         ($endpoint:expr, $filter:expr, $candidate:expr) => {{
-            let rows = service.rows(&$endpoint, &$filter, MOST_ROWS).await?.data()?;
+            let rows = service.rows(&$endpoint, &$filter).await?.data()?;
             Ok(rows.into_iter().map($candidate).collect())
         }};
     }

@@ -20,7 +20,7 @@ use super::{
     line::Incoming,
     link::{Event, Link, patiently},
     screen::complain,
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::{beginning, exact},
 };
 use crate::api::{
@@ -235,7 +235,7 @@ async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
         since: first.row.created_at.and_then(|at| at.parse().ok()),
         ..TaskFilter::default()
     };
-    let mut rows = service.rows(&LIST_TASKS, &filter, MOST_ROWS).await?.data()?;
+    let mut rows = service.rows(&LIST_TASKS, &filter).await?.data()?;
     rows.retain(|row| row.id.as_str() != root);
     Ok(rows)
 }

@@ -10,15 +10,13 @@ use super::{
     Context,
     answer::Answer,
     failure::{Exit, Failure},
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::{self, beginning, moment},
 };
 use crate::api::{
     endpoint::{ById, Empty},
-    me::{
-        ConversationBlock, ConversationItem, ConversationMessage, LIST_OWN_CHANNELS,
-        LIST_OWN_MESSAGES, OwnChannel, OwnChannelFilter, OwnTopic, SaidFilter,
-    },
+    me::*,
+    page::MOST_ROWS,
 };
 
 /// Among so many of the last things that were said and told the last messages are looked for.

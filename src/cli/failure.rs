@@ -1,6 +1,6 @@
 //! How a command ends when it does not end well.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use hivewright_actors::words;
 
@@ -83,6 +83,16 @@ impl Failure {
             self.message.push_str("; stop the service first: `hivewright stop`");
         }
         self
+    }
+
+    /// A file or folder cannot be read.
+    pub(super) fn unreadable<E: fmt::Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::system(format!("`{}` cannot be read", path.display()), error)
+    }
+
+    /// The same of one that cannot be written.
+    pub(super) fn unwritable<E: fmt::Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::system(format!("`{}` cannot be written", path.display()), error)
     }
 
     /// An error of the system, with what was being done.

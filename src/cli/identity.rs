@@ -61,7 +61,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
 }
 
 async fn rows(service: &Service) -> Result<Answer<Vec<IdentityRow>>, Failure> {
-    service.all_rows(&LIST_IDENTITIES, &Empty {}, &Empty {}).await
+    service.all(&LIST_IDENTITIES, &Empty {}).await
 }
 
 /// The id of a link that is named by its sender.

@@ -28,7 +28,6 @@ use crate::{
     settings::{home::resolve, load, zone::Zone},
     system::{Randomness, WallClock},
     transcript::files,
-    vault::{Vault, master::KeyFiles},
 };
 
 /// Take over what another program kept, with the service stopped
@@ -118,12 +117,7 @@ fn import(
     let Some(stopped) = stopped.filter(|_| !arguments.dry_run) else {
         return Ok((plan, None));
     };
-    let files = KeyFiles::new(&context.home.secrets(), &context.environment);
-    let vault = Vault::open(&stopped.storage, files.read(), Arc::new(WallClock))
-        .map_err(|error| Failure::failed(chain(&error)))?;
-    if let Some(locked) = vault.locked() {
-        return Err(Failure::failed(format!("the vault is locked: {locked}")));
-    }
+    let vault = stopped.vault(context)?;
     let site = Site {
         home: &context.home,
         backups: &stopped.home.backups,

@@ -8,11 +8,11 @@ use super::{
     failure::Failure,
     service::Service,
     table::{columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::{
     endpoint::{ById, Empty},
-    inbox::{LIST_NOTICES, NoticeFilter, NoticeRow, READ_ALL_NOTICES, READ_NOTICE},
+    inbox::*,
 };
 
 /// See what happened that you should know
@@ -57,10 +57,9 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let screen = context.screen;
     let usual = || Action::List { read: false, list: Watched::default() };
     match arguments.action.unwrap_or_else(usual) {
-        Action::List { read, list: Watched { mut list, watch } } => {
-            list.filter.unread = !read;
-            show_rows(watch, context, async |service| service.list(&LIST_NOTICES, &list).await)
-                .await
+        Action::List { read, mut list } => {
+            list.list.filter.unread = !read;
+            list.show(&LIST_NOTICES, context).await
         }
         Action::Read { id, all: _ } => {
             let what = match id {

@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     api::{
-        endpoint::Empty,
         flags,
         vault::{SET_VAULT_ENTRY, VaultPath, VaultPut},
     },
@@ -132,7 +131,7 @@ pub(super) async fn keep(
         let path = VaultPath { scope: Scope::System.to_string(), key };
         let put =
             VaultPut { value: Some(secret.to_string()), secret: Some(true), ..VaultPut::default() };
-        return service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await.map(drop);
+        return service.send(&SET_VAULT_ENTRY, &path, &put).await.map(drop);
     }
     let context = context.clone();
     let keep = move || {

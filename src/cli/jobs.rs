@@ -8,7 +8,7 @@ use super::{
     failure::Failure,
     service::Service,
     table::{self, columns, moment},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::{
     endpoint::ById,
@@ -41,9 +41,7 @@ pub(super) enum Action {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
     match action {
-        Action::List(Watched { list, watch }) => {
-            show_rows(watch, context, async |service| service.list(&LIST_JOBS, &list).await).await
-        }
+        Action::List(list) => list.show(&LIST_JOBS, context).await,
         Action::Show { id } => {
             let job = service.at(&SHOW_JOB, &ById { id }).await?;
             job.show(screen, |job| table::rows(&[job]))

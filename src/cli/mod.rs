@@ -60,7 +60,6 @@ mod screen;
 mod search;
 mod send;
 mod serve;
-mod servers;
 mod service;
 mod setup;
 mod status;

@@ -18,7 +18,7 @@ use crate::api::{
 pub(super) struct Arguments {}
 
 pub(super) async fn run(_: Arguments, context: &Context) -> Result<(), Failure> {
-    let rows = Service::find(context)?.all_rows(&LIST_MODELS, &Empty {}, &Empty {}).await?;
+    let rows = Service::find(context)?.all(&LIST_MODELS, &Empty {}).await?;
     rows.show(context.screen, |rows| rows.iter().map(described).collect())
 }
 

@@ -8,13 +8,7 @@ use super::{
     service::Service,
     table::{columns, joined},
 };
-use crate::api::{
-    endpoint::Empty,
-    plugin_tools::{
-        ByTool, DEPRECATE_PLUGIN_TOOL, GET_PLUGIN_TOOL, LIST_PLUGIN_TOOLS, PluginToolFilter,
-        PluginToolRow, REMOVE_PLUGIN_TOOL, ToolDeprecation, ToolVersion,
-    },
-};
+use crate::api::{endpoint::Empty, plugin_tools::*};
 
 /// See the tools that teams wrote, and take one out of use
 #[derive(Debug, PartialEq, Args)]
@@ -60,9 +54,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action.unwrap_or(Action::List(PluginToolFilter::default())) {
-        Action::List(filter) => {
-            service.all_rows(&LIST_PLUGIN_TOOLS, &Empty {}, &filter).await?.table(screen)
-        }
+        Action::List(filter) => service.all(&LIST_PLUGIN_TOOLS, &filter).await?.table(screen),
         Action::Show { path, version } => {
             let shown = service.call(&GET_PLUGIN_TOOL, &path, &version, &Empty {}).await?;
             shown.tell(screen, |row| {
@@ -75,7 +67,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             })
         }
         Action::Deprecate { path, deprecation } => {
-            let done = service.call(&DEPRECATE_PLUGIN_TOOL, &path, &Empty {}, &deprecation).await?;
+            let done = service.send(&DEPRECATE_PLUGIN_TOOL, &path, &deprecation).await?;
             done.tell(screen, |row| format!("out of use: {} of team {}", row.tool, row.team))
         }
         Action::Remove(path) => {

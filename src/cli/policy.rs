@@ -13,10 +13,7 @@ use super::{
 use crate::{
     api::{
         endpoint::{ById, Empty},
-        policies::{
-            ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
-            RuleRow,
-        },
+        policies::*,
     },
     text::counted,
 };
@@ -63,7 +60,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List => service.all_rows(&LIST_RULES, &Empty {}, &Empty {}).await?.table(screen),
+        Action::List => service.all(&LIST_RULES, &Empty {}).await?.table(screen),
         Action::Add(new) => service
             .give(&ADD_RULE, &new)
             .await?

@@ -11,14 +11,9 @@ use super::{
     screen::printable,
     service::Service,
     table::{self, columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    questions::{
-        ANSWER_QUESTION, LIST_QUESTIONS, QuestionAnswer, QuestionFilter, QuestionRow, SHOW_QUESTION,
-    },
-};
+use crate::api::{endpoint::ById, questions::*};
 
 /// See and answer what teams ask
 #[derive(Debug, PartialEq, Subcommand)]
@@ -57,11 +52,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            let read =
-                async |service: &Service| service.all_rows(&LIST_QUESTIONS, &Empty {}, &list).await;
-            show_rows(watch, context, read).await
-        }
+        Action::List(list) => list.show_all(&LIST_QUESTIONS, context).await,
         Action::Show { id } => {
             service.at(&SHOW_QUESTION, &ById { id }).await?.show(screen, |row| shown(&row))
         }
@@ -82,7 +73,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 (false, text) => Zeroizing::new(text.unwrap_or_default()),
             };
             let answer = QuestionAnswer { selected, text: text.to_string() };
-            let answered = service.call(&ANSWER_QUESTION, &path, &Empty {}, &answer).await?;
+            let answered = service.send(&ANSWER_QUESTION, &path, &answer).await?;
             answered.tell(screen, |_| format!("answered {}", path.id))
         }
     }

@@ -7,11 +7,12 @@ use rustix::{
     net::sockopt::socket_peercred,
     process::{Pid, kill_process},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::{
     Context,
+    answer::Answer,
     failure::{Exit, Failure},
     service::Service,
 };
@@ -64,12 +65,8 @@ pub(super) async fn run(_: Arguments, context: &Context) -> Result<(), Failure> 
         let message = format!("the service was not back within {seconds} s; its log says why");
         Failure::new(Exit::TimedOut, message)
     })?;
-    let screen = context.screen;
-    if screen.json {
-        return screen.document(&json!({"data": {"url": service.url().as_str()}}));
-    }
-    screen.remark(&format!("the service is back at {}", service.url()));
-    Ok(())
+    let url = service.url();
+    Answer::naming("url", url).tell(context.screen, |_| format!("the service is back at {url}"))
 }
 
 /// Names one life of the service.

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
 
 /// How the output is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +137,11 @@ impl Screen {
             .map_err(|error| Failure::system("the result cannot be shown", error))?;
         self.say(&text);
         Ok(())
+    }
+
+    /// The end of a command whose result has told what is wrong. Behind a document, words of ours would make it unreadable.
+    pub(super) fn failure(&self, exit: Exit, message: String) -> Failure {
+        Failure::new(exit, if self.json { String::new() } else { message })
     }
 
     /// Something beside the result, unless that is not wanted.

@@ -144,8 +144,7 @@ async fn upload(files: &[PathBuf], context: &Context) -> Result<Vec<String>, Fai
     }
     let service = Service::find(context)?;
     for path in files {
-        let unreadable =
-            |error| Failure::system(format!("`{}` cannot be read", path.display()), error);
+        let unreadable = Failure::unreadable(path);
         let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
         let found = file.metadata().await.map_err(unreadable)?;
         if !found.is_file() {

@@ -22,15 +22,13 @@ use crate::{
         files::{NewFile, UPLOAD_FILE},
         flags::Limit,
         monitoring::SHOW_READINESS,
-        page,
+        page::MOST_ROWS,
         reply::{JSON, Readable},
         teams::SHOW_TEAM,
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
 };
 
-/// The most rows of one answer.
-pub(super) const MOST_ROWS: usize = page::MOST_ROWS;
 /// Most that is asked here takes no longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A file may be long, and the way to the service slow; a store may be large, and a model slow.
@@ -182,13 +180,23 @@ impl Service {
         self.call(endpoint, path, &Empty {}, &Empty {}).await
     }
 
+    /// Calls an endpoint that takes a body beside its path.
+    pub(super) async fn send<R: Readable, P: Serialize, B: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, P, Empty, B>,
+        path: &P,
+        body: &B,
+    ) -> Result<Answer<R::Content>, Failure> {
+        self.call(endpoint, path, &Empty {}, body).await
+    }
+
     /// Calls an endpoint that takes a body, and beside it nothing.
     pub(super) async fn give<R: Readable, B: Serialize>(
         &self,
         endpoint: &Endpoint<R, Empty, Empty, B>,
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
-        self.call(endpoint, &Empty {}, &Empty {}, body).await
+        self.send(endpoint, &Empty {}, body).await
     }
 
     /// The same of what may take minutes.
@@ -216,28 +224,22 @@ impl Service {
     }
 
     /// The rows that a command lists.
-    pub(super) async fn list<R, T, Q: Serialize + Args>(
+    pub(super) async fn list<R: Readable<Content = Vec<T>>, T, Q: Serialize + Args>(
         &self,
         endpoint: &Endpoint<R, Empty, Q>,
         Listing { filter, limit }: &Listing<Q>,
-    ) -> Result<Answer<Vec<T>>, Failure>
-    where
-        R: Readable<Content = Vec<T>>,
-    {
+    ) -> Result<Answer<Vec<T>>, Failure> {
         self.limited(endpoint, &Empty {}, filter, limit).await
     }
 
     /// As many rows of a list as are wanted.
-    pub(super) async fn limited<R, T, P: Serialize, Q: Serialize>(
+    pub(super) async fn limited<R: Readable<Content = Vec<T>>, T, P: Serialize, Q: Serialize>(
         &self,
         endpoint: &Endpoint<R, P, Q>,
         path: &P,
         filter: &Q,
         limit: &Limit,
-    ) -> Result<Answer<Vec<T>>, Failure>
-    where
-        R: Readable<Content = Vec<T>>,
-    {
+    ) -> Result<Answer<Vec<T>>, Failure> {
         let (target, fields) = (target(endpoint, path)?, pairs(filter));
         let rows = match limit {
             Limit { all: true, .. } => self.all_at(&target, fields).await?,
@@ -246,29 +248,31 @@ impl Service {
         Ok(Answer::new(rows))
     }
 
-    /// The first rows of a list.
-    pub(super) async fn rows<R, T, Q: Serialize>(
+    /// The first rows of a list, as many as one answer has.
+    pub(super) async fn rows<R: Readable<Content = Vec<T>>, T, Q: Serialize>(
         &self,
         endpoint: &Endpoint<R, Empty, Q>,
         filter: &Q,
-        limit: usize,
-    ) -> Result<Answer<Vec<T>>, Failure>
-    where
-        R: Readable<Content = Vec<T>>,
-    {
-        self.page(endpoint, &Empty {}, filter, limit, None).await
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        self.page(endpoint, &Empty {}, filter, MOST_ROWS, None).await
     }
 
-    /// All rows of a list, page by page.
-    pub(super) async fn all_rows<R, T, P: Serialize, Q: Serialize>(
+    /// All rows of a list.
+    pub(super) async fn all<R: Readable<Content = Vec<T>>, T, Q: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, Empty, Q>,
+        filter: &Q,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        self.all_rows(endpoint, &Empty {}, filter).await
+    }
+
+    /// All rows of a list that a path names, page by page.
+    pub(super) async fn all_rows<R: Readable<Content = Vec<T>>, T, P: Serialize, Q: Serialize>(
         &self,
         endpoint: &Endpoint<R, P, Q>,
         path: &P,
         filter: &Q,
-    ) -> Result<Answer<Vec<T>>, Failure>
-    where
-        R: Readable<Content = Vec<T>>,
-    {
+    ) -> Result<Answer<Vec<T>>, Failure> {
         Ok(Answer::new(self.all_at(&target(endpoint, path)?, pairs(filter)).await?))
     }
 
@@ -290,17 +294,14 @@ impl Service {
     }
 
     /// Some rows of a list: the first, or those from a cursor on.
-    pub(super) async fn page<R, T, P: Serialize, Q: Serialize>(
+    pub(super) async fn page<R: Readable<Content = Vec<T>>, T, P: Serialize, Q: Serialize>(
         &self,
         endpoint: &Endpoint<R, P, Q>,
         path: &P,
         filter: &Q,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Answer<Vec<T>>, Failure>
-    where
-        R: Readable<Content = Vec<T>>,
-    {
+    ) -> Result<Answer<Vec<T>>, Failure> {
         let target = target(endpoint, path)?;
         Ok(Answer::new(self.page_at(&target, pairs(filter), limit, cursor).await?))
     }
@@ -417,7 +418,7 @@ impl Service {
         patience: Duration,
         request: RequestBuilder,
     ) -> Result<Value, Failure> {
-        let asking = async { self.document(self.send(request).await?).await };
+        let asking = async { self.document(self.respond(request).await?).await };
         let answer = tokio::time::timeout(patience, asking).await;
         answer.unwrap_or_else(|_| Err(self.silent(patience)))
     }
@@ -437,12 +438,12 @@ impl Service {
 
     /// Asks for the beginning of an answer that may go on for ever.
     async fn begin(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let answer = tokio::time::timeout(PATIENCE, self.send(request));
+        let answer = tokio::time::timeout(PATIENCE, self.respond(request));
         answer.await.unwrap_or_else(|_| Err(self.silent(PATIENCE)))
     }
 
-    /// Sends a request. An answer that is no success is a failure.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+    /// An answer that is no success is a failure.
+    async fn respond(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let answer = request.send().await.map_err(|error| self.lost(&error))?;
         let status = answer.status();
         if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -535,12 +536,13 @@ fn certificate_fault<'e>(
 /// The certificates in a file; none if none was named.
 fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
-    let shown = file.display();
-    let text = fs::read(file)
-        .map_err(|error| Failure::system(format!("`{shown}` cannot be read"), error))?;
+    let text = fs::read(file).map_err(Failure::unreadable(file))?;
     match Certificate::from_pem_bundle(&text) {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(Failure::usage(format!("`{shown}` holds no certificate in PEM form"))),
+        _ => {
+            let shown = file.display();
+            Err(Failure::usage(format!("`{shown}` holds no certificate in PEM form")))
+        }
     }
 }
 

@@ -16,13 +16,7 @@ use super::{
     service::Service,
 };
 use crate::{
-    api::{
-        endpoint::Empty,
-        team_plugins::{
-            BEGIN_SETUP, ByTeamPlugin, CANCEL_SETUP, POLL_SETUP, PluginSetup, SUBMIT_SETUP,
-            SetupSession, SetupValues,
-        },
-    },
+    api::{flags::pair, team_plugins::*},
     plugins::instance::setup::state::{SetupField, SetupFieldType, SetupState},
 };
 
@@ -32,26 +26,13 @@ pub(super) struct Setup {
     which: ByTeamPlugin,
     /// What is filled in, by the name of the field; `-` is what standard input says
     #[arg(long, value_name = "FIELD=VALUE", value_parser = filled)]
-    set: Vec<Filled>,
+    set: Vec<(String, String)>,
 }
 
-/// Something that is filled in.
-#[derive(Clone, Debug, PartialEq)]
-struct Filled {
-    field: String,
-    value: String,
-}
-
-fn filled(text: &str) -> Result<Filled, String> {
-    match text.split_once('=') {
-        Some((field, value)) if !field.is_empty() => {
-            Ok(Filled { field: field.to_owned(), value: value.to_owned() })
-        }
-        _ => {
-            Err("expected the name of a field, `=` and a value, such as `phone=+4712345678`"
-                .to_owned())
-        }
-    }
+fn filled(text: &str) -> Result<(String, String), String> {
+    let expected = "the name of a field, `=` and a value, such as `phone=+4712345678`";
+    let (field, value) = pair(text, "", expected)?;
+    Ok((field.to_owned(), value.to_owned()))
 }
 
 pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> {
@@ -65,7 +46,7 @@ pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> 
             SetupState::AwaitingUserInput { fields } => match fill_in(&fields, &mut set) {
                 Ok(values) => {
                     let body = SetupValues { session, values };
-                    service.call(&SUBMIT_SETUP, &path, &Empty {}, &body).await?
+                    service.send(&SUBMIT_SETUP, &path, &body).await?
                 }
                 Err(failure) => {
                     cancel(&service, &path, session).await;
@@ -85,7 +66,7 @@ pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> 
                 }
                 told = Some(state);
                 tokio::time::sleep(Duration::from_millis(poll_interval_ms)).await;
-                service.call(&POLL_SETUP, &path, &Empty {}, &SetupSession { session }).await?
+                service.send(&POLL_SETUP, &path, &SetupSession { session }).await?
             }
             SetupState::Done { .. } => {
                 return answer.tell(context.screen, |_| {
@@ -99,16 +80,19 @@ pub(super) async fn run(setup: Setup, context: &Context) -> Result<(), Failure> 
 
 /// Leaves nothing behind; what cannot be told expires.
 async fn cancel(service: &Service, path: &ByTeamPlugin, session: String) {
-    let _late = service.call(&CANCEL_SETUP, path, &Empty {}, &SetupSession { session }).await;
+    let _late = service.send(&CANCEL_SETUP, path, &SetupSession { session }).await;
 }
 
 /// What the fields are filled in with: as was said, or by the person at the terminal. What was said counts once: a plugin that
 /// asks for it again was not content with it.
-fn fill_in(fields: &[SetupField], set: &mut Vec<Filled>) -> Result<Map<String, Value>, Failure> {
+fn fill_in(
+    fields: &[SetupField],
+    set: &mut Vec<(String, String)>,
+) -> Result<Map<String, Value>, Failure> {
     let mut values = Map::new();
     for field in fields {
-        let given = set.iter().position(|filled| filled.field == field.key);
-        let value = match given.map(|place| set.remove(place).value) {
+        let given = set.iter().position(|(name, _)| *name == field.key);
+        let value = match given.map(|place| set.remove(place).1) {
             Some(value) if value == "-" => hidden(&field.label)?,
             Some(value) => value,
             None if io::stdin().is_terminal() => ask(field)?,

@@ -1,10 +1,17 @@
 //! The store of a service that is stopped, for commands that work on it directly.
 
-use super::Context;
+use std::sync::Arc;
+
+use super::{
+    Context,
+    failure::{Failure, chain},
+};
 use crate::{
     boot::{backups::backup_home, error::ServiceError},
     settings::{home::Lock, load},
     storage::{self, OnProgress, open, tiers::TieredStorage},
+    system::WallClock,
+    vault::{Vault, master::KeyFiles},
 };
 
 /// The store, kept from everyone else until this is dropped.
@@ -26,6 +33,17 @@ impl Stopped {
         let home = backup_home(&context.home, &config.backup, &config.limits);
         let storage = open::open(&home, config.store.durability, progress)?;
         Ok(Self { storage, home, _lock: lock })
+    }
+
+    /// The vault, if its key is there.
+    pub(super) fn vault(&self, context: &Context) -> Result<Vault, Failure> {
+        let keys = KeyFiles::new(&context.home.secrets(), &context.environment).read();
+        let vault = Vault::open(&self.storage, keys, Arc::new(WallClock))
+            .map_err(|error| Failure::failed(chain(&error)))?;
+        match vault.locked() {
+            Some(locked) => Err(Failure::failed(format!("the vault is locked: {locked}"))),
+            None => Ok(vault),
+        }
     }
 }
 

@@ -142,6 +142,11 @@ pub(super) fn beginning(text: &str, longest: usize) -> String {
     excerpt::line(&words.join(" "), longest)
 }
 
+/// The first line of a text, or its beginning.
+pub(super) fn first_line(text: &str, longest: usize) -> String {
+    excerpt::line(text.lines().next().unwrap_or_default(), longest)
+}
+
 /// The same of a date that may not be known.
 pub(super) fn date(date: &Option<String>) -> String {
     date.as_deref().map(moment).unwrap_or_default()

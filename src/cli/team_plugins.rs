@@ -16,10 +16,8 @@ use super::{
 use crate::{
     api::{
         endpoint::{ByName, Empty},
-        team_plugins::{
-            ByTeamPlugin, LIST_TEAM_PLUGINS, RESTART_TEAM_PLUGIN, SET_TEAM_PLUGIN,
-            TeamPluginChange, TeamPluginRow,
-        },
+        flags::pair,
+        team_plugins::*,
     },
     settings::replace::create,
 };
@@ -61,7 +59,7 @@ pub(crate) enum Action {
         which: ByTeamPlugin,
         /// One setting by its JSON pointer, in which `-` is a new item of a list; a value that is no JSON is text
         #[arg(long, value_name = "POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
-        set: Vec<Setting>,
+        set: Vec<(String, String)>,
         /// All settings, as JSON
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
@@ -71,20 +69,10 @@ pub(crate) enum Action {
     },
 }
 
-/// One setting.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Setting {
-    pointer: String,
-    value: String,
-}
-
-fn setting(text: &str) -> Result<Setting, String> {
-    match text.split_once('=') {
-        Some((pointer, value)) if pointer.starts_with('/') => {
-            Ok(Setting { pointer: pointer.to_owned(), value: value.to_owned() })
-        }
-        _ => Err("expected a JSON pointer, `=` and a value, such as `/tools/city=Oslo`".to_owned()),
-    }
+fn setting(text: &str) -> Result<(String, String), String> {
+    let expected = "a JSON pointer, `=` and a value, such as `/tools/city=Oslo`";
+    let (pointer, value) = pair(text, "/", expected)?;
+    Ok((pointer.to_owned(), value.to_owned()))
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
@@ -94,7 +82,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Setup(setup) => setup::run(setup, context).await,
         Action::Enable(which) => {
             let on = TeamPluginChange { enabled: Some(true), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &which, &Empty {}, &on).await?;
+            let row = service.send(&SET_TEAM_PLUGIN, &which, &on).await?;
             row.tell(screen, |row| {
                 let TeamPluginRow { key, status, withheld, .. } = row;
                 let team = &which.team;
@@ -111,7 +99,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         }
         Action::Disable(which) => {
             let off = TeamPluginChange { enabled: Some(false), ..TeamPluginChange::default() };
-            let row = service.call(&SET_TEAM_PLUGIN, &which, &Empty {}, &off).await?;
+            let row = service.send(&SET_TEAM_PLUGIN, &which, &off).await?;
             row.tell(screen, |row| format!("off: {} for team {}", row.key, which.team))
         }
         Action::Restart(which) => {
@@ -152,7 +140,7 @@ async fn send(
     config: Map<String, Value>,
 ) -> Result<Answer<TeamPluginRow>, Failure> {
     let change = TeamPluginChange { config: Some(config), ..TeamPluginChange::default() };
-    service.call(&SET_TEAM_PLUGIN, which, &Empty {}, &change).await
+    service.send(&SET_TEAM_PLUGIN, which, &change).await
 }
 
 /// A file for the editor. It may hold secrets, and goes when it is dropped.
@@ -162,9 +150,7 @@ impl Draft {
     fn make(text: &str) -> Result<Self, Failure> {
         let name = format!("hivewright-settings-{}.json", std::process::id());
         let draft = Self(std::env::temp_dir().join(name));
-        create(&draft.0, text.as_bytes()).map_err(|error| {
-            Failure::system(format!("`{}` cannot be written", draft.0.display()), error)
-        })?;
+        create(&draft.0, text.as_bytes()).map_err(Failure::unwritable(&draft.0))?;
         Ok(draft)
     }
 }
@@ -222,9 +208,9 @@ async fn shown(service: &Service, which: &ByTeamPlugin) -> Result<TeamPluginRow,
     rows.into_iter().find(|row| row.key == which.key).ok_or_else(missing)
 }
 
-fn changed(config: Value, set: &[Setting]) -> Result<Map<String, Value>, Failure> {
+fn changed(config: Value, set: &[(String, String)]) -> Result<Map<String, Value>, Failure> {
     let mut config = config;
-    for Setting { pointer, value } in set {
+    for (pointer, value) in set {
         let value =
             if value == "-" { read(Path::new("-"))?.trim_end().to_owned() } else { value.clone() };
         let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
@@ -268,14 +254,13 @@ fn below(place: &mut Value, part: String) -> Result<&mut Value, String> {
 }
 
 pub(super) fn read(file: &Path) -> Result<String, Failure> {
-    let unreadable = |error| Failure::system(format!("`{}` cannot be read", file.display()), error);
     let mut text = String::new();
-    if file.as_os_str() == "-" {
-        io::stdin().take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    let read = if file.as_os_str() == "-" {
+        io::stdin().take(LARGEST).read_to_string(&mut text)
     } else {
-        let file = fs::File::open(file).map_err(unreadable)?;
-        file.take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
-    }
+        fs::File::open(file).and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+    };
+    read.map_err(Failure::unreadable(file))?;
     Ok(text)
 }
 

@@ -1,12 +1,9 @@
 //! `hivewright teams`: who works here.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use clap::Subcommand;
-use hivewright_actors::{
-    excerpt,
-    org::{record::Capability, shutdown::Removed},
-};
+use clap::{Args, Subcommand};
+use hivewright_actors::org::{record::Capability, shutdown::Removed};
 use serde_json::json;
 
 use super::{
@@ -14,23 +11,21 @@ use super::{
     failure::Failure,
     prompt::confirm,
     screen::printable,
-    servers,
     service::Service,
-    table::{self, columns, date, joined},
+    table::{self, columns, date, first_line, joined},
     untrusted,
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::{
     endpoint::{ByName, Empty},
     flags::words,
-    mcp::{ByServer, McpServerFilter},
+    mcp::*,
     reply::Settled,
-    teams::{
-        BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, NewTeam, OneTeam, PAUSE_ALL,
-        PAUSE_TEAM, RESUME_ALL, RESUME_TEAM, SHOW_ORG, SHOW_TEAM, SHUT_DOWN_TEAM, TeamChange,
-        TeamFilter, TeamNode, TeamOrder, TeamPause, TeamRow, TeamShutdown, TeamWork, Template,
-    },
+    teams::*,
 };
+
+/// How much of what a team is for a line shows, in characters.
+const SHOWN: usize = 60;
 
 /// See, make, pause and shut down teams
 #[derive(Debug, PartialEq, Subcommand)]
@@ -44,10 +39,7 @@ pub(super) enum Action {
     List(Watched<TeamFilter>),
     /// Show all of one team
     #[command(after_help = "Example:\n  hivewright teams show research")]
-    Show {
-        /// The team
-        name: String,
-    },
+    Show(Which),
     /// Show who is below whom
     #[command(after_help = "Example:\n  hivewright teams tree")]
     Tree,
@@ -93,25 +85,22 @@ pub(super) enum Action {
         hivewright teams capabilities research triggers\n  \
         hivewright teams capabilities research")]
     Capabilities {
-        /// The team
-        name: String,
+        #[command(flatten)]
+        team: Which,
         /// What it may do
         #[arg(value_name = "CAPABILITY", value_parser = words::<Capability>())]
         capabilities: Vec<Capability>,
     },
     /// List files that untrusted turns of a team wrote
     #[command(after_help = "Example:\n  hivewright teams untrusted research")]
-    Untrusted {
-        /// The team
-        name: String,
-    },
+    Untrusted(Which),
     /// Accept files that untrusted turns of a team wrote, as they are now
     #[command(after_help = "Examples:\n  \
         hivewright teams accept research notes/plan.md\n  \
         hivewright teams accept research --all")]
     Accept {
-        /// The team
-        name: String,
+        #[command(flatten)]
+        team: Which,
         /// Paths, as `untrusted` lists them
         #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH")]
         paths: Vec<String>,
@@ -127,60 +116,53 @@ pub(super) enum Action {
     /// End an MCP server of a team; the next turn or call starts it again
     #[command(after_help = "Example:\n  hivewright teams restart-server research github")]
     RestartServer {
-        /// The team
-        name: String,
+        #[command(flatten)]
+        team: Which,
         /// The server
         server: String,
     },
     /// Let a team that could not set itself up try again
     #[command(after_help = "Example:\n  hivewright teams bootstrap research")]
-    Bootstrap {
-        /// The team
-        name: String,
-    },
+    Bootstrap(Which),
     /// Shut a team down for good; its folder goes to the trash
     #[command(after_help = "Example:\n  hivewright teams shutdown research --cascade --yes")]
     Shutdown {
-        /// The team
-        name: String,
+        #[command(flatten)]
+        team: Which,
         #[command(flatten)]
         how: TeamShutdown,
     },
+}
+
+// A doc comment here would become that of every command that has it.
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Which {
+    /// The team
+    name: String,
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            let read =
-                async |service: &Service| service.all_rows(&LIST_TEAMS, &Empty {}, &list).await;
-            show_rows(watch, context, read).await
+        Action::List(list) => list.show_all(&LIST_TEAMS, context).await,
+        Action::Show(Which { name }) => {
+            service.at(&SHOW_TEAM, &ByName { name }).await?.show(screen, one)
         }
-        Action::Show { name } => service.at(&SHOW_TEAM, &ByName { name }).await?.show(screen, one),
         Action::Tree => service.at(&SHOW_ORG, &Empty {}).await?.show(screen, |root| {
             let mut text = String::new();
             draw(&root, "", "", &mut text);
             text
         }),
         Action::Create { template, team } => {
-            let init_context = team.init_context.map(contents).transpose()?;
-            let team = NewTeam { init_context, ..team };
-            let team = match template {
-                Some(template) => {
-                    let read = template.read().map_err(|found| Failure::failed(found.to_string()));
-                    read?.complete(team)
-                }
-                None => team,
-            };
+            let team = wanted(template, team)?;
             let remark = format!("team {} is made and sets itself up", team.name);
             let order = TeamOrder { team, credentials: Default::default() };
             service.give(&CREATE_TEAM, &order).await?.tell(screen, |_| remark)
         }
         Action::Pause { name, pause, .. } => {
-            let none = Empty {};
             let paused = match name {
-                Some(name) => service.call(&PAUSE_TEAM, &ByName { name }, &none, &pause).await?,
+                Some(name) => service.send(&PAUSE_TEAM, &ByName { name }, &pause).await?,
                 None => service.give(&PAUSE_ALL, &pause).await?,
             };
             paused.tell(screen, |paused| format!("paused: {}", joined(&paused.teams)))
@@ -192,7 +174,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             };
             resumed.tell(screen, |resumed| format!("working: {}", joined(&resumed.teams)))
         }
-        Action::Capabilities { name, capabilities } => {
+        Action::Capabilities { team: Which { name }, capabilities } => {
             let remark = if capabilities.is_empty() {
                 format!("team {name} may do nothing beyond its tools")
             } else {
@@ -200,21 +182,24 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             };
             let capabilities = Some(capabilities.into_iter().collect());
             let change = TeamChange { capabilities, ..TeamChange::default() };
-            let changed = service.call(&CHANGE_TEAM, &ByName { name }, &Empty {}, &change).await?;
+            let changed = service.send(&CHANGE_TEAM, &ByName { name }, &change).await?;
             changed.tell(screen, |_| remark)
         }
-        Action::Untrusted { name } => {
+        Action::Untrusted(Which { name }) => {
             untrusted::rows(&service, &ByName { name }).await?.table(screen)
         }
-        Action::Accept { name, paths, all } => {
+        Action::Accept { team: Which { name }, paths, all } => {
             let paths = (!all).then_some(paths.as_slice());
             untrusted::accept(&service, &ByName { name }, paths, screen).await
         }
-        Action::Servers(filter) => servers::rows(&service, &filter).await?.table(screen),
-        Action::RestartServer { name, server } => {
-            servers::restart(&service, ByServer { team: name, server }, screen).await
+        Action::Servers(filter) => service.all(&LIST_SERVERS, &filter).await?.table(screen),
+        Action::RestartServer { team: Which { name: team }, server } => {
+            let ended = service.at(&RESTART_SERVER, &ByServer { team, server }).await?;
+            ended.tell(screen, |McpServerRow { server, team, .. }| {
+                format!("ended: {server} of team {team}; the next turn or call starts it again")
+            })
         }
-        Action::Bootstrap { name } => {
+        Action::Bootstrap(Which { name }) => {
             let path = ByName { name };
             let name = &path.name;
             service.at(&BOOTSTRAP_TEAM, &path).await?.tell(screen, |begun| match begun.task_id {
@@ -222,8 +207,21 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                 None => format!("team {name} is ready; there is nothing to set up"),
             })
         }
-        Action::Shutdown { name, how } => shut_down(&service, ByName { name }, how, context).await,
+        Action::Shutdown { team: Which { name }, how } => {
+            shut_down(&service, ByName { name }, how, context).await
+        }
     }
+}
+
+/// The team with what the file says that it should know, and what the template adds.
+fn wanted(template: Option<Template>, team: NewTeam) -> Result<NewTeam, Failure> {
+    let contents =
+        |file: String| fs::read_to_string(&file).map_err(Failure::unreadable(Path::new(&file)));
+    let init_context = team.init_context.map(contents).transpose()?;
+    let team = NewTeam { init_context, ..team };
+    let Some(template) = template else { return Ok(team) };
+    let read = template.read().map_err(|found| Failure::failed(found.to_string()))?;
+    Ok(read.complete(team))
 }
 
 async fn shut_down(
@@ -251,11 +249,6 @@ async fn shut_down(
     })
 }
 
-fn contents(file: String) -> Result<String, Failure> {
-    let read = fs::read_to_string(&file);
-    read.map_err(|error| Failure::system(format!("`{file}` cannot be read"), error))
-}
-
 columns!(TeamRow {
     "NAME" => |row| row.name.to_string(),
     "PARENT" => |row| row.parent.as_ref().map_or("-".to_owned(), ToString::to_string),
@@ -264,12 +257,18 @@ columns!(TeamRow {
     "RUNNING" => |row| row.running.to_string(),
     "QUEUED" => |row| row.pending.to_string(),
     "MODEL" => |row| row.model.clone().unwrap_or_else(|| "-".to_owned()),
-    "FOR" => |row| first_line(&row.description),
+    "FOR" => |row| first_line(&row.description, SHOWN),
 });
 
-fn first_line(text: &str) -> String {
-    excerpt::line(text.lines().next().unwrap_or_default(), 60)
-}
+columns!(McpServerRow {
+    "TEAM" => |row| row.team.clone(),
+    "SERVER" => |row| row.server.clone(),
+    "BY" => |row| row.transport.clone(),
+    "STATE" => |row| row.state.to_string(),
+    "TOOLS" => |row| row.tools.len().to_string(),
+    "CALLS" => |row| row.calls.to_string(),
+    "PROBLEM" => |row| row.last_error.clone().unwrap_or_else(|| row.left_out.join(", ")),
+});
 
 /// A team, and those below it further in.
 fn draw(node: &TeamNode, before: &str, below: &str, text: &mut String) {

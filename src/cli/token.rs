@@ -23,10 +23,7 @@ use crate::{
         endpoint::{ById, Empty},
         scope::Scope,
         session::MAKE_LOGIN_LINK,
-        tokens::{
-            CREATE_TOKEN, LIST_TOKENS, NewToken, REVOKE_TOKEN, ROTATE_OPERATOR, Revocation,
-            TokenRow,
-        },
+        tokens::*,
     },
     http::auth::{error::AuthError, offline},
     settings::{home::Home, load},
@@ -133,7 +130,7 @@ fn refuse_unknown<'a>(teams: impl Iterator<Item = &'a String>, home: &Home) -> R
 
 async fn list(context: &Context) -> Result<Answer<Vec<TokenRow>>, Failure> {
     if let Some(service) = Service::if_running(context)? {
-        return service.all_rows(&LIST_TOKENS, &Empty {}, &Empty {}).await;
+        return service.all(&LIST_TOKENS, &Empty {}).await;
     }
     let grants = on_store(context, |storage, _| offline::list(storage)).await?;
     let rows: Vec<TokenRow> = grants.into_iter().map(TokenRow::from).collect();

@@ -1,6 +1,6 @@
 //! `hivewright topics`: conversations of all channels.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use super::{
     Context,
@@ -9,15 +9,9 @@ use super::{
     prompt::confirm,
     service::Service,
     table::{self, columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    topics::{
-        CHANGE_TOPIC, DELETE_TOPIC, LIST_TOPICS, SHOW_TOPIC, TopicChange, TopicFilter, TopicRow,
-        WantedState,
-    },
-};
+use crate::api::{endpoint::ById, topics::*};
 
 /// See, rename, pin, archive, reopen and delete conversations
 #[derive(Debug, PartialEq, Subcommand)]
@@ -33,15 +27,12 @@ pub(super) enum Action {
     List(Watched<Listing<TopicFilter>>),
     /// Show a topic: its name, state, channel and session
     #[command(after_help = "Example:\n  hivewright topics show t-4c756a07e8af79c2")]
-    Show {
-        /// The id of the topic
-        id: String,
-    },
+    Show(Which),
     /// Give a topic another name
     #[command(after_help = "Example:\n  hivewright topics rename t-4c756a07e8af79c2 billing")]
     Rename {
-        /// The id of the topic
-        id: String,
+        #[command(flatten)]
+        which: Which,
         /// The new name
         name: String,
     },
@@ -50,8 +41,8 @@ pub(super) enum Action {
         hivewright topics pin t-4c756a07e8af79c2\n  \
         hivewright topics pin t-4c756a07e8af79c2 --off")]
     Pin {
-        /// The id of the topic
-        id: String,
+        #[command(flatten)]
+        which: Which,
         /// Let it stand among the others again
         #[arg(long)]
         off: bool,
@@ -61,41 +52,39 @@ pub(super) enum Action {
         visible_alias = "close",
         after_help = "Example:\n  hivewright topics archive t-4c756a07e8af79c2"
     )]
-    Archive {
-        /// The id of the topic
-        id: String,
-    },
+    Archive(Which),
     /// Open a topic again that was archived, or left for long
     #[command(after_help = "Example:\n  hivewright topics reopen t-4c756a07e8af79c2")]
-    Reopen {
-        /// The id of the topic
-        id: String,
-    },
+    Reopen(Which),
     /// Delete a topic for good, with its branches and what was said in them; other teams keep what they did for it
     #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright topics delete t-4c756a07e8af79c2 --yes")]
-    Delete {
-        /// The id of the topic
-        id: String,
-    },
+    Delete(Which),
+}
+
+// A doc comment here would become that of every command that has it.
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Which {
+    /// The id of the topic
+    id: String,
 }
 
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
-    let (id, change) = match action {
-        Action::List(Watched { list, watch }) => {
-            let read = async |service: &Service| service.list(&LIST_TOPICS, &list).await;
-            return show_rows(watch, context, read).await;
-        }
-        Action::Show { id } => {
+    let none = TopicChange::default;
+    let (Which { id }, change) = match action {
+        Action::List(list) => return list.show(&LIST_TOPICS, context).await,
+        Action::Show(Which { id }) => {
             return service.at(&SHOW_TOPIC, &ById { id }).await?.show(screen, |row| one(&row));
         }
-        Action::Delete { id } => return delete(&service, ById { id }, context).await,
-        Action::Rename { id, name } => (id, TopicChange { name: Some(name), ..none() }),
-        Action::Pin { id, off } => (id, TopicChange { pinned: Some(!off), ..none() }),
-        Action::Archive { id } => (id, TopicChange { state: Some(WantedState::Done), ..none() }),
-        Action::Reopen { id } => (id, TopicChange { state: Some(WantedState::Active), ..none() }),
+        Action::Delete(Which { id }) => return delete(&service, ById { id }, context).await,
+        Action::Rename { which, name } => (which, TopicChange { name: Some(name), ..none() }),
+        Action::Pin { which, off } => (which, TopicChange { pinned: Some(!off), ..none() }),
+        Action::Archive(which) => (which, TopicChange { state: Some(WantedState::Done), ..none() }),
+        Action::Reopen(which) => {
+            (which, TopicChange { state: Some(WantedState::Active), ..none() })
+        }
     };
-    let changed = service.call(&CHANGE_TOPIC, &ById { id }, &Empty {}, &change).await?;
+    let changed = service.send(&CHANGE_TOPIC, &ById { id }, &change).await?;
     changed.tell(screen, |row| format!("{} \"{}\" is {}", row.id, row.name, state(&row)))
 }
 
@@ -105,10 +94,6 @@ async fn delete(service: &Service, path: ById, context: &Context) -> Result<(), 
     confirm(context, &one(&found), question)?;
     let deleted = service.at(&DELETE_TOPIC, &path).await?;
     deleted.tell(context.screen, |_| format!("{} \"{}\" is deleted", found.id, found.name))
-}
-
-fn none() -> TopicChange {
-    TopicChange::default()
 }
 
 columns!(TopicRow {

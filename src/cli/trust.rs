@@ -10,14 +10,7 @@ use super::{
     service::Service,
     table::{columns, date},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    flags::words,
-    trust::{
-        GRANT_TRUST, LIST_TRUST, LIST_TRUST_DECISIONS, NewTrustGrant, REVOKE_TRUST, TrustDecision,
-        TrustDecisionFilter, TrustFilter, TrustGrant,
-    },
-};
+use crate::api::{endpoint::ById, flags::words, trust::*};
 
 /// Let senders in or keep them out, and see who was
 #[derive(Debug, PartialEq, Subcommand)]
@@ -108,7 +101,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
 }
 
 async fn rows(service: &Service, filter: TrustFilter) -> Result<Answer<Vec<TrustGrant>>, Failure> {
-    service.all_rows(&LIST_TRUST, &Empty {}, &filter).await
+    service.all(&LIST_TRUST, &filter).await
 }
 
 /// The id of a grant that is named by its sender.

@@ -31,7 +31,7 @@ pub(super) async fn accept(
         Some(paths) => paths.iter().map(|path| id_of(&files, path)).collect::<Result<_, _>>()?,
         None => files.into_iter().map(|file| file.id).collect(),
     };
-    let answer = service.call(&ACCEPT_FILES, team, &Empty {}, &AcceptFiles { ids }).await?;
+    let answer = service.send(&ACCEPT_FILES, team, &AcceptFiles { ids }).await?;
     answer.tell(screen, |answer| format!("accepted: {}", joined(&answer.accepted)))
 }
 

@@ -5,19 +5,23 @@ use std::{marker::PhantomData, time::Duration};
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
 use hivewright_actors::live::event::Kind;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
-    answer::Answer,
+    answer::{Answer, Listing},
     events::{Follower, until_stopped},
     failure::Failure,
     service::Service,
     table::{self, Columns},
 };
-use crate::api::events::EventFilter;
+use crate::api::{
+    endpoint::{Empty, Endpoint},
+    events::EventFilter,
+    reply::Readable,
+};
 
 /// What changes within this time is shown at once.
 const TOGETHER: Duration = Duration::from_millis(250);
@@ -32,6 +36,30 @@ pub(super) struct Watched<L: Args> {
     /// Show it again whenever something changes, until Ctrl-C
     #[arg(long)]
     pub(super) watch: bool,
+}
+
+impl<F: Args + Serialize> Watched<F> {
+    /// Shows all rows of a list that fit, once or whenever they change.
+    pub(super) async fn show_all<R: Readable<Content = Vec<T>>, T: Columns + DeserializeOwned>(
+        &self,
+        endpoint: &Endpoint<R, Empty, F>,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        let read = async |service: &Service| service.all(endpoint, &self.list).await;
+        show_rows(self.watch, context, read).await
+    }
+}
+
+impl<F: Args + Serialize> Watched<Listing<F>> {
+    /// The same with as many rows as are wanted.
+    pub(super) async fn show<R: Readable<Content = Vec<T>>, T: Columns + DeserializeOwned>(
+        &self,
+        endpoint: &Endpoint<R, Empty, F>,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        let read = async |service: &Service| service.list(endpoint, &self.list).await;
+        show_rows(self.watch, context, read).await
+    }
 }
 
 /// Something that is shown again and again.
@@ -67,7 +95,7 @@ where
 }
 
 /// Shows rows, once or whenever they change.
-pub(super) async fn show_rows<R: Columns + DeserializeOwned>(
+async fn show_rows<R: Columns + DeserializeOwned>(
     again: bool,
     context: &Context,
     read: impl AsyncFn(&Service) -> Result<Answer<Vec<R>>, Failure>,

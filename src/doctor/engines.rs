@@ -10,7 +10,7 @@ use crate::{
     settings::{
         config::{Engines, Sdk},
         home::Home,
-        load::read_team,
+        load::{read_team, team_names},
         providers::{Provider, Providers},
         team::Team,
     },
@@ -122,12 +122,9 @@ fn reach(name: &str, team: &Team, providers: Option<&Providers>) -> EngineTeam {
 
 /// The files of teams that can be read, by name.
 fn teams(home: &Home) -> Vec<(String, Team)> {
-    let folders = std::fs::read_dir(home.teams()).into_iter().flatten().flatten();
-    let names = folders.filter_map(|folder| folder.file_name().into_string().ok());
+    let names = team_names(home).into_iter();
     let teams = names.filter_map(|name| Some((read_team(home, &name).ok()?, name)));
-    let mut teams: Vec<_> = teams.map(|(team, name)| (name, team)).collect();
-    teams.sort_by(|(one, _), (other, _)| one.cmp(other));
-    teams
+    teams.map(|(team, name)| (name, team)).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! The machine: who can read what, the sandbox, the disk, the clock.
 
 use std::{
-    fs, io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
-    path::{Path, PathBuf},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
     time::{Duration, SystemTime},
 };
 
 use crate::{
     api::doctor::Finding,
-    sandbox::process::{Sandbox, SandboxSettings, layers::Layer, probe::LayerReport},
+    removal::TemporaryFolder,
+    sandbox::{
+        process::{Sandbox, SandboxSettings, layers::Layer, probe::LayerReport},
+        quota,
+    },
     settings::{
         config::{self, Config},
         home::Home,
@@ -62,7 +66,8 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
         }
     };
     let sandbox = config.map_or_else(config::Sandbox::default, |config| config.sandbox.clone());
-    let scratch = match scratch() {
+    // Not the one that the service uses and empties.
+    let scratch = match TemporaryFolder::new("doctor") {
         Ok(scratch) => scratch,
         Err(error) => {
             let message = format!("was not tried, since no folder can be made for it: {error}");
@@ -76,7 +81,7 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
     let settings = SandboxSettings {
         launcher,
         memory: sandbox.memory.0,
-        scratch: scratch.clone(),
+        scratch: scratch.path().to_owned(),
         private: vec![home.store(), home.secrets()]
             .into_iter()
             .filter(|path| path.exists())
@@ -85,8 +90,6 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
     let sandbox = Sandbox::new(settings).await;
     let reports = sandbox.probe().await;
     let groups = groups(id, sandbox.groups());
-    // Left behind, it would be an empty folder among temporary ones.
-    let _left = tokio::fs::remove_dir_all(&scratch).await;
     reports.into_iter().map(|report| layer(id, report)).chain([groups]).collect()
 }
 
@@ -99,15 +102,6 @@ fn groups(id: &'static str, found: Result<String, &str>) -> Finding {
         ),
     };
     Finding::ok(id, message)
-}
-
-/// A new folder of our own: the service empties the one it uses. Nobody can guess its name, so nobody can
-/// have put anything in its place.
-fn scratch() -> io::Result<PathBuf> {
-    let bits = getrandom::u64().map_err(io::Error::other)?;
-    let path = std::env::temp_dir().join(format!("hivewright-doctor-{bits:016x}"));
-    fs::DirBuilder::new().mode(0o700).create(&path)?;
-    Ok(path)
 }
 
 fn layer(id: &'static str, report: LayerReport) -> Finding {
@@ -127,14 +121,13 @@ pub fn disk(home: &Home) -> Vec<Finding> {
     let run = home.run();
     // Before the first start the run dir is not there.
     let place = run.ancestors().find(|path| path.exists()).unwrap_or(run);
-    let free = match rustix::fs::statvfs(place) {
-        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
-        Err(error) => {
+    vec![quota::free(place).map_or_else(
+        |error| {
             let message = format!("{} cannot be looked at: {error}", place.display());
-            return vec![Finding::warn(id, message, "check the file system")];
-        }
-    };
-    vec![space(free, place)]
+            Finding::warn(id, message, "check the file system")
+        },
+        |free| space(free, place),
+    )]
 }
 
 fn space(free: u64, place: &Path) -> Finding {
@@ -177,23 +170,6 @@ fn time(now: SystemTime, newest: Option<SystemTime>) -> Finding {
 mod tests {
 
     use super::*;
-
-    /// SC-56: in a folder that all users share, a name that can be guessed is another's to take.
-    #[test]
-    fn the_folder_of_the_self_test_is_new_private_and_not_to_be_guessed() {
-        let folders = [scratch(), scratch()].map(Result::unwrap);
-
-        let modes = folders.each_ref().map(|folder| {
-            let found = fs::metadata(folder).unwrap();
-            fs::remove_dir(folder).unwrap();
-            found.permissions().mode() & 0o777
-        });
-
-        assert_eq!(modes, [0o700; 2]);
-        assert_ne!(folders[0], folders[1]);
-        let pid = std::process::id().to_string();
-        assert!(folders.iter().all(|folder| !folder.ends_with(&pid)));
-    }
 
     /// OP-76
     #[test]

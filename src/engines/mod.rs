@@ -14,6 +14,7 @@ use hivewright_actors::{
         Unbooked,
     },
     ids::MAIN,
+    shared_list::SharedList,
     task::outcome::Code,
 };
 use tokio_util::sync::CancellationToken;
@@ -210,7 +211,7 @@ impl Engines {
                 ..SystemPrompt::default()
             }),
             tools: Arc::default(),
-            earlier: Arc::default(),
+            earlier: SharedList::default(),
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
             thinking: None,
             unbooked: Unbooked::default(),

@@ -9,14 +9,17 @@ use crate::scrub::{Scrubber, json, stream::StreamScrubber};
 
 pub(super) struct Voice {
     sink: EventSink,
+    /// What the team must not see, and nobody of it.
+    pub(super) scrubber: Scrubber,
     text: StreamScrubber,
     thinking: StreamScrubber,
     spoke: bool,
 }
 
 impl Voice {
-    pub(super) fn new(sink: EventSink, scrubber: &Scrubber) -> Self {
-        Self { sink, text: scrubber.stream(), thinking: scrubber.stream(), spoke: false }
+    pub(super) fn new(sink: EventSink, scrubber: Scrubber) -> Self {
+        let (text, thinking) = (scrubber.stream(), scrubber.stream());
+        Self { sink, scrubber, text, thinking, spoke: false }
     }
 
     pub(super) fn say(&mut self, event: EngineEvent) {
@@ -35,18 +38,18 @@ impl Voice {
                 let clean = self.thinking.push(&piece);
                 self.tell(EngineEvent::Thinking(clean));
             }
-            other => (self.sink)(other),
+            EngineEvent::Reset => self.reset(),
+            EngineEvent::Retry(reason) => (self.sink)(EngineEvent::Retry(self.scrub(&reason))),
+            EngineEvent::Fallback(reason) => {
+                (self.sink)(EngineEvent::Fallback(self.scrub(&reason)));
+            }
+            EngineEvent::Note(text) => (self.sink)(EngineEvent::Note(self.scrub(&text))),
+            other @ (EngineEvent::Spent(_) | EngineEvent::InLine) => (self.sink)(other),
         }
     }
 
-    /// Something beside the answer.
-    pub(super) fn note(&mut self, text: &str, scrubber: &Scrubber) {
-        (self.sink)(EngineEvent::Note(scrubber.scrub(text).into_owned()));
-    }
-
-    /// The model is asked again.
-    pub(super) fn retry(&mut self, reason: &str, scrubber: &Scrubber) {
-        (self.sink)(EngineEvent::Retry(scrubber.scrub(reason).into_owned()));
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.scrubber.scrub(text).into_owned()
     }
 
     pub(super) fn end(&mut self) {
@@ -132,7 +135,7 @@ mod tests {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&heard);
         let sink: EventSink = Arc::new(move |event| ear.lock().unwrap().push(event));
-        (Voice::new(sink, &Scrubber::new([KEY])), heard)
+        (Voice::new(sink, Scrubber::new([KEY])), heard)
     }
 
     fn text(piece: &str) -> EngineEvent {

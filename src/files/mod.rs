@@ -30,8 +30,12 @@ use hivewright_actors::{
     text::Size,
 };
 use parking_lot::{Mutex, MutexGuard};
+use tokio::io::AsyncReadExt as _;
 
-use crate::settings::{config::Limits, live::Live};
+use crate::{
+    removal::if_there,
+    settings::{config::Limits, live::Live},
+};
 
 pub mod incoming;
 pub mod sniff;
@@ -111,10 +115,8 @@ impl FileStore {
         live: Live,
     ) -> Result<Self, FileError> {
         let incoming = incoming_folder(&folder);
-        match fs::remove_dir_all(&incoming) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => fs::DirBuilder::new().recursive(true).mode(0o700).create(&incoming)?,
-        }
+        if_there(fs::remove_dir_all(&incoming))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&incoming)?;
         let mut used = HashMap::new();
         for row in scan::<FileRow>(storage, Range::all())? {
             *used.entry(row.account()).or_default() += row.file.size;
@@ -264,23 +266,22 @@ impl FileStore {
 
     /// The content of a file, open.
     pub async fn content(&self, file: &FileRef) -> Result<tokio::fs::File, FileError> {
-        match tokio::fs::File::open(self.place(&file.digest)).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(FileError::Gone(file.id.clone()))
-            }
-            opened => Ok(opened?),
-        }
+        let opened = if_there(tokio::fs::File::open(self.place(&file.digest)).await)?;
+        opened.ok_or_else(|| FileError::Gone(file.id.clone()))
     }
 
-    /// The whole content of a file. Blocks.
+    /// The whole content of a file, never more than it was when it was taken in.
+    pub async fn bytes(&self, file: &FileRef) -> Result<Vec<u8>, FileError> {
+        let mut bytes = Vec::new();
+        self.content(file).await?.take(file.size).read_to_end(&mut bytes).await?;
+        Ok(bytes)
+    }
+
+    /// The same. Blocks.
     pub fn read(&self, file: &FileRef) -> Result<Vec<u8>, FileError> {
         let mut bytes = Vec::new();
-        let opened = match fs::File::open(self.place(&file.digest)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(FileError::Gone(file.id.clone()));
-            }
-            opened => opened?,
-        };
+        let opened = if_there(fs::File::open(self.place(&file.digest)))?;
+        let opened = opened.ok_or_else(|| FileError::Gone(file.id.clone()))?;
         // Never more than it was when it was taken in.
         opened.take(file.size).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -181,7 +181,7 @@ fn standing(state: &State, caller: &Caller) -> impl Iterator<Item = GrantRow> {
 }
 
 pub(super) async fn list_grants(
-    Call { state, caller, query: GrantFilter { team }, page, .. }: Call<Empty, GrantFilter>,
+    Call { state, caller, query: OfTeam { team }, page, .. }: Call<Empty, OfTeam>,
 ) -> ApiResult<Rows<GrantRow>> {
     let rows = standing(&state, &caller);
     let rows = rows.filter(|row| team.as_ref().is_none_or(|team| row.covers.team == *team));

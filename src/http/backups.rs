@@ -2,9 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use hivewright_actors::{blocking, clock::Timestamp};
+use hivewright_actors::blocking;
 
-use super::{call::*, error::*, jobs::Work, json, listing};
+use super::{call::*, error::*, jobs::Work, listing};
 use crate::{
     api::{backups::*, endpoint::*, jobs::StartedJob, reply::*},
     storage::backup::BackupName,
@@ -17,29 +17,14 @@ pub trait Backups: Send + Sync + 'static {
     fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String>;
 
     /// Those that are where backups go, newest first. There are never many.
-    fn list(&self) -> io::Result<Vec<Backup>>;
-}
-
-/// A backup that is kept.
-pub struct Backup {
-    pub file: PathBuf,
-    pub bytes: u64,
-    /// When it was complete.
-    pub made: Timestamp,
-    pub holds_redacted: bool,
+    fn list(&self) -> io::Result<Vec<BackupRow>>;
 }
 
 pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
     caller.all_teams()?;
     let backups = state.backups.clone();
     let kept = blocking::run(move || backups.list()).await??;
-    let rows = kept.into_iter().map(|backup| BackupRow {
-        file: backup.file.display().to_string(),
-        bytes: backup.bytes,
-        created_at: json::date(backup.made),
-        holds_redacted: backup.holds_redacted,
-    });
-    listing::page(rows, &page, |row| row.file.clone())
+    listing::page(kept, &page, |row| row.file.clone())
 }
 
 pub(super) async fn make(

@@ -92,10 +92,22 @@ impl Caller {
         move |team| principal.reaches(team)
     }
 
-    /// The teams that they may act on; none is all.
-    pub(super) fn teams(&self) -> Option<Vec<TeamName>> {
-        let teams = self.principal.teams.as_ref()?;
-        Some(teams.iter().map(|team| team.as_str().into()).collect())
+    /// The teams whose things are listed: of those that they may act on, the one that is wanted. None is all.
+    pub(super) fn teams(&self, wanted: Option<String>) -> Option<Vec<TeamName>> {
+        match wanted {
+            Some(team) if self.reaches(&team) => Some(vec![team.into()]),
+            Some(_) => Some(Vec::new()),
+            None => {
+                let teams = self.principal.teams.as_ref()?;
+                Some(teams.iter().map(|team| team.as_str().into()).collect())
+            }
+        }
+    }
+
+    /// A test for things of teams that they may act on, and of none for whoever may act on all.
+    pub(super) fn sight(&self) -> impl Fn(Option<&str>) -> bool + Clone + Send + 'static + use<> {
+        let principal = self.principal.clone();
+        move |team| principal.teams.is_none() || team.is_some_and(|team| principal.reaches(team))
     }
 
     /// Refuses whoever may not act on this team.

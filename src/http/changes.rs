@@ -36,7 +36,7 @@ impl From<ChangeError> for ApiError {
 }
 
 pub(super) async fn list(
-    Call { state, caller, query: ChangeFilter { team }, page, .. }: Call<Empty, ChangeFilter>,
+    Call { state, caller, query: OfTeam { team }, page, .. }: Call<Empty, OfTeam>,
 ) -> ApiResult<Rows<ChangeRow>> {
     let rows = state.changes.list().await?.into_iter().map(row);
     let rows = rows.filter(|row| {

@@ -1,6 +1,6 @@
 //! `/api/v1/config` and `/api/v1/teams/{name}/config`: the settings files.
 
-use std::{collections::BTreeSet, future::Future, io::ErrorKind, path::Path, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, future::Future, path::Path, pin::Pin, sync::Arc};
 
 use actix_web::web;
 
@@ -14,6 +14,7 @@ use super::{State, call::*, error::*, teams::known_team};
 use crate::{
     api::{config::*, endpoint::*, reply::*, scope::Scope},
     logging::Secrets,
+    removal::if_there,
     scrub::REDACTED,
     settings::{
         effective,
@@ -138,10 +139,7 @@ fn service_file(path: &ByFile) -> ApiResult<ServiceFile> {
 
 /// The text of a file; one that is not there is empty.
 fn present(path: &Path) -> std::io::Result<String> {
-    match replace::text(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        text => text,
-    }
+    if_there(replace::text(path)).map(Option::unwrap_or_default)
 }
 
 fn revision(content: &str) -> String {

@@ -112,8 +112,8 @@ pub(super) async fn read_all(Call { state, caller, .. }: Call) -> ApiResult<Done
 
 /// What a caller may see: notices of their teams, and of no team if they have all.
 fn seen(caller: &Caller) -> impl Fn(&Notice) -> bool + Clone + Send + 'static + use<> {
-    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
-    move |notice| has_all || notice.team.as_ref().is_some_and(|team| reaches(team.as_str()))
+    let sees = caller.sight();
+    move |notice| sees(notice.team.as_ref().map(|team| team.as_str()))
 }
 
 /// Notes that some were read.

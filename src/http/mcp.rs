@@ -2,39 +2,21 @@
 
 use std::sync::Arc;
 
-use hivewright_actors::{blocking, ids::TeamName};
+use hivewright_actors::blocking;
 
 use super::{
     State,
     call::*,
     config::{looking, refused},
     error::*,
-    json, listing,
+    listing,
     teams::known_team,
 };
 use crate::{
     api::{endpoint::*, mcp::*, reply::*},
-    mcp::status::Status,
     sandbox::workspace::Workspace,
-    settings::{load, mcp_servers::McpServer, problem::Problems},
+    settings::{load, problem::Problems},
 };
-
-fn row(team: &TeamName, server: &str, config: &McpServer, status: Status) -> McpServerRow {
-    let offers = status.offers.unwrap_or_default();
-    let (at, error) = status.last_error.unzip();
-    McpServerRow {
-        team: team.to_string(),
-        server: server.to_owned(),
-        transport: if config.url.is_some() { "http" } else { "stdio" }.to_owned(),
-        state: status.state,
-        trusted: config.trusted,
-        tools: offers.tools.iter().map(|tool| tool.name.clone()).collect(),
-        left_out: offers.left_out.clone(),
-        calls: status.calls,
-        last_error: error,
-        last_error_at: at.and_then(json::date),
-    }
-}
 
 /// The servers of the teams that there are, as their files say. Those that nobody has used yet are among them.
 async fn rows(state: &Arc<State>) -> ApiResult<Vec<McpServerRow>> {
@@ -52,7 +34,7 @@ async fn rows(state: &Arc<State>) -> ApiResult<Vec<McpServerRow>> {
                 let known = looking.servers.find(&team, server);
                 let known = known.filter(|known| known.site.config() == config);
                 let status = known.map(|known| known.status()).unwrap_or_default();
-                rows.push(row(&team, server, config, status));
+                rows.push(McpServerRow::from((&team, server.as_str(), config, status)));
             }
         }
         rows
@@ -71,12 +53,9 @@ pub(super) async fn list(
 
 /// Whoever names a program or an address has it started or reached, with what the vault holds for it.
 pub(super) async fn try_out(
-    Call { state, caller, body: McpTrial { team, server, content }, .. }: Call<
-        Empty,
-        Empty,
-        McpTrial,
-    >,
+    Call { state, caller, body, .. }: Call<Empty, Empty, McpTrial>,
 ) -> ApiResult<Data<McpServerRow>> {
+    let McpTrial { team, server, content } = body;
     caller.everything()?;
     let key = known_team(&state, &caller, &team)?;
     let name = key.name.to_string();
@@ -90,7 +69,7 @@ pub(super) async fn try_out(
     let status = state.servers.try_out(&key, &file, &workspace, &server).await;
     let absent = || ApiError::unfit("server", format!("the file has no MCP server `{server}`"));
     let config = file.mcp_servers.0.get(&server).ok_or_else(absent)?;
-    Ok(Data(row(&key.name, &server, config, status.unwrap_or_default())))
+    Ok(Data((&key.name, server.as_str(), config, status.unwrap_or_default()).into()))
 }
 
 pub(super) async fn restart(

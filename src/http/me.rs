@@ -126,18 +126,8 @@ impl Look<'_> {
     fn topic(&self, channel: &ChannelId, row: TopicRow) -> Result<OwnTopic, StorageError> {
         // One of a former version has no mark, and counts as read.
         let all = Timestamp(u64::MAX);
-        Ok(OwnTopic {
-            unread: self.unread(channel, row.id.as_str(), all, row.last_activity)?,
-            last_activity: row.last_activity.date(),
-            id: row.id,
-            name: row.name,
-            state: row.state,
-            pinned: row.pinned,
-            queued: row.queued,
-            running: row.running,
-            profile: row.profile,
-            branch: row.branch,
-        })
+        let unread = self.unread(channel, row.id.as_str(), all, row.last_activity)?;
+        Ok((row, unread).into())
     }
 
     /// How much has come in a topic, or in a channel without one, since it was last read.

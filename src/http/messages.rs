@@ -112,6 +112,20 @@ async fn placement(state: &State, id: &TaskId) -> ApiResult<Option<Placement>> {
     }
 }
 
+/// What a message is said to is named once.
+fn check_target(words: &NewMessage) -> ApiResult<()> {
+    if words.topic_id.is_some() && words.topic.is_some() {
+        let reason = "name the topic by `topic_id` or by `topic`, not by both";
+        return Err(ApiError::invalid_field("topic", reason));
+    }
+    let has_topic = words.topic_id.is_some() || words.topic.is_some();
+    if words.instead_of.is_some() && (has_topic || words.team.is_some()) {
+        let reason = "the topic follows from the message that it stands for";
+        return Err(ApiError::invalid_field("instead_of", reason));
+    }
+    Ok(())
+}
+
 pub(super) async fn send(
     Call { state, caller, request, body: words, .. }: Call<Empty, Empty, NewMessage>,
 ) -> ApiResult<Progress<MessageRow>> {
@@ -120,14 +134,11 @@ pub(super) async fn send(
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
+    check_target(&words)?;
     let files = state.file_store.named(&upgrade.principal.owner(), &words.files).await;
     let files = files.map_err(|error| ApiError::from(error).about("files"))?;
     let content = files::words(words.content, &files);
     check_words("content", &content)?;
-    if words.topic_id.is_some() && words.topic.is_some() {
-        let reason = "name the topic by `topic_id` or by `topic`, not by both";
-        return Err(ApiError::invalid_field("topic", reason));
-    }
     let until = Instant::now() + Duration::from_secs(words.wait_s);
     let waits = words.wait_s > 0;
     let notify = source_channel(&state, &upgrade.principal, &request).await?;
@@ -138,11 +149,6 @@ pub(super) async fn send(
     let by_name = |name| {
         if words.untitled { Wanted::Words(name, profile) } else { Wanted::Name(name) }
     };
-    let has_topic = words.topic_id.is_some() || words.topic.is_some();
-    if words.instead_of.is_some() && (has_topic || words.team.is_some()) {
-        let reason = "the topic follows from the message that it stands for";
-        return Err(ApiError::invalid_field("instead_of", reason));
-    }
     let topic = words.topic_id.map(Wanted::Id).or(words.topic.map(by_name));
     let team = other_team(&state, &caller, words.team.as_deref(), topic.is_some())?;
     let message = state.org().ids.message();

@@ -170,8 +170,6 @@ pub trait Service: Send + Sync + 'static {
     fn free_bytes(&self) -> Option<u64> {
         None
     }
-    /// How many teams there are. May block.
-    fn teams(&self) -> usize;
     /// The living team of a name.
     fn team(&self, name: &str) -> Option<TeamKey>;
 }

@@ -17,7 +17,7 @@ use super::{
     ui,
 };
 use crate::api::{
-    check::words,
+    check::{leave_out_null, words},
     draft::Draft,
     endpoint::{Endpoint, Method::Get, Needs, Operation},
     page,
@@ -334,16 +334,10 @@ fn parameters(path: &str, method: &Method, operation: &Operation, draft: &Draft)
 
 /// A parameter that is absent is left out, never null.
 fn in_query(name: &str, schema: &Value) -> Value {
-    let mut inner = schema["anyOf"].get(0).unwrap_or(schema).clone();
-    let about = schema["description"].clone();
-    if let Some(some) = inner["type"].get(0).cloned() {
-        inner["type"] = some;
-    }
+    let (mut inner, about) = (schema.clone(), &schema["description"]);
     if let Some(inner) = inner.as_object_mut() {
+        leave_out_null(inner);
         inner.retain(|key, value| key != "description" && !(key == "default" && value.is_null()));
-        if let Some(words) = inner.get_mut("enum").and_then(Value::as_array_mut) {
-            words.retain(|word| !word.is_null());
-        }
     }
     json!({"name": name, "in": "query", "required": false, "description": about, "schema": inner})
 }

@@ -1,10 +1,8 @@
 //! `/api/v1/plugin-tools`: the tools that teams wrote.
 
-use std::sync::Arc;
-
 use hivewright_actors::ids::TeamName;
 
-use super::{State, call::*, error::*, json, listing, teams::known_team};
+use super::{call::*, error::*, json, listing, teams::known_team};
 use crate::{
     api::{endpoint::*, plugin_tools::*, reply::*},
     tools::plugin_tool::{Change, PluginTool, ToolStateError},
@@ -48,11 +46,9 @@ impl From<ToolStateError> for ApiError {
 }
 
 pub(super) async fn list(
-    Call { state, caller, query: PluginToolFilter { team, status }, page, .. }: Call<
-        Empty,
-        PluginToolFilter,
-    >,
+    Call { state, caller, query, page, .. }: Call<Empty, PluginToolFilter>,
 ) -> ApiResult<Rows<PluginToolRow>> {
+    let PluginToolFilter { team, status } = query;
     let rows = state.plugin_tools.all().into_iter().map(|(team, tool)| row(&team, &tool));
     let rows = rows.filter(|row| {
         caller.reaches(&row.team)
@@ -62,48 +58,35 @@ pub(super) async fn list(
     listing::page(rows, &page, |row| format!("{}/{}", row.team, row.tool))
 }
 
-fn found(state: &State, team: &TeamName, tool: &str) -> ApiResult<Arc<PluginTool>> {
-    let found = state.plugin_tools.find(team, tool);
-    let missing = || ApiError::not_found(format!("team `{team}` has no tool `{tool}`"));
-    found.ok_or_else(missing)
-}
-
 pub(super) async fn get(
-    Call { state, caller, path: ByTool { team, tool }, query: ToolVersion { version }, .. }: Call<
-        ByTool,
-        ToolVersion,
-    >,
+    Call { state, caller, path: ByTool { team, tool }, query, .. }: Call<ByTool, ToolVersion>,
 ) -> ApiResult<Data<PluginToolRow>> {
-    known_team(&state, &caller, &team)?;
-    let team = team.as_str().into();
-    let known = found(&state, &team, &tool)?;
+    let team = known_team(&state, &caller, &team)?.name;
+    let missing = || ApiError::not_found(format!("team `{team}` has no tool `{tool}`"));
+    let known = state.plugin_tools.find(&team, &tool).ok_or_else(missing)?;
     // What was imported or removed has no source here.
-    let wanted = version.unwrap_or(known.version);
+    let wanted = query.version.unwrap_or(known.version);
     let source = state.plugin_tools.source(&team, &tool, wanted).await.ok();
-    if source.is_none() && version.is_some() {
+    if source.is_none() && query.version.is_some() {
         return Err(ApiError::not_found(format!("`{tool}` has no version {wanted}")));
     }
     Ok(Data(PluginToolRow { source, ..row(&team, &known) }))
 }
 
 pub(super) async fn deprecate(
-    Call { state, caller, path: ByTool { team, tool }, body, .. }: Call<
-        ByTool,
-        Empty,
-        ToolDeprecation,
-    >,
+    Call { state, caller, path, body, .. }: Call<ByTool, Empty, ToolDeprecation>,
 ) -> ApiResult<Data<PluginToolRow>> {
-    known_team(&state, &caller, &team)?;
-    let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
-    let known = state.plugin_tools.deprecate(&team, &tool, body.reason.trim(), &by).await?;
+    let team = known_team(&state, &caller, &path.team)?.name;
+    let (by, why) = (caller.principal.id.to_string(), body.reason.trim());
+    let known = state.plugin_tools.deprecate(&team, &path.tool, why, &by).await?;
     Ok(Data(row(&team, &known)))
 }
 
 pub(super) async fn remove(
-    Call { state, caller, path: ByTool { team, tool }, .. }: Call<ByTool>,
+    Call { state, caller, path, .. }: Call<ByTool>,
 ) -> ApiResult<Data<PluginToolRow>> {
-    known_team(&state, &caller, &team)?;
-    let (team, by) = (team.as_str().into(), caller.principal.id.to_string());
-    let known = state.plugin_tools.remove(&team, &tool, &by).await?;
+    let team = known_team(&state, &caller, &path.team)?.name;
+    let by = caller.principal.id.to_string();
+    let known = state.plugin_tools.remove(&team, &path.tool, &by).await?;
     Ok(Data(row(&team, &known)))
 }

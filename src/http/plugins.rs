@@ -79,22 +79,16 @@ fn row(package: &Package, locked: Option<&Locked>) -> PluginRow {
         _ => locked.map(|locked| locked.source.clone()).unwrap_or_default(),
     };
     PluginRow {
-        key: manifest.key.to_string(),
         display_name: manifest.display_name.clone(),
         description: manifest.description.clone(),
         version: manifest.version.to_string(),
-        origin: package.origin,
         kind: Some(manifest.run.kind),
-        state: PluginState::Loaded,
-        fault: None,
         source,
         digest: package.digest.clone(),
         signed_by: package.signer.clone(),
         asks: capabilities.lines(),
         capabilities: Some(capabilities),
-        teams: Vec::new(),
-        update: None,
-        config_schema: None,
+        ..blank(manifest.key.as_str(), package.origin, PluginState::Loaded, None)
     }
 }
 
@@ -128,7 +122,7 @@ fn failed_row(failed: &Failed, lock: &Lock) -> PluginRow {
         Some(package) => row(package, locked),
         None => blank(&failed.name, failed.origin, PluginState::Failed, locked),
     };
-    PluginRow { state: PluginState::Failed, fault: Some((&failed.fault).into()), ..row }
+    PluginRow { state: PluginState::Failed, fault: Some(failed.fault.clone()), ..row }
 }
 
 /// All plugins, by key. It blocks.
@@ -154,11 +148,7 @@ fn rows(loaded: &Loaded, lock: &Lock) -> Vec<PluginRow> {
         .collect();
     rows.extend(missing);
     for row in rows.iter_mut().filter(|row| row.origin == Origin::Installed) {
-        row.update = lock.held.get(&row.key).map(|held| PluginUpdate {
-            version: held.version.clone(),
-            digest: held.digest.clone(),
-            approval: held.approval.clone(),
-        });
+        row.update = lock.held.get(&row.key).map(PluginUpdate::from);
     }
     rows.sort_by(|one, other| one.key.cmp(&other.key));
     rows
@@ -382,32 +372,25 @@ async fn withdraw(state: &State, key: &str) -> ApiResult<()> {
 }
 
 pub(super) async fn approve(
-    Call { state, caller, path: ByKey { key }, body: PluginApproval { digest }, .. }: Call<
-        ByKey,
-        Empty,
-        PluginApproval,
-    >,
+    Call { state, caller, path: ByKey { key }, body, .. }: Call<ByKey, Empty, PluginApproval>,
 ) -> ApiResult<Data<PluginRow>> {
     caller.all_teams()?;
     let (depot, wanted) = (state.depot.clone(), key.clone());
-    let approved = blocking::run(move || depot.approve(&wanted, Some(&digest)).map(drop));
+    let approved = blocking::run(move || depot.approve(&wanted, Some(&body.digest)).map(drop));
     approved.await??;
     one(&state, &caller, &key).await.map(Data)
 }
 
 pub(super) async fn uninstall(
-    Call { state, caller, path: ByKey { key }, query: PluginRemoval { purge }, .. }: Call<
-        ByKey,
-        PluginRemoval,
-    >,
+    Call { state, caller, path: ByKey { key }, query, .. }: Call<ByKey, PluginRemoval>,
 ) -> ApiResult<Done> {
     caller.all_teams()?;
     let (depot, wanted) = (state.depot.clone(), key.clone());
     blocking::run(move || depot.uninstall(&wanted).map(drop)).await??;
     withdraw(&state, &key).await?;
-    if purge {
+    if query.purge {
         state.plugins.purge(&key).await.map_err(DepotError::from)?;
     }
-    tracing::info!(plugin = key, purge, "a plugin was uninstalled");
+    tracing::info!(plugin = key, purge = query.purge, "a plugin was uninstalled");
     Ok(Done)
 }

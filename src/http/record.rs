@@ -136,18 +136,12 @@ pub(super) async fn exposed(state: &State, query: &str) {
     } else {
         format!("replace it: `hivewright token revoke {}`", holder.id)
     };
-    let notice = Notice {
-        id: NoticeId::from(format!("notice-{bits:016x}")),
-        kind: NoticeKind::TokenExposed,
-        team: None,
-        text: format!(
-            "The token `{}` was sent in a URL, where logs and histories keep it; {cure}.",
-            holder.id
-        ),
-        refs: Vec::new(),
-        at: now,
-        read: false,
-    };
+    let text = format!(
+        "The token `{}` was sent in a URL, where logs and histories keep it; {cure}.",
+        holder.id
+    );
+    let id = NoticeId::from(format!("notice-{bits:016x}"));
+    let notice = Notice::new(id, NoticeKind::TokenExposed, text, now);
     if let Err(error) = state.spine.store.commit(Writes::new().put(&notice)).await {
         tracing::error!(by = %holder.id, %error, "a token was sent in a URL, and the notice of it cannot be stored; replace the token");
     }

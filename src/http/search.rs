@@ -4,9 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
-    ids::TeamName,
     search::{Excerpt, Hit, Place, Query, Search},
-    storage::Order,
 };
 use serde_json::{Value, json};
 
@@ -29,10 +27,10 @@ pub(super) async fn find(
     let now = state.now();
     let search = Search {
         query,
-        teams: teams(&caller, team),
+        teams: caller.teams(team),
         since: since.map(|since| since.from(now)),
         until: until.map(|until| until.from(now)),
-        order: if page.sort.falling { Order::Falling } else { Order::Rising },
+        order: page.order(),
         after: place(&page),
         skip: page.offset,
         most: page.limit,
@@ -47,18 +45,6 @@ pub(super) async fn find(
         next_cursor: found.next.map(|next| page.cursor(json!([next.at.0, next.id]))),
     };
     Ok(Matches { rows, is_complete: matches!(archived, Ok(Ok(()))) })
-}
-
-/// The teams in which is searched: of those that the caller reaches, the one that is wanted.
-fn teams(caller: &Caller, wanted: Option<String>) -> Option<Vec<TeamName>> {
-    match wanted {
-        Some(team) if caller.reaches(&team) => Some(vec![team.into()]),
-        Some(_) => Some(Vec::new()),
-        None => {
-            let reached = caller.principal.teams.as_ref()?;
-            Some(reached.iter().map(|team| TeamName::from(team.as_str())).collect())
-        }
-    }
 }
 
 /// The last row of the page before.

@@ -68,14 +68,9 @@ fn shortened(mut row: TaskRow) -> TaskRow {
 fn wanted(filter: TaskFilter, caller: &Caller, now: Timestamp) -> TaskQuery {
     // Taken apart, so that a new field which nothing compares is an error.
     let TaskFilter { state, team, kind, priority, topic, root, since, until, words } = filter;
-    let teams = match team {
-        Some(team) if caller.reaches(&team) => Some(vec![team.into()]),
-        Some(_) => Some(Vec::new()),
-        None => caller.teams(),
-    };
     TaskQuery {
         state,
-        teams,
+        teams: caller.teams(team),
         kind,
         priority,
         topic: topic.map(Into::into),

@@ -122,12 +122,9 @@ pub(super) async fn list(
 }
 
 pub(super) async fn set(
-    Call { state, caller, path: ByTeamPlugin { team, key }, body, .. }: Call<
-        ByTeamPlugin,
-        Empty,
-        TeamPluginChange,
-    >,
+    Call { state, caller, path, body, .. }: Call<ByTeamPlugin, Empty, TeamPluginChange>,
 ) -> ApiResult<Data<TeamPluginRow>> {
+    let ByTeamPlugin { team, key } = path;
     let team = known_team(&state, &caller, &team)?;
     let missing = || ApiError::not_found(format!("no plugin `{key}` is installed"));
     let package = state.plugins.catalogue().get(&key);
@@ -328,38 +325,26 @@ pub(super) async fn begin_setup(
 }
 
 pub(super) async fn poll_setup(
-    Call { state, caller, path, body: SetupSession { session }, .. }: Call<
-        ByTeamPlugin,
-        Empty,
-        SetupSession,
-    >,
+    Call { state, caller, path, body, .. }: Call<ByTeamPlugin, Empty, SetupSession>,
 ) -> ApiResult<Data<PluginSetup>> {
     let (team, plugin, package) = setup_of(&state, &caller, &path).await?;
-    let progress = plugin.go_on_with_setup(&session, SetupStep::Poll).await?;
+    let progress = plugin.go_on_with_setup(&body.session, SetupStep::Poll).await?;
     settled(&state, &caller, &team, &package, progress).await
 }
 
 pub(super) async fn submit_setup(
-    Call { state, caller, path, body: SetupValues { session, values }, .. }: Call<
-        ByTeamPlugin,
-        Empty,
-        SetupValues,
-    >,
+    Call { state, caller, path, body, .. }: Call<ByTeamPlugin, Empty, SetupValues>,
 ) -> ApiResult<Data<PluginSetup>> {
     let (team, plugin, package) = setup_of(&state, &caller, &path).await?;
-    let progress = plugin.go_on_with_setup(&session, SetupStep::Submit(values)).await?;
+    let progress = plugin.go_on_with_setup(&body.session, SetupStep::Submit(body.values)).await?;
     settled(&state, &caller, &team, &package, progress).await
 }
 
 pub(super) async fn cancel_setup(
-    Call { state, caller, path, body: SetupSession { session }, .. }: Call<
-        ByTeamPlugin,
-        Empty,
-        SetupSession,
-    >,
+    Call { state, caller, path, body, .. }: Call<ByTeamPlugin, Empty, SetupSession>,
 ) -> ApiResult<Data<PluginSetup>> {
     let (_, plugin, _) = setup_of(&state, &caller, &path).await?;
-    let SetupProgress { session, state, .. } = plugin.cancel_setup(&session).await?;
+    let SetupProgress { session, state, .. } = plugin.cancel_setup(&body.session).await?;
     Ok(Data(PluginSetup { session, state }))
 }
 

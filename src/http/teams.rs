@@ -141,18 +141,6 @@ impl Sight<'_> {
     }
 }
 
-impl From<&OpenTask> for TeamWork {
-    fn from(task: &OpenTask) -> Self {
-        Self {
-            task_id: task.task_id.clone(),
-            kind: task.kind,
-            state: task.state,
-            wait_reason: task.wait_reason,
-            age_ms: task.age_ms,
-        }
-    }
-}
-
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TeamFilter>,
 ) -> ApiResult<Rows<TeamRow>> {

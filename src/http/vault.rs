@@ -57,10 +57,10 @@ pub(super) async fn list(
         Some(text) => Some(scope(&state, &caller, &text)?),
         None => None,
     };
-    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
+    let sees = caller.sight();
     let reached = move |scope: &Scope| match scope {
-        Scope::System => has_all,
-        Scope::Team(team) | Scope::Aside(team) => reaches(team.name.as_str()),
+        Scope::System => sees(None),
+        Scope::Team(team) | Scope::Aside(team) => sees(Some(team.name.as_str())),
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
@@ -159,11 +159,10 @@ pub(super) async fn list_audit(
             && (key.is_none() || key == row.key)
             && action.is_none_or(|action| action == row.action)
     };
-    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
+    let sees = caller.sight();
     let seen = move |row: &AuditRow| {
         let scope = row.shown_scope();
-        let team = scope.strip_prefix("team:").or_else(|| scope.strip_prefix("aside:"));
-        has_all || team.is_some_and(&reaches)
+        sees(scope.strip_prefix("team:").or_else(|| scope.strip_prefix("aside:")))
     };
     let rows = state.read(move |storage| {
         listing::scan(storage, range, &page, |_, row: AuditRow| {

@@ -61,7 +61,7 @@ pub fn problem(schema: &Value, args: &Value) -> Option<String> {
 /// What is wrong with a value, up to so many things. A pattern that takes more memory than this is passed over.
 pub fn misfits(schema: &Value, value: &Value, most: usize, pattern_bytes: usize) -> Vec<Misfit> {
     let mut walk = Walk { root: schema, steps: MOST_STEPS, pattern_bytes, most, found: Vec::new() };
-    let last = match walk.fits(schema, value, &Place::Root, 0) {
+    let last = match walk.fits(schema, value, At { place: &Place::Root, depth: 0 }) {
         Ok(()) => None,
         Err(Stop::Wrong(misfit)) => Some(misfit),
         Err(Stop::Endless) => {
@@ -73,7 +73,6 @@ pub fn misfits(schema: &Value, value: &Value, most: usize, pattern_bytes: usize)
     walk.found
 }
 
-/// Where a walk is.
 enum Place<'a> {
     Root,
     Field(&'a Place<'a>, &'a str),
@@ -101,12 +100,34 @@ impl Place<'_> {
     }
 }
 
+/// A place, and how many schemas lie around it: several may be about one place.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    place: &'a Place<'a>,
+    depth: usize,
+}
+
+impl At<'_> {
+    /// The same place, in a schema within.
+    fn deeper(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+
+    /// A place within.
+    fn of<'b>(self, place: &'b Place<'b>) -> At<'b> {
+        At { place, depth: self.depth }
+    }
+}
+
+type Fits = Result<(), Stop>;
+type Keywords = Map<String, Value>;
+
 /// A name as a part of a JSON pointer.
 pub fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-fn wrong<T>(place: &Place<'_>, reason: impl Into<String>) -> Result<T, Stop> {
+fn wrong(At { place, .. }: At<'_>, reason: impl Into<String>) -> Fits {
     let (pointer, path) = (place.pointer(), place.to_string());
     Err(Stop::Wrong(Misfit { pointer, path, reason: reason.into() }))
 }
@@ -121,75 +142,64 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    fn step(&mut self, steps: usize) -> Result<(), Stop> {
+    fn step(&mut self, steps: usize) -> Fits {
         self.steps = self.steps.checked_sub(steps).ok_or(Stop::Endless)?;
         Ok(())
     }
 
-    fn fits(
-        &mut self,
-        schema: &'s Value,
-        value: &Value,
-        place: &Place<'_>,
-        depth: usize,
-    ) -> Result<(), Stop> {
+    fn fits(&mut self, schema: &'s Value, value: &Value, at: At<'_>) -> Fits {
         self.step(1)?;
-        if depth > DEEPEST {
+        if at.depth > DEEPEST {
             return Err(Stop::Endless);
         }
         let keywords = match schema {
             Value::Object(keywords) => keywords,
-            Value::Bool(false) => return wrong(place, "nothing may stand here"),
+            Value::Bool(false) => return wrong(at, "nothing may stand here"),
             _ => return Ok(()),
         };
         if let Some(path) = keywords.get("$ref").and_then(Value::as_str) {
             let found = path.strip_prefix('#').and_then(|path| self.root.pointer(path));
             if let Some(found) = found {
-                self.fits(found, value, place, depth + 1)?;
+                self.fits(found, value, at.deeper())?;
             }
         }
-        self.kind(keywords, value, place)?;
-        self.several(keywords, value, place, depth)?;
+        self.kind(keywords, value, at)?;
+        self.several(keywords, value, at)?;
         match value {
-            Value::Object(fields) => self.object(keywords, fields, place, depth),
-            Value::Array(items) => self.array(keywords, items, place, depth),
-            Value::String(text) => self.text(keywords, text, place),
-            Value::Number(_) => number(keywords, value.as_f64().unwrap_or_default(), place),
+            Value::Object(fields) => self.object(keywords, fields, at),
+            Value::Array(items) => self.array(keywords, items, at),
+            Value::String(text) => self.text(keywords, text, at),
+            Value::Number(_) => number(keywords, value.as_f64().unwrap_or_default(), at),
             Value::Null | Value::Bool(_) => Ok(()),
         }
     }
 
-    fn kind(
-        &mut self,
-        keywords: &Map<String, Value>,
-        value: &Value,
-        place: &Place<'_>,
-    ) -> Result<(), Stop> {
+    fn kind(&mut self, keywords: &Keywords, value: &Value, at: At<'_>) -> Fits {
         if let Some(kind) = keywords.get("type") {
             let fits = match kind {
                 Value::Array(kinds) => kinds.iter().any(|kind| is_of(kind, value)),
                 kind => is_of(kind, value),
             };
             if !fits {
-                return wrong(place, format!("expected {kind}"));
+                return wrong(at, format!("expected {kind}"));
             }
         }
         if let Some(words) = keywords.get("enum").and_then(Value::as_array) {
             self.step(words.len())?;
             if !words.iter().any(|word| is_same(word, value)) {
-                return wrong(place, format!("expected one of {}", listed(words)));
+                return wrong(at, format!("expected one of {}", listed(words)));
             }
         }
         match keywords.get("const") {
             Some(word) if !is_same(word, value) => {
-                wrong(place, format!("expected {}", listed(std::slice::from_ref(word))))
+                wrong(at, format!("expected {}", listed(std::slice::from_ref(word))))
             }
             _ => Ok(()),
         }
     }
 
     /// Keeps what is wrong and goes on, while there is room for more.
-    fn keep(&mut self, looked: Result<(), Stop>) -> Result<(), Stop> {
+    fn keep(&mut self, looked: Fits) -> Fits {
         match looked {
             Err(Stop::Wrong(misfit)) if self.found.len() + 1 < self.most => {
                 self.found.push(misfit);
@@ -204,11 +214,10 @@ impl<'s> Walk<'s> {
         &mut self,
         schema: &'s Value,
         value: &Value,
-        place: &Place<'_>,
-        depth: usize,
+        at: At<'_>,
     ) -> Result<Option<Misfit>, Stop> {
         let most = std::mem::take(&mut self.most);
-        let looked = self.fits(schema, value, place, depth + 1);
+        let looked = self.fits(schema, value, at.deeper());
         self.most = most;
         match looked {
             Ok(()) => Ok(None),
@@ -218,90 +227,72 @@ impl<'s> Walk<'s> {
     }
 
     /// Schemas about the same value.
-    fn several(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        value: &Value,
-        place: &Place<'_>,
-        depth: usize,
-    ) -> Result<(), Stop> {
+    fn several(&mut self, keywords: &'s Keywords, value: &Value, at: At<'_>) -> Fits {
         let list = |name: &str| keywords.get(name).and_then(Value::as_array);
         for schema in list("allOf").into_iter().flatten() {
-            self.fits(schema, value, place, depth + 1)?;
+            self.fits(schema, value, at.deeper())?;
         }
         for (name, is_one) in [("anyOf", false), ("oneOf", true)] {
             let Some(schemas) = list(name) else { continue };
             let mut fitting = 0;
             let mut nearest = None;
             for schema in schemas {
-                match self.misfit(schema, value, place, depth)? {
+                match self.misfit(schema, value, at)? {
                     None => fitting += 1,
                     misfit => nearest = misfit,
                 }
             }
             match (fitting, nearest) {
                 (0, Some(misfit)) if schemas.len() == 1 => return Err(Stop::Wrong(misfit)),
-                (0, _) => return wrong(place, format!("fits none of `{name}`")),
-                (2.., _) if is_one => return wrong(place, "fits more than one of `oneOf`"),
+                (0, _) => return wrong(at, format!("fits none of `{name}`")),
+                (2.., _) if is_one => return wrong(at, "fits more than one of `oneOf`"),
                 _ => {}
             }
         }
         if let Some(schema) = keywords.get("not")
-            && self.misfit(schema, value, place, depth)?.is_none()
+            && self.misfit(schema, value, at)?.is_none()
         {
-            return wrong(place, "is what `not` excludes");
+            return wrong(at, "is what `not` excludes");
         }
         if let Some(condition) = keywords.get("if") {
-            let holds = self.misfit(condition, value, place, depth)?.is_none();
+            let holds = self.misfit(condition, value, at)?.is_none();
             if let Some(schema) = keywords.get(if holds { "then" } else { "else" }) {
-                self.fits(schema, value, place, depth + 1)?;
+                self.fits(schema, value, at.deeper())?;
             }
         }
         Ok(())
     }
 
-    fn object(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        fields: &Map<String, Value>,
-        place: &Place<'_>,
-        depth: usize,
-    ) -> Result<(), Stop> {
-        within(keywords, ["minProperties", "maxProperties"], fields.len(), "fields", place)?;
+    fn object(&mut self, keywords: &'s Keywords, fields: &Map<String, Value>, at: At<'_>) -> Fits {
+        within(keywords, ["minProperties", "maxProperties"], fields.len(), "fields", at)?;
         let required = keywords.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str) {
             self.step(1)?;
             if !fields.contains_key(name) {
-                self.keep(wrong(&Place::Field(place, name), MISSING))?;
+                self.keep(wrong(at.of(&Place::Field(at.place, name)), MISSING))?;
             }
         }
         for (name, value) in fields {
-            let looked = self.field(keywords, name, value, &Place::Field(place, name), depth);
+            let place = Place::Field(at.place, name);
+            let looked = self.field(keywords, name, value, at.of(&place));
             self.keep(looked)?;
         }
         Ok(())
     }
 
-    fn field(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        name: &str,
-        value: &Value,
-        place: &Place<'_>,
-        depth: usize,
-    ) -> Result<(), Stop> {
+    fn field(&mut self, keywords: &'s Keywords, name: &str, value: &Value, at: At<'_>) -> Fits {
         let known = keywords.get("properties").and_then(Value::as_object);
         let patterns = keywords.get("patternProperties").and_then(Value::as_object);
         let schema = known.and_then(|known| known.get(name));
         let mut is_known = schema.is_some();
         if let Some(schema) = schema {
-            self.fits(schema, value, place, depth + 1)?;
+            self.fits(schema, value, at.deeper())?;
         }
         for (pattern, schema) in patterns.into_iter().flatten() {
             match self.matches(pattern, name)? {
                 Some(true) => {
                     is_known = true;
-                    self.fits(schema, value, place, depth + 1)?;
+                    self.fits(schema, value, at.deeper())?;
                 }
                 Some(false) => {}
                 // The server knows whether it is meant.
@@ -309,23 +300,17 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some(schema) = keywords.get("propertyNames") {
-            self.fits(schema, &Value::from(name), place, depth + 1)?;
+            self.fits(schema, &Value::from(name), at.deeper())?;
         }
         match keywords.get("additionalProperties") {
-            Some(Value::Bool(false)) if !is_known => wrong(place, "there is no such field"),
-            Some(schema) if !is_known => self.fits(schema, value, place, depth + 1),
+            Some(Value::Bool(false)) if !is_known => wrong(at, "there is no such field"),
+            Some(schema) if !is_known => self.fits(schema, value, at.deeper()),
             _ => Ok(()),
         }
     }
 
-    fn array(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        items: &[Value],
-        place: &Place<'_>,
-        depth: usize,
-    ) -> Result<(), Stop> {
-        within(keywords, ["minItems", "maxItems"], items.len(), "items", place)?;
+    fn array(&mut self, keywords: &'s Keywords, items: &[Value], at: At<'_>) -> Fits {
+        within(keywords, ["minItems", "maxItems"], items.len(), "items", at)?;
         // Older schemas say `items` for both.
         let old = keywords.get("items").and_then(Value::as_array);
         let first = keywords.get("prefixItems").and_then(Value::as_array).or(old);
@@ -333,7 +318,8 @@ impl<'s> Walk<'s> {
         let rest = keywords.get(if old.is_some() { "additionalItems" } else { "items" });
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = first.get(index).or(rest) {
-                let looked = self.fits(schema, item, &Place::Item(place, index), depth + 1);
+                let place = Place::Item(at.place, index);
+                let looked = self.fits(schema, item, at.of(&place).deeper());
                 self.keep(looked)?;
             }
         }
@@ -341,34 +327,29 @@ impl<'s> Walk<'s> {
             self.step(items.len())?;
             let mut seen = HashSet::new();
             if let Some(index) = items.iter().position(|item| !seen.insert(item)) {
-                return wrong(&Place::Item(place, index), "given twice");
+                return wrong(at.of(&Place::Item(at.place, index)), "given twice");
             }
         }
         if let Some(schema) = keywords.get("contains") {
             let mut is_there = false;
             for item in items {
-                is_there |= self.misfit(schema, item, place, depth)?.is_none();
+                is_there |= self.misfit(schema, item, at)?.is_none();
             }
             if !is_there && keywords.get("minContains").and_then(Value::as_u64) != Some(0) {
-                return wrong(place, "an item is missing that `contains` asks for");
+                return wrong(at, "an item is missing that `contains` asks for");
             }
         }
         Ok(())
     }
 
-    fn text(
-        &mut self,
-        keywords: &Map<String, Value>,
-        text: &str,
-        place: &Place<'_>,
-    ) -> Result<(), Stop> {
-        within(keywords, ["minLength", "maxLength"], text.chars().count(), "characters", place)?;
+    fn text(&mut self, keywords: &Keywords, text: &str, at: At<'_>) -> Fits {
+        within(keywords, ["minLength", "maxLength"], text.chars().count(), "characters", at)?;
         let Some(pattern) = keywords.get("pattern").and_then(Value::as_str) else {
             return Ok(());
         };
         match self.matches(pattern, text)? {
             Some(false) => {
-                wrong(place, format!("does not match `{}`", excerpt::line(pattern, LONGEST_NAME)))
+                wrong(at, format!("does not match `{}`", excerpt::line(pattern, LONGEST_NAME)))
             }
             _ => Ok(()),
         }
@@ -410,23 +391,21 @@ fn listed(words: &[Value]) -> String {
 }
 
 fn within(
-    keywords: &Map<String, Value>,
+    keywords: &Keywords,
     [least, most]: [&str; 2],
     found: usize,
     what: &str,
-    place: &Place<'_>,
-) -> Result<(), Stop> {
+    at: At<'_>,
+) -> Fits {
     let (bound, found) = (|name: &str| keywords.get(name).and_then(Value::as_f64), found as f64);
     match (bound(least), bound(most)) {
-        (Some(least), _) if found < least => {
-            wrong(place, format!("expected at least {least} {what}"))
-        }
-        (_, Some(most)) if found > most => wrong(place, format!("expected at most {most} {what}")),
+        (Some(least), _) if found < least => wrong(at, format!("expected at least {least} {what}")),
+        (_, Some(most)) if found > most => wrong(at, format!("expected at most {most} {what}")),
         _ => Ok(()),
     }
 }
 
-fn number(keywords: &Map<String, Value>, found: f64, place: &Place<'_>) -> Result<(), Stop> {
+fn number(keywords: &Keywords, found: f64, at: At<'_>) -> Fits {
     let bound = |name: &str| keywords.get(name).and_then(Value::as_f64);
     let broken = [
         ("at least", bound("minimum").filter(|least| found < *least)),
@@ -436,11 +415,11 @@ fn number(keywords: &Map<String, Value>, found: f64, place: &Place<'_>) -> Resul
     ];
     let broken = broken.into_iter().find_map(|(words, bound)| Some((words, bound?)));
     if let Some((words, bound)) = broken {
-        return wrong(place, format!("expected {words} {bound}"));
+        return wrong(at, format!("expected {words} {bound}"));
     }
     match bound("multipleOf").filter(|step| *step > 0.0) {
         Some(step) if ((found / step) - (found / step).round()).abs() > 1e-9 => {
-            wrong(place, format!("expected a multiple of {step}"))
+            wrong(at, format!("expected a multiple of {step}"))
         }
         _ => Ok(()),
     }

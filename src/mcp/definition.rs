@@ -116,7 +116,7 @@ fn read(
             "its name is not made of 1 to {longest_name} letters, digits and any of `{others}`"
         ));
     }
-    if !is_wanted(&name, wanted) {
+    if !is_chosen(wanted, |pattern| fits(pattern, &name)) {
         return Ok(None);
     }
     let mut schema = (*tool.input_schema).clone();
@@ -143,11 +143,12 @@ fn read(
     )))
 }
 
-fn is_wanted(name: &str, patterns: &[String]) -> bool {
+/// Whether one of the patterns fits, and none with a `!` in front does.
+pub(super) fn is_chosen(patterns: &[String], fits: impl Fn(&str) -> bool) -> bool {
     let any = |removed: bool| {
         patterns.iter().any(|pattern| match pattern.strip_prefix('!') {
-            Some(pattern) => removed && fits(pattern, name),
-            None => !removed && fits(pattern, name),
+            Some(pattern) => removed && fits(pattern),
+            None => !removed && fits(pattern),
         })
     };
     any(false) && !any(true)
@@ -240,7 +241,7 @@ fn check(schema: &mut Value, root: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn is_type(kind: &Value) -> bool {
+pub(crate) fn is_type(kind: &Value) -> bool {
     kind.as_str().is_some_and(|kind| TYPES.contains(&kind))
 }
 

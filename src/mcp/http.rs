@@ -29,6 +29,7 @@ use crate::{
         egress::Egress,
         network::{HostPort, is_private_url},
     },
+    text::root_cause,
 };
 
 const JSON: &str = "application/json";
@@ -57,12 +58,7 @@ pub(super) enum HttpError {
 
 impl From<reqwest::Error> for HttpError {
     fn from(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        let mut cause: &dyn std::error::Error = &error;
-        while let Some(deeper) = cause.source() {
-            cause = deeper;
-        }
-        Self::Request(cause.to_string())
+        Self::Request(root_cause(&error.without_url()).to_string())
     }
 }
 
@@ -162,14 +158,11 @@ impl Watched {
         headers: HeaderMap,
         body: Option<String>,
     ) -> Result<Response, Failure> {
-        let url = Url::parse(uri).map_err(|_| HttpError::Guard(EgressError::InvalidUrl));
-        let sent = match url {
-            Ok(url) => {
-                self.door.send(Request { method, url, headers, body: body.map(Into::into) }).await
-            }
-            Err(error) => Err(error),
+        let sending = async {
+            let url = Url::parse(uri).map_err(|_| EgressError::InvalidUrl)?;
+            self.door.send(Request { method, url, headers, body: body.map(Into::into) }).await
         };
-        sent.map_err(StreamableHttpError::Client)
+        sending.await.map_err(StreamableHttpError::Client)
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
@@ -191,14 +184,15 @@ impl Watched {
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
-        let mut meter = Meter::of_body(self.faults.clone());
-        let mut body = Vec::new();
-        let failed = |error: HttpError| StreamableHttpError::Client(error);
-        while let Some(chunk) = response.chunk().await.map_err(|error| failed(error.into()))? {
-            meter.count(&chunk).map_err(|error| failed(error.into()))?;
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        let (mut meter, mut body) = (Meter::of_body(self.faults.clone()), Vec::new());
+        let reading = async {
+            while let Some(chunk) = response.chunk().await? {
+                meter.count(&chunk)?;
+                body.extend_from_slice(&chunk);
+            }
+            Ok::<_, HttpError>(body)
+        };
+        reading.await.map_err(StreamableHttpError::Client)
     }
 }
 

@@ -23,7 +23,6 @@ pub(super) struct Link {
     pub(super) faults: Faults,
     /// Why the server may be stuck, since a call came to nothing.
     doubt: Arc<Mutex<Option<String>>>,
-    /// Ends it.
     pub(super) end: CancellationToken,
     /// Nothing of it is left.
     pub(super) over: CancellationToken,

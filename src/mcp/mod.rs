@@ -4,11 +4,7 @@
 //! for a while. All of this runs on a thread of its own, which is there from the first use on: what a server sends can
 //! keep no team waiting.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, join_all};
 use hivewright_actors::{
@@ -19,7 +15,6 @@ use hivewright_actors::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 pub mod arguments;
@@ -47,7 +42,7 @@ use site::{Grounds, Make, Site};
 use status::Status;
 
 use crate::{
-    sandbox::{egress::Guard, process::Sandbox, thread::Thread, workspace::Workspace},
+    sandbox::{egress::Guard, process::Sandbox, thread::LazyThread, workspace::Workspace},
     settings::team::Team,
     taint::Taint,
     vault::{Vault, scrubbers::Scrubbers},
@@ -63,7 +58,8 @@ pub struct Servers(Arc<Inner>);
 struct Inner {
     grounds: Arc<Grounds>,
     known: Mutex<BTreeMap<(TeamName, String), Arc<Server>>>,
-    thread: OnceLock<Option<Thread>>,
+    /// Where connections live.
+    thread: LazyThread,
 }
 
 /// A tool of a server, for a turn.
@@ -100,7 +96,7 @@ impl Servers {
         Self(Arc::new(Inner {
             grounds: Arc::new(grounds),
             known: Mutex::default(),
-            thread: OnceLock::new(),
+            thread: LazyThread::new("mcp"),
         }))
     }
 
@@ -110,15 +106,6 @@ impl Servers {
         let clock = Arc::new(crate::system::WallClock);
         let live = Publisher::new(1, clock);
         Self::new(Arc::new(Sandbox::unused()), Vault::absent(), Taint::default(), live)
-    }
-
-    /// Where connections live, from the first use on.
-    fn runtime(&self) -> Option<&Handle> {
-        let start = || {
-            let started = Thread::start("mcp");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for MCP servers can be started; their tools fail until a restart")).ok()
-        };
-        self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
     }
 
     /// The servers of a team as its file says now. Starts none; ends those that are not wanted any more.
@@ -173,7 +160,7 @@ impl Servers {
         let private = &file.egress.allow_private;
         let make = Make::new(team, config, private, workspace, self.0.grounds.secrets.vault());
         let server = self.server(name, make, workspace);
-        let trial = self.runtime()?.spawn(async move {
+        let trial = self.0.thread.runtime()?.spawn(async move {
             // What is wrong with it is kept with it.
             let _ = server.connect().await;
             let status = server.status();
@@ -220,7 +207,7 @@ impl Servers {
         let listing = unlisted.filter_map(|server| {
             let server = Arc::clone(server);
             // A connection that was begun is kept, also when the turn is given up.
-            Some(self.runtime()?.spawn(async move {
+            Some(self.0.thread.runtime()?.spawn(async move {
                 // What is wrong with it is kept with it.
                 let _ = server.connect().await;
             }))
@@ -239,11 +226,10 @@ impl Servers {
     ) -> Result<Answer, McpError> {
         let calling = Arc::clone(server).call(tool.to_owned(), server::arguments(args), cancel);
         let failed = || McpError::Ended { server: server.site.name.clone() };
-        let runtime = self.runtime().ok_or_else(failed)?;
+        let runtime = self.0.thread.runtime().ok_or_else(failed)?;
         runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
     }
 
-    /// Ends all servers.
     pub async fn end(&self) {
         let all = self.all();
         let ending = join_all(all.iter().map(|server| server.end()));
@@ -256,15 +242,11 @@ impl Servers {
 /// The servers of a team that is shut down.
 impl Belongings for Servers {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let servers: Vec<_> = {
-            let mut known = self.0.known.lock();
-            let (of_team, others): (BTreeMap<_, _>, _) =
-                std::mem::take(&mut *known).into_iter().partition(|((of, _), _)| *of == team.name);
-            *known = others;
-            of_team.into_values().collect()
-        };
+        let mut known = self.0.known.lock();
+        let servers: Vec<_> = known.extract_if(.., |(of, _), _| *of == team.name).collect();
+        drop(known);
         Box::pin(async move {
-            let ending = join_all(servers.iter().map(|server| server.end()));
+            let ending = join_all(servers.iter().map(|(_, server)| server.end()));
             // What has not ended by then is killed all the same.
             let _ = tokio::time::timeout(END, ending).await;
             Vec::new()

@@ -29,6 +29,7 @@ use super::{
     site::Site,
 };
 use crate::{
+    sandbox::egress::request::sensitive,
     settings::mcp_servers::McpServer,
     vault::{
         audit::Actor,
@@ -141,9 +142,7 @@ async fn secrets(
     let mut found = HashMap::new();
     for (name, value) in texts("headers") {
         let bad = || format!("the header `{name}` cannot be sent");
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-        let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
-        value.set_sensitive(true);
+        let (header, value) = sensitive(&name, &value).ok_or_else(bad)?;
         found.insert(header, value);
     }
     let env = texts("env").collect();
@@ -223,12 +222,5 @@ pub(crate) fn words(error: &ServiceError) -> String {
 
 /// Whether the patterns of a vault entry name a server or plugin of a group.
 pub(crate) fn permits(patterns: &[String], key: &str, group: &str) -> bool {
-    let names = |pattern: &str| pattern == group || fits(pattern, key);
-    let any = |removed: bool| {
-        patterns.iter().any(|pattern| match pattern.strip_prefix('!') {
-            Some(pattern) => removed && names(pattern),
-            None => !removed && names(pattern),
-        })
-    };
-    any(false) && !any(true)
+    definition::is_chosen(patterns, |pattern| pattern == group || fits(pattern, key))
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     sandbox::{
-        process::{agent::Life, plan::ServerProgram, server::ServerJob},
+        process::{agent::Life, plan::Executable, server::ServerJob},
         quota::Excess,
     },
     scrub::Scrubber,
@@ -36,7 +36,6 @@ const SHOWN: usize = 300;
 pub(super) type Streams =
     AsyncRwTransport<rmcp::RoleClient, Bounded<OwnedReadHalf>, OwnedWriteHalf>;
 
-/// A program that runs.
 pub(super) struct Running {
     pub(super) life: Life,
     /// Ends when it wrote more to the disk than it may.
@@ -112,12 +111,12 @@ pub(super) async fn start(
     let job = ServerJob {
         workspace: Arc::clone(&site.workspace),
         access: workspace.access(),
-        program: ServerProgram {
+        program: Executable {
             command: command.into(),
             args: args.clone(),
             shown: read_dirs.clone(),
-            network: *network == ServerNetwork::On,
         },
+        network: *network == ServerNetwork::On,
         env,
     };
     let process = site.grounds.sandbox.serve(job).await.map_err(|error| match error {

@@ -16,9 +16,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 words! {
     /// How a server stands.
+    #[derive(Default)]
     #[schemars(rename = "McpServerState")]
     pub enum ServerState {
         /// Nobody has needed it yet.
+        #[default]
         Unused = "unused",
         /// It is being started or connected.
         Starting = "starting",
@@ -32,7 +34,7 @@ words! {
 }
 
 /// How a server stands, with what is known of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Status {
     pub state: ServerState,
     /// What it offers; none before it was asked for the first time.
@@ -48,23 +50,6 @@ pub struct Status {
     pub(super) http: Option<u16>,
     retry_at: Option<Instant>,
     pub(super) used: Option<Instant>,
-}
-
-impl Default for Status {
-    fn default() -> Self {
-        Self {
-            state: ServerState::Unused,
-            offers: None,
-            version: 0,
-            last_error: None,
-            failed: 0,
-            calls: 0,
-            failures: 0,
-            http: None,
-            retry_at: None,
-            used: None,
-        }
-    }
 }
 
 impl Status {

@@ -142,7 +142,7 @@ impl Memory {
         slot.forgotten.store(true, Ordering::SeqCst);
         let mut shelf = slot.shelf.lock().await;
         shelf.book = None;
-        *slot.told() = None;
+        *slot.told.lock() = None;
         let team = team.clone();
         Ok(self.store().read(move |storage| rows::keys(storage, &team)).await?)
     }
@@ -235,7 +235,7 @@ impl Memory {
     async fn commit(&self, slot: &Slot, book: &mut Book, change: &Change) -> Result<()> {
         self.store().commit(rows::writes(change)).await?;
         book.apply(change);
-        *slot.told() = None;
+        *slot.told.lock() = None;
         for entry in &change.put {
             tracing::debug!(team = %entry.team.name, memory = %entry.id, key = %entry.key, active = entry.active,
                 review = entry.review.as_str(), by = %entry.updated_by, "memory changed");

@@ -53,7 +53,6 @@ pub struct Entry {
     /// Its place among the versions of its key, from 1.
     pub version: u32,
     pub content: String,
-    /// What kind of thing it is.
     #[serde(rename = "type")]
     pub kind: Kind,
     /// The one version of its key that counts.

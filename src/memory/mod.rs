@@ -160,9 +160,3 @@ impl Memory {
         Ok(book)
     }
 }
-
-impl Slot {
-    fn told(&self) -> parking_lot::MutexGuard<'_, Option<Told>> {
-        self.told.lock()
-    }
-}

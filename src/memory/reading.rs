@@ -127,7 +127,7 @@ impl Memory {
     /// unless something has changed.
     pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>> {
         let slot = self.slot(team);
-        let known = slot.told().clone();
+        let known = slot.told.lock().clone();
         let redactions = self.0.guard.redactions();
         if let Some(told) = known
             && told.redactions == redactions
@@ -150,7 +150,7 @@ impl Memory {
             Ok(lay_out(&choice, |id| contents.get(id).map(String::as_str)))
         });
         let text: Arc<str> = laid_out.await?.into();
-        *slot.told() = Some(Told { text: text.clone(), until, redactions });
+        *slot.told.lock() = Some(Told { text: text.clone(), until, redactions });
         Ok(text)
     }
 

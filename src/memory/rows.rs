@@ -21,11 +21,10 @@ use super::{
     entry::{Entry, Key},
 };
 
-/// Where entries hold words.
-pub(crate) const TEXTS: &[Texts] = &[Texts {
-    kind: Entry::KIND,
-    owner: Owner::At("/team/name"),
-    fields: &[
+pub(crate) const TEXTS: &[Texts] = &[Texts::of(
+    Entry::KIND,
+    Owner::At("/team/name"),
+    &[
         "content",
         "supersede_reason",
         "sources",
@@ -34,8 +33,7 @@ pub(crate) const TEXTS: &[Texts] = &[Texts {
         "reviewed/note",
         "ended/note",
     ],
-    names: &[],
-}];
+)];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {

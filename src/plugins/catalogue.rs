@@ -17,6 +17,7 @@ use super::{
     lock::Lock,
     manifest::{MANIFEST, Manifest},
     package::{Files, Origin, Package},
+    schema::Schema,
     shipped::SHIPPED,
     signature,
 };
@@ -33,7 +34,7 @@ pub struct Failed {
 }
 
 /// What was found when the sources were last read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
     /// With stand-ins for those that are not what was agreed to or cannot be read any more: none of those starts.
     pub packages: BTreeMap<PluginKey, Arc<Package>>,
@@ -75,14 +76,8 @@ impl Sources {
 }
 
 /// The packages that there are. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Catalogue(Arc<watch::Sender<Arc<Loaded>>>);
-
-impl Default for Catalogue {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Arc::default())))
-    }
-}
 
 impl Catalogue {
     pub fn get(&self, key: &str) -> Option<Arc<Package>> {
@@ -102,7 +97,6 @@ impl Catalogue {
         tools.any(|tools| tools.namespace == name)
     }
 
-    /// All that was found.
     pub fn now(&self) -> Arc<Loaded> {
         self.0.borrow().clone()
     }
@@ -115,7 +109,7 @@ impl Catalogue {
     /// Replaces what is known by what was found. Nobody is told of what is as it was.
     pub fn set(&self, loaded: Loaded) {
         self.0.send_if_modified(|known| {
-            let has_changed = !known.is_same(&loaded);
+            let has_changed = **known != loaded;
             if has_changed {
                 *known = Arc::new(loaded);
             }
@@ -125,25 +119,6 @@ impl Catalogue {
 }
 
 impl Loaded {
-    /// The same packages, by their digests, and the same faults.
-    fn is_same(&self, other: &Self) -> bool {
-        let is_same = |(one, other): (&Arc<Package>, &Arc<Package>)| {
-            (&one.manifest.key, &one.digest, one.origin, &one.files, &one.signer, &one.fault)
-                == (
-                    &other.manifest.key,
-                    &other.digest,
-                    other.origin,
-                    &other.files,
-                    &other.signer,
-                    &other.fault,
-                )
-        };
-        self.failed == other.failed
-            && self.taken_away == other.taken_away
-            && self.packages.len() == other.packages.len()
-            && self.packages.values().zip(other.packages.values()).all(is_same)
-    }
-
     /// Reads all sources: what comes with the release, what is installed, what is worked on; by key within
     /// each. One that is wrong is named and keeps no other from being loaded. It blocks.
     pub fn read(sources: &Sources, lock: &Lock) -> Self {
@@ -225,7 +200,8 @@ impl Loaded {
         }
     }
 
-    /// Puts what a package was in its place if it is not there, or not as it was.
+    /// Puts what a package was in its place if it is not there, or not as it was: never started, but what its hooks guard
+    /// stays guarded until its files are put right or agreed to, or an operator switches it off or takes it away.
     fn stand_in(&mut self, manifest: &Manifest, digest: &str, folder: PathBuf, origin: Origin) {
         if self.packages.contains_key(&manifest.key) {
             return;
@@ -233,7 +209,15 @@ impl Loaded {
         let mut failed = self.failed.iter();
         let failed = failed.find(|failed| failed.files.folder() == Some(folder.as_path()));
         let fault = failed.map_or_else(missing, |failed| failed.fault.clone());
-        let package = Package::stand_in(manifest, digest, folder, origin, fault);
+        let package = Package {
+            manifest: manifest.clone(),
+            files: Files::Folder(folder),
+            digest: digest.to_owned(),
+            origin,
+            signer: None,
+            schema: Schema::default(),
+            fault: Some(fault),
+        };
         self.packages.insert(manifest.key.clone(), Arc::new(package));
     }
 
@@ -243,7 +227,7 @@ impl Loaded {
         if package.origin == Origin::Installed && name != key.as_str() {
             let reason =
                 format!("its folder is called `{name}`; it should have the name of its key");
-            return Err(Fault::new(FaultCode::KeyInvalid, MANIFEST, "key", reason));
+            return Err(check::fault(FaultCode::KeyInvalid, "key", reason));
         }
         match self.packages.get(key) {
             Some(other) => Err(taken(other)),
@@ -264,23 +248,22 @@ impl Loaded {
     }
 
     fn has_own_namespace(&self, package: &Package, sources: &Sources) -> Result<(), Fault> {
-        let wrong = |code, field: &str, reason| Err(Fault::new(code, MANIFEST, field, reason));
+        let taken =
+            |reason| Err(check::fault(FaultCode::NamespaceTaken, "tools.namespace", reason));
         let Some(tools) = &package.manifest.tools else { return Ok(()) };
         let namespace = &tools.namespace;
         if sources.reserved.contains(namespace) {
             return Err(check::reserved(namespace));
         }
-        let field = "tools.namespace";
         let of_other = |other: &&Arc<Package>| {
             other.manifest.key != package.manifest.key
                 && other.manifest.tools.as_ref().is_some_and(|tools| tools.namespace == *namespace)
         };
         if let Some(other) = self.packages.values().find(of_other) {
-            let reason = format!("plugin `{}` has it", other.manifest.key);
-            return wrong(FaultCode::NamespaceTaken, field, reason);
+            return taken(format!("plugin `{}` has it", other.manifest.key));
         }
         if sources.teams.contains(namespace) {
-            return wrong(FaultCode::NamespaceTaken, field, "a team has this name".to_owned());
+            return taken("a team has this name".to_owned());
         }
         Ok(())
     }
@@ -288,7 +271,7 @@ impl Loaded {
 
 fn taken(other: &Package) -> Fault {
     let reason = format!("a plugin of this key is loaded already ({})", other.origin);
-    Fault::new(FaultCode::KeyTaken, MANIFEST, "key", reason)
+    check::fault(FaultCode::KeyTaken, "key", reason)
 }
 
 /// The folders in a folder, by name. Hidden ones are none: something is being put there.

@@ -40,7 +40,8 @@ const FORBIDDEN_NAMES: [&str; 3] = ["NODE_OPTIONS", "BASH_ENV", "ENV"];
 /// What is in the names of variables that hold secrets.
 const SECRET_PARTS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "CRED"];
 
-fn fault(code: FaultCode, field: &str, reason: impl Into<String>) -> Fault {
+/// What is wrong with a field of the manifest.
+pub(super) fn fault(code: FaultCode, field: &str, reason: impl Into<String>) -> Fault {
     Fault::new(code, MANIFEST, field, reason)
 }
 

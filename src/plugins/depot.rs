@@ -21,7 +21,7 @@ use super::{
     lock::{Held, Lock, Locked},
     package::{Files, Origin, Package},
 };
-use crate::{settings::home::create_private, system::hex};
+use crate::settings::home::create_private;
 
 /// What begins the names of folders that are being put together or taken away.
 const ASIDE: &str = ".aside-";
@@ -159,10 +159,9 @@ impl Depot {
     }
 
     fn aside(&self) -> io::Result<Aside> {
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+        let number = getrandom::u64().map_err(io::Error::other)?;
         create_private(&self.0.folder).map_err(|error| io::Error::other(error.to_string()))?;
-        let path = self.0.folder.join(format!("{ASIDE}{}", hex(&bytes)));
+        let path = self.0.folder.join(format!("{ASIDE}{number:016x}"));
         fs::create_dir(&path)?;
         Ok(Aside(path))
     }

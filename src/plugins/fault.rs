@@ -1,6 +1,8 @@
 //! Faults of plugin packages: what keeps one from being loaded, with the file and the field that are wrong.
 
 use hivewright_actors::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 words! {
     /// What is wrong with a package.
@@ -48,13 +50,14 @@ words! {
 }
 
 /// Why a package is not loaded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[schemars(rename = "PluginFault", description = "What is wrong with a plugin.")]
 #[error("{code}: {file}{}{field}: {reason}", if field.is_empty() { "" } else { ", " })]
 pub struct Fault {
     pub code: FaultCode,
-    /// The file that is wrong, from the package's folder.
+    // From the package's folder.
     pub file: String,
-    /// The field in it; empty if it is the whole file.
+    // Empty if it is the whole file.
     pub field: String,
     pub reason: String,
 }

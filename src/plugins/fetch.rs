@@ -15,7 +15,6 @@ use crate::{
     system::hex,
 };
 
-/// The longest download.
 const SLOWEST: Duration = Duration::from_secs(120);
 
 /// Why an archive was not fetched.

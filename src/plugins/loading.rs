@@ -1,11 +1,16 @@
 //! Loading of packages: each is looked over without running any of it, and again before it is started.
 
-use std::{collections::BTreeMap, fs, io, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
 use super::{
-    check::{check, inside},
+    check::{check, fault, inside},
     digest::{self, Extent},
     fault::{Fault, FaultCode},
     manifest::{ChannelWebhook, MANIFEST, Manifest, SchemaSource},
@@ -13,10 +18,9 @@ use super::{
     schema::Schema,
 };
 
-/// The largest manifest.
 const LARGEST_MANIFEST: u64 = 64 << 10;
 /// Where a bare name of a program is looked for.
-pub const PROGRAM_PATH: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+const PROGRAM_PATH: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
 impl Package {
     /// Looks a package over. It blocks.
@@ -77,10 +81,6 @@ pub(super) fn missing() -> Fault {
     fault(FaultCode::ManifestMissing, "", "there is no such file")
 }
 
-fn fault(code: FaultCode, field: &str, reason: impl Into<String>) -> Fault {
-    Fault::new(code, MANIFEST, field, reason)
-}
-
 fn read_manifest(files: &Files) -> Result<Manifest, Fault> {
     let content = files.read(MANIFEST).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => missing(),
@@ -106,26 +106,20 @@ fn check_program(manifest: &Manifest, files: &Files) -> Result<(), Fault> {
     }
     let Some(command) = &manifest.run.command else { return Ok(()) };
     let field = "run.command";
-    let path = match files.folder() {
+    let (is_there, reason) = match files.folder() {
         Some(folder) if command.contains('/') => {
             stays_inside(field, command, files)?;
-            folder.join(command)
+            (is_program(&folder.join(command)), "is not a file that can be run".to_owned())
         }
-        _ => {
-            let found = PROGRAM_PATH.iter().map(|folder| Path::new(folder).join(command));
-            let found = found.into_iter().find(|path| is_program(path));
-            return match found {
-                Some(_) => Ok(()),
-                None => {
-                    Err(lacks(field, format!("`{command}` is not in {}", PROGRAM_PATH.join(", "))))
-                }
-            };
-        }
+        _ => (find_program(command).is_some(), format!("is not in {}", PROGRAM_PATH.join(", "))),
     };
-    if is_program(&path) {
-        return Ok(());
-    }
-    Err(lacks(field, format!("`{command}` is not a file that can be run")))
+    if is_there { Ok(()) } else { Err(lacks(field, format!("`{command}` {reason}"))) }
+}
+
+/// A program of the system by its bare name. It blocks.
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    let mut places = PROGRAM_PATH.iter().map(|folder| Path::new(folder).join(name));
+    places.find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -10,7 +10,7 @@ use hivewright_actors::ids::ApprovalId;
 use serde::{Deserialize, Serialize};
 
 use super::{capabilities::Capabilities, manifest::Manifest, package::Package};
-use crate::settings::replace;
+use crate::{removal::if_there, settings::replace};
 
 /// The file's name, in the folder of installed packages.
 pub const LOCK_FILE: &str = "plugins.lock";
@@ -87,10 +87,8 @@ impl Locked {
 impl Lock {
     /// Reads the file in a folder; none is an empty one. It blocks.
     pub fn read(folder: &Path) -> io::Result<Self> {
-        let text = match fs::read_to_string(folder.join(LOCK_FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            text => text?,
-        };
+        let text = if_there(fs::read_to_string(folder.join(LOCK_FILE)))?;
+        let Some(text) = text else { return Ok(Self::default()) };
         let lock: Self = serde_json::from_str(&text)?;
         if lock.format > FORMAT {
             return Err(io::Error::other("is of a newer release"));

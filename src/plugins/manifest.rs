@@ -16,7 +16,6 @@ use serde_json::Value;
 
 use super::fault::{Fault, FaultCode};
 
-/// The file's name.
 pub const MANIFEST: &str = "plugin.toml";
 /// The version of manifests that this release reads.
 const VERSION: i64 = 1;
@@ -161,14 +160,12 @@ fn one_mebibyte() -> Size {
     Size(1 << 20)
 }
 
-/// The hooks that it brings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hooks {
     pub on: Vec<Hook>,
 }
 
-/// One hook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hook {
@@ -323,7 +320,6 @@ impl Manifest {
             && self.channel.is_none()
     }
 
-    /// The hooks that it brings.
     pub fn hooks(&self) -> &[Hook] {
         self.hooks.as_ref().map_or(&[], |hooks| &hooks.on)
     }

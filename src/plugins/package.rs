@@ -35,7 +35,7 @@ words! {
 }
 
 /// A plugin that can be used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Package {
     pub manifest: Manifest,
     pub files: Files,
@@ -77,28 +77,6 @@ impl Files {
                 }
                 Ok(content)
             }
-        }
-    }
-}
-
-impl Package {
-    /// Stands for a package that cannot be loaded: what it was before, and never started. So what its hooks guard stays
-    /// guarded until its files are put right or agreed to, or an operator switches it off or takes it away.
-    pub(super) fn stand_in(
-        manifest: &Manifest,
-        digest: &str,
-        folder: PathBuf,
-        origin: Origin,
-        fault: Fault,
-    ) -> Self {
-        Self {
-            manifest: manifest.clone(),
-            files: Files::Folder(folder),
-            digest: digest.to_owned(),
-            origin,
-            signer: None,
-            schema: Schema::default(),
-            fault: Some(fault),
         }
     }
 }

@@ -7,7 +7,13 @@ use regex::RegexBuilder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::mcp::arguments::{escaped, misfits};
+use crate::{
+    mcp::{
+        arguments::{escaped, misfits},
+        definition::is_type,
+    },
+    settings::plugins::PARTS,
+};
 
 /// The largest schema, in bytes of JSON.
 const LARGEST: usize = 64 << 10;
@@ -20,8 +26,6 @@ const LARGEST_PATTERN: usize = 1 << 18;
 /// The most that is told to be wrong with settings.
 const MOST_MISMATCHES: usize = 20;
 
-/// The parts that settings may have.
-const PARTS: [&str; 3] = ["tools", "channel", "hooks"];
 /// Keywords that only tell.
 const TELLING: [&str; 14] = [
     "$schema",
@@ -39,7 +43,6 @@ const TELLING: [&str; 14] = [
     "x-secret",
     "definitions",
 ];
-const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /// What is wrong with a value. It never repeats the value, which may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +53,7 @@ pub struct Mismatch {
 }
 
 /// A schema that was looked over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     json: Value,
     secrets: Vec<String>,
@@ -150,11 +153,8 @@ impl Survey<'_> {
             let at = format!("{at}/{}", escaped(keyword));
             let below = depth + 1;
             match (keyword.as_str(), value) {
-                ("type", Value::String(kind)) if TYPES.contains(&kind.as_str()) => {}
-                ("type", Value::Array(kinds))
-                    if kinds
-                        .iter()
-                        .all(|kind| kind.as_str().is_some_and(|kind| TYPES.contains(&kind))) => {}
+                ("type", Value::String(_)) if is_type(value) => {}
+                ("type", Value::Array(kinds)) if kinds.iter().all(is_type) => {}
                 ("$ref", Value::String(target)) => {
                     let found = target.strip_prefix('#');
                     match found.and_then(|pointer| self.root.pointer(pointer)) {

@@ -1,6 +1,6 @@
 //! Signature of a package: Ed25519 over its digest, by a key that the operator trusts.
 
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rustls::{
@@ -14,6 +14,7 @@ use super::{
     fault::{Fault, FaultCode},
     package::Files,
 };
+use crate::removal::if_there;
 
 /// What stands before the 32 bytes of a public Ed25519 key in its standard form.
 const PUBLIC_KEY: [u8; 12] =
@@ -40,10 +41,8 @@ pub(super) fn missing() -> Fault {
 
 /// The name of the trusted key that has signed a package; none if there is no signature. It blocks.
 pub(super) fn signer(files: &Files, digest: &str, keys: &Path) -> Result<Option<String>, Fault> {
-    let text = match files.read(SIGNATURE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(|error| bad(error.to_string()))?,
-    };
+    let text = if_there(files.read(SIGNATURE)).map_err(|error| bad(error.to_string()))?;
+    let Some(text) = text else { return Ok(None) };
     let signature = BASE64_STANDARD.decode(text.trim_ascii());
     let signature = signature.map_err(|_| bad("expected a signature in base64"))?;
     let algorithms = default_provider().signature_verification_algorithms.mapping;

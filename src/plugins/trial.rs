@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeMap,
     error::Error,
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -31,8 +30,8 @@ use super::{
     instance::{
         Grounds, Instances, TeamPlugin,
         channel::ChannelGrounds,
-        child::{Child, RequestError},
-        wire::{CallMeta, Decision, Fire},
+        child::Child,
+        wire::{CallMeta, Decision, Fire, RequestError},
     },
     manifest::{Hook, MANIFEST},
     package::Package,
@@ -41,27 +40,27 @@ use super::{
 use crate::{
     files::FileStore,
     mcp::arguments,
+    removal::TemporaryFolder,
     sandbox::{
         egress::Guard,
         process::{Sandbox, SandboxSettings},
     },
     settings::{
         config::Durability,
-        home::{Flags, Home, create_private},
+        home::{Flags, Home},
         live::Live,
         plugins::{PluginSwitch, Plugins},
         references::Environment,
         scaffold,
     },
     storage,
-    system::{Randomness, WallClock, hex},
+    system::{Randomness, WallClock},
     vault::{Vault, audit::Actor as By, master::KeyFiles, scrubbers::Scrubbers},
 };
 
 /// How long a child has to say that it is there.
 const PONG: Duration = Duration::from_secs(10);
 
-/// What is tried.
 pub struct Trial {
     pub package: Package,
     /// What a team would set, secrets in the clear.
@@ -131,9 +130,10 @@ fn machine<E: Into<Box<dyn Error + Send + Sync>>>(
 impl Trial {
     /// Tries the plugin. Nothing of it is left when this returns. Needs a system of actors.
     pub async fn run(self) -> Result<Findings, TrialError> {
-        let scratch = Scratch::make()?;
+        let scratch = TemporaryFolder::new("trial");
+        let scratch = scratch.map_err(machine("no scratch folder can be used"))?;
         let (catalogue, team) = (Catalogue::default(), TeamKey::first(TeamName::from("main")));
-        let instances = open(&scratch.0, &catalogue, self.launcher.clone()).await?;
+        let instances = open(scratch.path(), &catalogue, self.launcher.clone()).await?;
         let package = Arc::new(self.package);
         let key = package.manifest.key.clone();
         catalogue.set(Loaded {
@@ -344,25 +344,4 @@ pub async fn open(
         channels: ChannelGrounds::unconnected(files),
     };
     Instances::open(&*storage, grounds).map_err(machine("no scratch store can be read"))
-}
-
-/// A folder that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make() -> Result<Self, TrialError> {
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| machine("there is no randomness")(error.to_string()))?;
-        let path = std::env::temp_dir().join(format!("hivewright-trial-{}", hex(&bytes)));
-        create_private(&path).map_err(machine("no scratch folder can be used"))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is in a folder that the system empties.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -132,10 +132,7 @@ fn headed(heading: &str, text: &str) -> String {
     }
 }
 
-fn is_line_break(character: char) -> bool {
-    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
 fn one_line(text: &str) -> String {
-    text.replace(|found| is_line_break(found) || char::is_control(found), " ")
+    // These two end lines as well, and are no control characters.
+    text.replace(|found: char| found.is_control() || "\u{2028}\u{2029}".contains(found), " ")
 }

@@ -16,7 +16,7 @@ use super::{
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a connection is read behind the last event of its answer.
-const LINGER: Duration = Duration::from_millis(50);
+pub(crate) const LINGER: Duration = Duration::from_millis(50);
 pub(crate) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 const LONGEST_ERROR: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.

@@ -9,13 +9,17 @@ use hivewright_actors::{
     engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
     file::FileRef,
     ids::FileId,
+    shared_list::SharedList,
     task::outcome::Code,
     thinking::Thinking,
     tool::{Args, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::settings::providers::{Profile, Provider};
 
@@ -44,7 +48,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) system: &'a SystemPrompt,
     pub(crate) tools: &'a ToolSpecs,
     /// The turns before this one, oldest first.
-    pub(crate) earlier: &'a [Arc<FixedMessages>],
+    pub(crate) earlier: &'a SharedList<Arc<FixedMessages>>,
     pub(crate) messages: &'a [Message],
     pub(crate) pictures: &'a Pictures,
     pub(crate) thinking: Option<Thinking>,
@@ -142,13 +146,14 @@ struct Outgoing {
 /// The tools of a request in a wire format; none if there are none.
 fn written(
     ask: &Ask<'_>,
-    format: &'static str,
-    make: impl FnOnce(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
+    format: &Format,
+    tool: fn(&ToolSpec) -> Value,
 ) -> Result<Option<Arc<RawValue>>, Fault> {
     if ask.tools.is_empty() {
         return Ok(None);
     }
-    ask.tools.written(format, make).map(Some).map_err(unwritable)
+    let make = |specs: &[ToolSpec]| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>());
+    ask.tools.written(format.plain, make).map(Some).map_err(unwritable)
 }
 
 fn unwritable(error: serde_json::Error) -> Fault {
@@ -291,9 +296,9 @@ pub(crate) async fn ask(
 }
 
 /// The fault that an event of a stream tells of, in any of the formats of a provider.
-pub(crate) fn error_event(provider: Provider, event: &serde_json::Value) -> Option<Fault> {
+pub(crate) fn error_event(provider: Provider, event: &Value) -> Option<Fault> {
     let places = [&event["response"]["error"], &event["error"]];
-    let is_error = |place: &&serde_json::Value| place.is_object() || place.is_string();
+    let is_error = |place: &&Value| place.is_object() || place.is_string();
     let error = places.into_iter().find(is_error);
     // The responses API has an event whose fields are those of the error.
     let error = error.or_else(|| (event["type"] == "error").then_some(event))?;
@@ -316,7 +321,7 @@ fn endpoint(base: &str, path: &str) -> String {
 /// Arguments as the model wrote them: no text at all means none.
 fn arguments(text: String) -> Args {
     if text.trim().is_empty() {
-        return Args::Json(serde_json::Value::Object(serde_json::Map::new()));
+        return Args::Json(Value::Object(serde_json::Map::new()));
     }
     match serde_json::from_str(&text) {
         Ok(value) => Args::Json(value),
@@ -325,9 +330,9 @@ fn arguments(text: String) -> Args {
 }
 
 /// Arguments as a provider takes them back: an object in any case.
-fn sent_arguments(args: &Args) -> serde_json::Value {
+fn sent_arguments(args: &Args) -> Value {
     match args {
-        Args::Json(object @ serde_json::Value::Object(_)) => object.clone(),
+        Args::Json(object @ Value::Object(_)) => object.clone(),
         Args::Json(other) => serde_json::json!({ "value": other }),
         Args::Unreadable { unreadable, .. } => serde_json::json!({ "unreadable": unreadable }),
     }

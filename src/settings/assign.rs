@@ -1,7 +1,10 @@
 //! Assignment of one setting in the text of a file: its value is replaced or added, all else stays as it is written,
 //! comments included.
 
+use serde_json::Value as Json;
+
 use super::{
+    field::json,
     problem::Position,
     yaml::{self, Entry, Node, Value},
 };
@@ -18,10 +21,10 @@ pub fn assign(text: &str, path: &str, value: &str) -> Result<String, Unchangeabl
     let before = parsed(text).ok_or(Unchangeable)?;
     let edited = [value, &quoted].into_iter().find_map(|value| {
         let edited = placed(text, &before, &keys, value)?;
-        let mut wanted = plain(&before);
-        put(&mut wanted, &keys, plain(&parsed(value)?));
+        let mut wanted = json(&before)?;
+        put(&mut wanted, &keys, meaning(value)?);
         // Whatever was not foreseen shows here: nothing else may mean something else now.
-        (plain(&parsed(&edited)?) == wanted).then_some(edited)
+        (meaning(&edited)? == wanted).then_some(edited)
     });
     edited.ok_or(Unchangeable)
 }
@@ -32,43 +35,20 @@ pub(super) fn parsed(text: &str) -> Option<Node> {
     problems.is_empty().then_some(node)
 }
 
-/// A tree without places.
-#[derive(Debug, PartialEq)]
-pub(super) enum Plain {
-    Null,
-    Scalar(String, bool),
-    List(Vec<Plain>),
-    Map(Vec<(String, Plain)>),
+/// What a text says, however it is written.
+pub(super) fn meaning(text: &str) -> Option<Json> {
+    json(&parsed(text)?)
 }
 
-pub(super) fn plain(node: &Node) -> Plain {
-    match &node.value {
-        Value::Null => Plain::Null,
-        Value::Scalar { text, quoted } => Plain::Scalar(text.clone(), *quoted),
-        Value::List(nodes) => Plain::List(nodes.iter().map(plain).collect()),
-        Value::Map(entries) => {
-            let mut map: Vec<_> =
-                entries.iter().map(|entry| (entry.key.clone(), plain(&entry.value))).collect();
-            map.sort_by(|(one, _), (other, _)| one.cmp(other));
-            Plain::Map(map)
-        }
-    }
-}
-
-pub(super) fn put(tree: &mut Plain, keys: &[&str], value: Plain) {
+pub(super) fn put(tree: &mut Json, keys: &[&str], value: Json) {
     let [key, rest @ ..] = keys else {
         *tree = value;
         return;
     };
-    if !matches!(tree, Plain::Map(_)) {
-        *tree = Plain::Map(Vec::new());
+    if !tree.is_object() {
+        *tree = Json::Null;
     }
-    let Plain::Map(map) = tree else { return };
-    let place = map.binary_search_by(|(name, _)| name.as_str().cmp(key)).unwrap_or_else(|place| {
-        map.insert(place, ((*key).to_owned(), Plain::Null));
-        place
-    });
-    put(&mut map[place].1, rest, value);
+    put(&mut tree[*key], rest, value);
 }
 
 /// The text with the value in its place, if that is a plain one.

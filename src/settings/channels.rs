@@ -10,12 +10,11 @@ use super::{
     declare::settings,
     document::{Counts, Declaration, Document},
     field::Field,
-    network,
     problem::{Problem, Problems},
     reader::{Group, Section},
     references::Environment,
     secret::Secret,
-    setting::{SHORTEST, Setting, choices},
+    setting::{SHORTEST, Setting, choices, read_api_url},
     trust,
 };
 
@@ -183,10 +182,6 @@ impl Discord {
         let watched = &self.watched_channels;
         watched.is_empty() || watched.iter().any(|id| id.get() == channel)
     }
-}
-
-fn read_api_url(field: &Field<'_>) -> Option<String> {
-    field.parse(network::api_url)
 }
 
 /// An id that Discord gave.

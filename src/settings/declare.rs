@@ -18,12 +18,15 @@
 /// In front of a struct: `derive` for more traits, `retired` for keys that are refused with a reason, each with its [`Cure`](super::document::Cure), and
 /// `check` for a function of the struct and the section that looks at fields together.
 macro_rules! settings {
+    (@struct $($item:item)+) => { $($item)+ };
+    (@for $($item:item)+) => {};
+
     ($(
         $(#[doc = $about:literal])*
         $(#[derive($($derive:ident),+)])?
         $(#[retired($retired:expr)])?
         $(#[check($check:path)])?
-        pub struct $name:ident {$(
+        $vis:vis $declared:ident $name:ident {$(
             $(#[doc = $doc:literal])*
             $(#[range($range:expr)])?
             $(#[read($read:path)])?
@@ -33,50 +36,23 @@ macro_rules! settings {
             $field:ident: $type:ty $(= $default:expr)?,
         )+}
     )+) => {$(
-        $(#[doc = $about])*
-        #[derive(Clone, Debug, PartialEq)]
-        $(#[derive($($derive),+)])?
-        pub struct $name {
-            $($(#[doc = $doc])* pub $field: $type,)+
-        }
+        settings! {
+            @$declared
+            $(#[doc = $about])*
+            #[derive(Clone, Debug, PartialEq)]
+            $(#[derive($($derive),+)])?
+            $vis struct $name {
+                $($(#[doc = $doc])* pub $field: $type,)+
+            }
 
-        impl Default for $name {
-            fn default() -> Self {
-                $(let $field: $type = settings!(@default $($default)?);)+
-                Self { $($field),+ }
+            impl Default for $name {
+                fn default() -> Self {
+                    $(let $field: $type = settings!(@default $($default)?);)+
+                    Self { $($field),+ }
+                }
             }
         }
 
-        settings! {
-            $(#[doc = $about])*
-            $(#[retired($retired)])?
-            $(#[check($check)])?
-            for $name {$(
-                $(#[doc = $doc])*
-                $(#[range($range)])?
-                $(#[read($read)])?
-                $(#[example($example)])?
-                $(#[counts($counts)])?
-                $(#[skip = $skip])?
-                $field: $type $(= $default)?,
-            )+}
-        }
-    )+};
-
-    (
-        $(#[doc = $about:literal])*
-        $(#[retired($retired:expr)])?
-        $(#[check($check:path)])?
-        for $name:ident {$(
-            $(#[doc = $doc:literal])*
-            $(#[range($range:expr)])?
-            $(#[read($read:path)])?
-            $(#[example($example:expr)])?
-            $(#[counts($counts:ident)])?
-            $(#[skip = $skip:literal])?
-            $field:ident: $type:ty $(= $default:expr)?,
-        )+}
-    ) => {
         impl $crate::settings::reader::Group for $name {
             #[cfg(test)]
             const ABOUT: &'static str = concat!($($about, "\n"),*);
@@ -107,7 +83,7 @@ macro_rules! settings {
                 );)+
             }
         }
-    };
+    )+};
 
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };

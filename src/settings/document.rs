@@ -71,7 +71,7 @@ pub(crate) struct Outdated {
 }
 
 /// The file being read, and what was found in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(super) name: String,
     /// None: the file may not hold references.
@@ -93,16 +93,7 @@ impl Document {
 
     /// A file whose text stands for itself.
     pub(crate) fn plain(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            references: None,
-            problems: RefCell::default(),
-            unresolved: RefCell::default(),
-            warnings: RefCell::default(),
-            outdated: RefCell::default(),
-            home: None,
-            descriptions: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// This document, of this home: where paths begin, and what no team is given.
@@ -131,15 +122,6 @@ impl Document {
     pub(super) fn report_unresolved(&self, at: Position, path: &str, reason: String) {
         let problem = at.problem(&self.name, path, reason);
         self.unresolved.borrow_mut().push(problem);
-    }
-
-    /// What references stand for; none if the file may not hold any.
-    pub(super) fn references(&self) -> Option<&References> {
-        self.references.as_ref()
-    }
-
-    pub(super) fn home(&self) -> Option<&Home> {
-        self.home.as_ref()
     }
 
     pub(crate) fn referenced(&self) -> Vec<PathBuf> {

@@ -1,9 +1,19 @@
-//! Removal and renaming of one setting in the text of a file. All else stays as it is written, comments included.
+//! Removal, renaming and rewriting of one setting in the text of a file. All else stays as it is written, comments included.
+
+use serde_json::Value as Json;
 
 use super::{
-    assign::{Plain, Unchangeable, begins, length, line_end, offset, parsed, plain, put, quoted},
+    assign::{
+        Unchangeable, assign, begins, length, line_end, meaning, offset, parsed, put, quoted,
+    },
+    field::json,
     yaml::{Entry, Node, Value},
 };
+
+/// The text with another value for a setting, however that is written: what takes several lines is written anew.
+pub fn rewrite(text: &str, path: &str, value: &str) -> Result<String, Unchangeable> {
+    assign(text, path, value).or_else(|_| assign(&remove(text, path)?, path, value))
+}
 
 /// The text without a setting and what is inside it.
 pub fn remove(text: &str, path: &str) -> Result<String, Unchangeable> {
@@ -28,37 +38,32 @@ fn edited(
     text: &str,
     keys: &[&str],
     edit: impl FnOnce(&str, &Found<'_>) -> Option<String>,
-    change: impl FnOnce(&mut Plain) -> Option<()>,
+    change: impl FnOnce(&mut Json) -> Option<()>,
 ) -> Result<String, Unchangeable> {
     let before = parsed(text).ok_or(Unchangeable)?;
     let edited = || {
         let edited = edit(text, &find(text, &before, keys)?)?;
-        let mut wanted = plain(&before);
+        let mut wanted = json(&before)?;
         change(&mut wanted)?;
-        (plain(&parsed(&edited)?).pruned() == wanted.pruned()).then_some(edited)
+        (pruned(meaning(&edited)?) == pruned(wanted)).then_some(edited)
     };
     edited().ok_or(Unchangeable)
 }
 
-impl Plain {
-    /// A section in which nothing is left says nothing, however it is written.
-    fn pruned(self) -> Self {
-        match self {
-            Self::Map(map) if map.is_empty() => Self::Null,
-            Self::Map(map) => {
-                Self::Map(map.into_iter().map(|(key, value)| (key, value.pruned())).collect())
-            }
-            other => other,
-        }
+/// A section in which nothing is left says nothing, however it is written.
+fn pruned(tree: Json) -> Json {
+    match tree {
+        Json::Object(map) if map.is_empty() => Json::Null,
+        Json::Object(map) => map.into_iter().map(|(key, value)| (key, pruned(value))).collect(),
+        other => other,
     }
 }
 
 /// Takes a value out; none if there is none.
-fn take(tree: &mut Plain, keys: &[&str]) -> Option<Plain> {
+fn take(tree: &mut Json, keys: &[&str]) -> Option<Json> {
     let (key, rest) = keys.split_first()?;
-    let Plain::Map(map) = tree else { return None };
-    let place = map.iter().position(|(name, _)| name == key)?;
-    if rest.is_empty() { Some(map.remove(place).1) } else { take(&mut map[place].1, rest) }
+    let map = tree.as_object_mut()?;
+    if rest.is_empty() { map.remove(*key) } else { take(map.get_mut(*key)?, rest) }
 }
 
 /// A setting among those of its section.

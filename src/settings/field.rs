@@ -26,7 +26,7 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn home(&self) -> Option<&'a Home> {
-        self.document.home()
+        self.document.home.as_ref()
     }
 
     /// Reports the value as wrong.
@@ -88,7 +88,7 @@ impl<'a> Field<'a> {
             Value::Scalar { text, .. } if kind(text) == "text" => text,
             _ => return self.expected("text"),
         };
-        let Some(references) = self.document.references() else {
+        let Some(references) = &self.document.references else {
             let Some(text) = references::unescaped(text) else {
                 return self.reject("`${env:` and `${file:` are not allowed in this file");
             };
@@ -134,7 +134,7 @@ impl<'a> Field<'a> {
 
     /// It holds a reference that is not followed, so that nobody knows what it says.
     pub(crate) fn is_unknown(&self) -> bool {
-        let followed = self.document.references().map(References::are_followed);
+        let followed = self.document.references.as_ref().map(References::are_followed);
         followed == Some(false) && refers(self.node)
     }
 

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 /// The largest settings of a plugin, in bytes of JSON.
 pub const LARGEST_CONFIG: usize = 64 << 10;
 /// The parts that the settings of a plugin have.
-const PARTS: [&str; 3] = ["tools", "channel", "hooks"];
+pub const PARTS: [&str; 3] = ["tools", "channel", "hooks"];
 
 /// A plugin as a team has it.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use super::{
     references::Environment,
     search::{self, Search},
     secret::Secret,
-    setting::{SHORTEST, Setting, choices},
+    setting::{SHORTEST, Setting, choices, read_api_url},
 };
 use crate::text::did_you_mean;
 
@@ -238,7 +238,7 @@ pub(crate) fn read(
     let found = document.read(text, |root| {
         let profiles = root.maybe("profiles", |field| read_profiles(&field));
         let search = root.maybe("search", |field| Some(read_search(&field)));
-        (profiles, search, root.maybe("skill_repository", |field| field.parse(network::api_url)))
+        (profiles, search, root.maybe("skill_repository", |field| read_api_url(&field)))
     });
     let files = document.referenced();
     let found =
@@ -304,10 +304,6 @@ fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
         section.reject("`max_output_tokens` must be less than `context_window`");
     }
     profile
-}
-
-fn read_api_url(field: &Field<'_>) -> Option<String> {
-    field.parse(network::api_url)
 }
 
 fn read_model(field: &Field<'_>) -> Option<String> {

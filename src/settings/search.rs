@@ -4,11 +4,9 @@ use hivewright_actors::words;
 
 use super::{
     declare::settings,
-    field::Field,
-    network,
     reader::{Group, Section},
     secret::Secret,
-    setting::choices,
+    setting::{choices, read_api_url},
 };
 
 words! {
@@ -64,8 +62,4 @@ pub(super) fn read(section: &mut Section<'_>) -> Search {
         Engine::Searxng | Engine::Brave => {}
     }
     search
-}
-
-fn read_api_url(field: &Field<'_>) -> Option<String> {
-    field.parse(network::api_url)
 }

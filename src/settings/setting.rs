@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::{
     field::Field,
     home::Home,
-    network::{HostPattern, HostPort, Network, Origin},
+    network::{self, HostPattern, HostPort, Network, Origin},
     zone::Zone,
 };
 
@@ -207,6 +207,11 @@ fn read_path(field: &Field<'_>) -> Option<PathBuf> {
         "" => Err("expected a path"),
         _ => Ok(folder.join(text)),
     })
+}
+
+/// The address of an API.
+pub(super) fn read_api_url(field: &Field<'_>) -> Option<String> {
+    field.parse(network::api_url)
 }
 
 /// Declares enums of words that are settings.

@@ -22,7 +22,7 @@ use super::{
     folder, report, reserve, stopped, swap,
     tiers::TieredStorage,
 };
-use crate::{text::rough_size, time};
+use crate::{removal::if_there, text::rough_size, time};
 
 /// How many backups stay in the folder of regular ones.
 const KEPT: usize = 7;
@@ -154,10 +154,7 @@ fn give_name(from: &Path, file: &Path) -> Result<(), BackupError> {
 /// All backups in the folder of regular ones, those with a name included, newest first, with size and
 /// time.
 pub fn list_all(folder: &Path) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let Some(entries) = if_there(fs::read_dir(folder))? else { return Ok(Vec::new()) };
     let known = entries.filter_map(|entry| {
         let entry = entry.ok()?;
         // One that is gone since has made room for a newer one.

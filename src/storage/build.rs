@@ -14,7 +14,7 @@ use super::{
     mark::Mark,
     parts::{self, META},
 };
-use crate::settings::config::Durability;
+use crate::{removal::if_there, settings::config::Durability};
 
 /// Stores of former versions have no archive.
 const ARCHIVE_SINCE: u16 = 3;
@@ -91,7 +91,7 @@ impl Builder {
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         Ok(Self {
             database: Database::open(&folder)?,
-            history: History::absent(),
+            history: History::default(),
             folder,
             schema,
             batch: ::sled::Batch::default(),
@@ -157,9 +157,7 @@ impl Builder {
         self.database.apply_batch(std::mem::take(&mut self.batch))?;
         Ok(())
     }
-}
 
-impl Builder {
     fn put_over(&mut self, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
         self.waiting += key.len() + value.len();
         self.over.push((key, value));
@@ -192,10 +190,7 @@ pub(super) fn settle(store: &Path) -> io::Result<()> {
 
 /// Removes a folder that may not be there.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_dir_all(folder)).map(drop)
 }
 
 /// Copies the files of a store that is not in use, but for its archive.

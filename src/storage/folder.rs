@@ -4,7 +4,7 @@
 //! no link, so that none put in the way leads elsewhere.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs::File,
     io,
     os::unix::ffi::OsStrExt,
@@ -13,9 +13,11 @@ use std::{
 
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, readlinkat, statat},
     io::Errno,
 };
+
+use crate::removal::names;
 
 /// Deeper folders are not walked: each level holds a descriptor.
 const DEPTH: usize = 160;
@@ -78,17 +80,6 @@ fn descend(folder: &OwnedFd, path: &Path, depth: usize, visit: &mut Visit<'_>) -
         }
     }
     Ok(())
-}
-
-fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let name = OsString::from(OsStr::from_bytes(entry?.file_name().to_bytes()));
-        if name != "." && name != ".." {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 enum Opened {

@@ -34,7 +34,7 @@ const LIST: &str = "not-recovered.txt";
 /// Archived records are compared in chunks of so many.
 const CHUNK: usize = 512;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// When the store that was set aside was last written.
     pub until: Option<String>,
@@ -52,13 +52,7 @@ pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
     let written = fs::metadata(aside.join("mark"))
         .or_else(|_| fs::metadata(aside.join("db")))
         .and_then(|about| about.modified());
-    let mut lost = Lost {
-        until: written.ok().and_then(time::date_of_file),
-        commits: None,
-        records: BTreeMap::new(),
-        list: None,
-        unread: None,
-    };
+    let mut lost = Lost { until: written.ok().and_then(time::date_of_file), ..Lost::default() };
     let copy = swap::beside(aside, "check");
     build::copy_files(aside, &copy)?;
     let compared = guarded(|| compare(aside, &copy, rebuilt)).flatten();

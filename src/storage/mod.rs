@@ -54,7 +54,6 @@ const TEAMS: &str = "teams";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub store: PathBuf,
-    /// The folder of regular backups.
     pub backups: PathBuf,
     /// Folders that a backup holds beside the store, by their name in the archive.
     ///

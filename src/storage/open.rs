@@ -44,7 +44,7 @@ use super::{
     swap,
     tiers::TieredStorage,
 };
-use crate::settings::config::Durability;
+use crate::{removal::if_there, settings::config::Durability};
 
 /// How many records are read at start in any case, and for how long at most beyond that.
 const CHECKED_RECORDS: usize = 1000;
@@ -188,11 +188,8 @@ fn try_to_write(folder: &Path, bytes: usize) -> io::Result<()> {
 
 /// Whether there is nothing yet: no folder, or one that was made empty.
 fn is_absent(store: &Path) -> io::Result<bool> {
-    match fs::read_dir(store) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
+    let entries = if_there(fs::read_dir(store))?;
+    Ok(entries.is_none_or(|mut entries| entries.next().is_none()))
 }
 
 /// Makes an empty store. It gets its name when it is complete, so a crash leaves none.

@@ -10,6 +10,8 @@ use std::{
     path::Path,
 };
 
+use crate::removal::if_there;
+
 const NAME: &str = "rest";
 
 /// What a store was when it was closed.
@@ -35,10 +37,7 @@ impl Rest {
     /// Takes the note away. None if there is none, or it is not of this state.
     pub(super) fn take(store: &Path) -> io::Result<Option<Self>> {
         let path = store.join(NAME);
-        let note = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            note => note?,
-        };
+        let Some(note) = if_there(fs::read(&path))? else { return Ok(None) };
         fs::remove_file(&path)?;
         File::open(store)?.sync_all()?;
         let length = fs::metadata(store.join("db"))?.len();

@@ -31,7 +31,7 @@ use super::{
     swap,
     tiers::TieredStorage,
 };
-use crate::{settings::config::Durability, system::WallClock, time};
+use crate::{removal::if_there, settings::config::Durability, system::WallClock, time};
 
 /// So many zeros in a row become a hole.
 const HOLE: usize = 64 * 1024;
@@ -221,7 +221,6 @@ impl<'a> Building<'a> {
 #[derive(Debug)]
 pub(super) struct Interrupted {
     marker: PathBuf,
-    /// The backup.
     pub(super) file: PathBuf,
 }
 
@@ -238,11 +237,8 @@ impl Interrupted {
     /// The restore of a store that has not come to its end.
     pub(super) fn find(store: &Path) -> io::Result<Option<Self>> {
         let marker = Self::marker(store);
-        match fs::read(&marker) {
-            Ok(file) => Ok(Some(Self { marker, file: OsString::from_vec(file).into() })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let file = if_there(fs::read(&marker))?;
+        Ok(file.map(|file| Self { marker, file: OsString::from_vec(file).into() }))
     }
 
     fn end(self) -> io::Result<()> {

@@ -43,7 +43,7 @@ pub struct SledStorage {
 }
 
 /// What commits change. Whoever holds it keeps commits out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Writing {
     pub(super) commits: u64,
     /// It was noted that nothing is written any more.
@@ -88,13 +88,7 @@ impl SledStorage {
             durability,
             schema,
             archive,
-            writing: Mutex::new(Writing {
-                commits,
-                rests: false,
-                split,
-                failed: false,
-                export: None,
-            }),
+            writing: Mutex::new(Writing { commits, split, ..Writing::default() }),
             damage: DamageReports::default(),
         })
     }
@@ -239,9 +233,7 @@ impl SledStorage {
         }
         Ok(Some(value))
     }
-}
 
-impl SledStorage {
     /// Makes changes durable, whole: those of records, and `own` ones of the store itself, as they are. `begins` is called
     /// when there is room for them, before anybody sees them.
     pub(super) fn change_all(

@@ -75,7 +75,7 @@ impl TieredStorage {
         let unusable = |reason| OpenError::Unusable { path: store.to_path_buf(), reason };
         let cold = match hot.archive() {
             // Of a former version, which had none.
-            None => History::absent(),
+            None => History::default(),
             Some(expected) => {
                 let (cold, found) = History::open(store).map_err(unusable)?;
                 if found.store != expected.store {
@@ -185,14 +185,10 @@ impl TieredStorage {
     fn moved(&self) -> MutexGuard<'_, Changes> {
         self.moved.lock()
     }
-}
 
-impl TieredStorage {
     /// Has the archive take in the oldest records that are pending. Returns them with the number of the transaction.
     pub(super) fn take_oldest(&self) -> Result<Option<(Oldest, u64)>, StorageError> {
-        let Some(oldest) = self.pending.oldest(MOVED_RECORDS, MOVED_BYTES) else {
-            return Ok(None);
-        };
+        let Some(oldest) = self.pending.oldest(MOVED_RECORDS, MOVED_BYTES) else { return Ok(None) };
         let number = self.cold.take(oldest.records.iter().map(|(key, value)| match value {
             Some(value) => (key, Taken::Value(value)),
             None => (key, Taken::Removed),

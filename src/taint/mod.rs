@@ -274,15 +274,8 @@ impl Taint {
     pub fn report(&self, team: &TeamName, text: &str) {
         tracing::warn!(%team, error = text, "a file that governs a team is not read");
         if let Some(Kept { store, clock, ids }) = &self.0.kept {
-            let notice = Notice {
-                id: ids.notice(),
-                kind: NoticeKind::ConfigInvalid,
-                team: Some(team.clone()),
-                text: text.to_owned(),
-                refs: Vec::new(),
-                at: clock.now(),
-                read: false,
-            };
+            let (kind, text) = (NoticeKind::ConfigInvalid, text.to_owned());
+            let notice = Notice::of_team(ids, kind, team, text, Vec::new(), clock.now());
             drop(store.commit(Writes::new().put(&notice)));
         }
     }

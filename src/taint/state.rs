@@ -167,15 +167,8 @@ impl State {
             let text = format!(
                 "It cannot be read any more who wrote `{path}`: it counts as untrusted. Look at it, and accept it on the page of team `{team}`."
             );
-            let notice = Notice {
-                id: ids.notice(),
-                kind: NoticeKind::DamagedRecord,
-                team: Some(team.clone()),
-                text,
-                refs: Vec::new(),
-                at,
-                read: false,
-            };
+            let kind = NoticeKind::DamagedRecord;
+            let notice = Notice::of_team(ids, kind, team, text, Vec::new(), at);
             let label = UntrustedFile { at, ..label };
             writes = self.teams.put(writes, &label).put(&notice);
             self.insert(label);

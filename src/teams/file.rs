@@ -8,6 +8,7 @@ use crate::{
     api::teams::NewTeam,
     settings::{
         config::{Defaults, Sdk},
+        erase::rewrite,
         plugins::{PluginSwitch, Plugins},
         references::escaped,
     },
@@ -70,79 +71,20 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The text of a team's file with another description. Comments and everything else stay.
+/// The text of a team's file with another description. Comments and everything else stay; what cannot be changed stays too.
 pub fn redescribed(text: &str, description: &str) -> String {
-    let line = format!("description: {}\n", quoted(description));
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let Some(start) = lines.iter().position(|line| line.starts_with("description:")) else {
-        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        return format!("{text}{gap}{line}");
-    };
-    // A value that goes on over several lines is indented, with empty lines in between.
-    let goes_on = |line: &&str| line.starts_with([' ', '\t']);
-    let mut end = start + 1;
-    for (place, line) in lines.iter().enumerate().skip(start + 1) {
-        match line {
-            line if goes_on(line) => end = place + 1,
-            line if line.trim().is_empty() => {}
-            _ => break,
-        }
-    }
-    let (before, after) = (lines[..start].concat(), lines[end..].concat());
-    format!("{before}{line}{after}")
+    rewrite(text, "description", &quoted(description)).unwrap_or_else(|_| text.to_owned())
 }
 
 /// The text of a team's file in which the entry of a plugin says what `plugins` says of it. Comments and everything
-/// else stay.
+/// else stay; what cannot be changed stays too.
 pub fn with_plugin(text: &str, plugins: &Plugins, key: &str) -> String {
-    let entry = |key: &str, PluginSwitch { enabled, config }: &PluginSwitch| {
+    let changed = plugins.0.get(key).and_then(|PluginSwitch { enabled, config }| {
         // JSON is YAML.
-        format!("  {key}: {}\n", json!({"enabled": enabled, "config": config}))
-    };
-    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    if let Some(last) = lines.last_mut()
-        && !last.ends_with('\n')
-    {
-        last.push('\n');
-    }
-    let Some(switch) = plugins.0.get(key) else { return lines.concat() };
-    let Some(start) = lines.iter().position(|line| line.starts_with("plugins:")) else {
-        lines.push(format!("plugins:\n{}", entry(key, switch)));
-        return lines.concat();
-    };
-    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let is_blank = |line: &str| line.trim().is_empty();
-    let length = |of: usize, lines: &[String], deeper: usize| {
-        let rest = lines[of + 1..].iter();
-        let own = rest.take_while(|line| is_blank(line) || indent(line) >= deeper).count();
-        let own = &lines[of + 1..of + 1 + own];
-        1 + own.len() - own.iter().rev().take_while(|line| is_blank(line)).count()
-    };
-    let end = start + length(start, &lines, 1);
-    let value = lines[start]["plugins:".len()..].split('#').next().unwrap_or_default();
-    if !is_blank(value) {
-        // Written on one line: all of it is written anew.
-        let entries: String = plugins.0.iter().map(|(key, switch)| entry(key, switch)).collect();
-        lines.splice(start..end, [format!("plugins:\n{entries}")]);
-        return lines.concat();
-    }
-    let first =
-        lines[start + 1..end].iter().find(|line| !is_blank(line) && !line.trim().starts_with('#'));
-    let depth = first.map_or(2, |line| indent(line));
-    let entry = format!("{}{}", " ".repeat(depth), entry(key, switch).trim_start());
-    let is_own = |line: &String| {
-        indent(line) == depth
-            && line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
-    };
-    match lines[start + 1..end].iter().position(is_own) {
-        Some(at) => {
-            let at = start + 1 + at;
-            let own = length(at, &lines[..end], depth + 1);
-            lines.splice(at..at + own, [entry]);
-        }
-        None => lines.insert(end, entry),
-    }
-    lines.concat()
+        let entry = json!({"enabled": enabled, "config": config}).to_string();
+        rewrite(text, &format!("plugins.{key}"), &entry).ok()
+    });
+    changed.unwrap_or_else(|| text.to_owned())
 }
 
 #[cfg(test)]

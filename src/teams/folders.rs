@@ -17,7 +17,7 @@ use hivewright_actors::{
 
 use super::file::redescribed;
 use crate::{
-    removal::remove_tree,
+    removal::{if_there, remove_tree},
     settings::{
         home::{Home, create_private},
         load::{read_team, team_of},
@@ -207,10 +207,7 @@ fn remove(path: &Path) -> Result<(), FolderError> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(disk("remove", path, &error)),
-        _ => Ok(()),
-    }
+    if_there(removed).map(drop).map_err(|error| disk("remove", path, &error))
 }
 
 /// A folder's names are as durable as its files.
@@ -404,9 +401,9 @@ mod tests {
         let file = place.home.team_file("scouts");
         let describe = || folders.describe("scouts".into(), "new".to_owned());
 
-        place.write(&file, "{description: old}\n");
+        place.write(&file, "description: [old\n");
         assert!(describe().await.is_err());
-        assert_eq!(fs::read_to_string(&file).unwrap(), "{description: old}\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "description: [old\n");
 
         place.write(&file, "description: old\n");
         describe().await.unwrap();

@@ -8,6 +8,7 @@ use hivewright_actors::{
     blocking::{self, CutOff},
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId, TaskId, TeamKey},
+    retention::terms::Lot,
     storage::StorageError,
     store::{
         StoreHandle,
@@ -95,16 +96,16 @@ struct Inner {
 #[derive(Clone)]
 pub struct Changes(Arc<Inner>);
 
-/// Where changes hold words.
-pub(crate) const TEXTS: &[Texts] = &[Texts {
-    kind: Change::KIND,
-    owner: Owner::At("/team/name"),
-    fields: &["reason", "before", "after"],
-    names: &[],
-}];
+pub(crate) const TEXTS: &[Texts] =
+    &[Texts::of(Change::KIND, Owner::At("/team/name"), &["reason", "before", "after"])];
 
 hivewright_actors::records! {
     Change: "edge\0self-change", String, |row| row.id.clone();
+}
+
+/// Changes from before a moment: nobody takes them back any more.
+pub(crate) fn before(cut: Timestamp) -> Lot {
+    Lot::old(move |_, change: &Change| change.at < cut)
 }
 
 impl Changes {

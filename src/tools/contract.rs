@@ -1,15 +1,7 @@
 //! Contract of tools: what a tool declares, and what it is given.
 
 use std::{
-    collections::BTreeMap,
-    future::Future,
-    ops::Deref,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    collections::BTreeMap, future::Future, ops::Deref, path::Path, sync::Arc, time::Duration,
 };
 
 use futures_util::future::BoxFuture;
@@ -22,7 +14,7 @@ use hivewright_actors::{
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{about::About, error::ToolError, grant::Grant, judge::Opening, reach::Reach};
@@ -109,7 +101,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Keeps the values that were taken out of the arguments of a call that may be made.
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
+    fn stow(&self, _: &SecretValues, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
         Err(ToolError::failed("this tool keeps no secrets"))
     }
 
@@ -124,19 +116,21 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<String, ToolError>> + Send;
 }
 
+/// Values of secrets, by the names of their references.
+pub type SecretValues = BTreeMap<String, String>;
+
 /// Arguments that held values of secrets.
 #[derive(Clone)]
 pub struct Redaction {
     /// The arguments with references in their place. These are journalled, shown and run.
     pub args: Value,
-    /// The values, by the names of their references.
-    pub values: BTreeMap<String, String>,
+    pub values: SecretValues,
 }
 
 impl Redaction {
     /// Nothing of what stood there can be used.
     pub fn of(args: Value) -> Self {
-        Self { args, values: BTreeMap::new() }
+        Self { args, values: SecretValues::new() }
     }
 }
 
@@ -151,17 +145,17 @@ pub struct ToolContext {
     pub grant: Grant,
     /// Judges what the call opens, if it opens files or goes to hosts.
     pub(super) opening: Option<Arc<Opening>>,
-    /// Set once the answer holds something that is not to be believed.
-    pub(super) taints: Arc<AtomicBool>,
     pub(super) handed: Arc<Mutex<Handed>>,
 }
 
-/// Files that a call hands over beside its answer.
+/// What a call hands over beside its answer.
 #[derive(Debug, Default)]
 pub(super) struct Handed {
-    /// To the person.
+    /// The answer holds something that is not to be believed.
+    pub(super) taints: bool,
+    /// Files for the person.
     pub(super) given: Vec<FileRef>,
-    /// To the model, if it sees.
+    /// Pictures for the model, if it sees.
     pub(super) shown: Vec<FileRef>,
 }
 
@@ -182,13 +176,13 @@ impl ToolContext {
     /// Says how far the answer may be believed. The worst that is said counts.
     pub fn believe(&self, label: Label) {
         if label == Label::Untrusted {
-            self.taints.store(true, Ordering::Relaxed);
+            self.handed.lock().taints = true;
         }
     }
 
     /// Whether the answer holds something that is not to be believed.
     pub(super) fn taints(&self) -> bool {
-        self.taints.load(Ordering::Relaxed)
+        self.handed.lock().taints
     }
 
     /// The same for what a stranger says, whoever wants to hear it.
@@ -209,18 +203,12 @@ impl ToolContext {
 
     /// Whether the call may use this place, which it holds open: the guard of all that it opens.
     pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
-        match &self.opening {
-            Some(opening) => opening.admit(place),
-            None => Ok(()),
-        }
+        self.opening.as_ref().map_or(Ok(()), |opening| opening.admit(place))
     }
 
     /// Whether the call may go to this host, to which a redirect may have led it.
     pub(super) fn admit_host(&self, host: &str) -> Result<(), String> {
-        match &self.opening {
-            Some(opening) => opening.admit_host(host),
-            None => Ok(()),
-        }
+        self.opening.as_ref().map_or(Ok(()), |opening| opening.admit_host(host))
     }
 
     /// Runs blocking file work away from the async threads.
@@ -244,6 +232,10 @@ impl ToolContext {
 pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
     Origin { team: caller.team.clone(), task: caller.task.clone(), call: call.clone() }
 }
+
+/// The arguments of a tool whose name says it all.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct NoArgs {}
 
 /// Refuses a text that says nothing.
 pub(super) fn not_blank(field: &str, text: &str) -> Result<(), String> {

@@ -16,11 +16,13 @@ pub struct ToolError {
     pub message: String,
     /// The operator's rule that forbids it.
     pub rule: Option<String>,
+    /// The message as JSON, where the model reads it so.
+    pub refusal: Value,
 }
 
 impl ToolError {
     pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), rule: None }
+        Self { fault, message: message.into(), rule: None, refusal: Value::Null }
     }
 
     pub fn failed(message: impl Into<String>) -> Self {
@@ -42,7 +44,7 @@ impl ToolError {
         if let (Value::Object(answer), Value::Object(fields)) = (&mut answer, fields) {
             answer.extend(fields);
         }
-        Self::new(ToolFault::Refused, answer.to_string())
+        Self { refusal: answer.clone(), ..Self::new(ToolFault::Refused, answer.to_string()) }
     }
 }
 

@@ -7,6 +7,8 @@ use hivewright_actors::{
     clock::millis,
     excerpt,
     hook::HookEvent,
+    ids::{CallId, TurnId},
+    task::Label,
     tool::{
         Args, BeforeCalls, CallContext, Caller, Direction, Interception, ToolCall, ToolFault,
         ToolReply, Toolset,
@@ -25,12 +27,28 @@ const CONTENT: usize = 16 << 10;
 /// What is told of a reason that a plugin gives, in characters.
 const LONGEST_REASON: usize = 4_000;
 
-/// Names the lane of a caller.
-fn session(caller: &Caller) -> String {
-    match &caller.lane.topic {
+/// What plugins are told of a call.
+fn payload(
+    caller: &Caller,
+    turn: &TurnId,
+    call: &CallId,
+    tool: &str,
+    args: &Value,
+    label: Label,
+) -> Value {
+    let session = match &caller.lane.topic {
         Some(topic) => format!("{}/{topic}", caller.lane.team),
         None => caller.lane.team.to_string(),
-    }
+    };
+    json!({
+        "team": caller.team.name,
+        "session": session,
+        "turn": turn,
+        "call_id": call,
+        "tool": tool,
+        "args": args,
+        "label": label,
+    })
 }
 
 /// Who is told of a call once it has ended, and what is known of it already.
@@ -75,15 +93,7 @@ impl TeamTools {
         let (made, key) = (admitted.made, &admitted.made.key);
         // What plugins see holds references alone.
         let args = self.clean(call).unwrap_or_else(|| admitted.args.clone());
-        let payload = json!({
-            "team": caller.team.name,
-            "session": session(caller),
-            "turn": step.turn,
-            "call_id": call.id,
-            "tool": key,
-            "args": args,
-            "label": step.label,
-        });
+        let payload = payload(caller, &step.turn, &call.id, key, &args, step.label);
         let fits = |args: &Value| match made.tool.look(key, args, caller) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.message),
@@ -149,15 +159,7 @@ impl TeamTools {
             return None;
         }
         let Args::Json(args) = &call.args else { return None };
-        let payload = json!({
-            "team": cx.caller.team.name,
-            "session": session(&cx.caller),
-            "turn": cx.turn,
-            "call_id": call.id,
-            "tool": key,
-            "args": args,
-            "label": cx.label,
-        });
+        let payload = payload(&cx.caller, &cx.turn, &call.id, key, args, cx.label);
         Some(ToTell { hooks: self.hooks.clone(), tool: key.clone(), payload })
     }
 }

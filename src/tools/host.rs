@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -255,9 +252,7 @@ impl TeamTools {
         let (key, tool, limit) = (made.key.clone(), Arc::clone(&made.tool), checked.limit);
         Ok(Ready { key, tool, args, limit, opening, destination })
     }
-}
 
-impl TeamTools {
     /// Whether a person let exactly this call run, now or in advance. `leaves`: what it is given goes to a host.
     fn was_permitted(
         &self,
@@ -365,21 +360,16 @@ impl Toolset for TeamTools {
         let told = self.to_tell(&call, &cx);
         Box::pin(async move {
             let started = Instant::now();
-            let taints = Arc::new(AtomicBool::new(false));
             let handed = Arc::<Mutex<Handed>>::default();
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match ready {
-                Ok(ready) => {
-                    let told = Told { taints: taints.clone(), handed: Arc::clone(&handed) };
-                    ready.run(call.id, &cx, &grant, &pools, told).await
-                }
+                Ok(ready) => ready.run(call.id, &cx, &grant, &pools, &handed).await,
                 Err(error) => Err(error),
             };
             let mut reply = reply(result, &grant);
-            reply.taints = taints.load(Ordering::Relaxed);
-            let handed = std::mem::take(&mut *handed.lock());
-            (reply.files, reply.pictures) = (handed.given, handed.shown);
+            let Handed { taints, given, shown } = std::mem::take(&mut *handed.lock());
+            (reply.taints, reply.files, reply.pictures) = (taints, given, shown);
             let elapsed = started.elapsed();
             if let Some(told) = told {
                 told.tell(&reply, elapsed);
@@ -476,12 +466,6 @@ pub(super) fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolRep
     ToolReply { content, fault, truncated, rule, ..ToolReply::default() }
 }
 
-/// What a call says beside its answer.
-struct Told {
-    taints: Arc<AtomicBool>,
-    handed: Arc<Mutex<Handed>>,
-}
-
 /// A call that only waits for its place.
 struct Ready {
     key: String,
@@ -499,7 +483,7 @@ impl Ready {
         cx: &CallContext,
         grant: &Grant,
         pools: &Pools,
-        Told { taints, handed }: Told,
+        handed: &Arc<Mutex<Handed>>,
     ) -> Result<String, ToolError> {
         let about = self.tool.about();
         let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
@@ -511,8 +495,7 @@ impl Ready {
             id,
             grant: grant.clone(),
             opening: self.opening.map(Arc::new),
-            taints,
-            handed,
+            handed: Arc::clone(handed),
         };
         let task = tokio::spawn(self.tool.call(args, context).in_current_span());
         let running = Running {

@@ -1,6 +1,6 @@
 //! Hosted tools: what the host knows of every tool, whatever the type of its arguments.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::tool::{Caller, Checked, Stow, ToolSpec};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     about::About,
     answer,
-    contract::{LONGEST, Redaction, Tool, ToolContext},
+    contract::{LONGEST, Redaction, SecretValues, Tool, ToolContext},
     error::ToolError,
     grant::Grant,
     judge::Sight,
@@ -20,7 +20,6 @@ use crate::{
         check::{Problem, Problems},
         input::Reader,
     },
-    mcp::arguments,
     sandbox::process::Sandbox,
     settings::config::LONGEST_TURN,
     vault::{aside::Origin, expand},
@@ -53,7 +52,7 @@ pub(super) trait Hosted: Send + Sync {
         None
     }
     /// Keeps secrets for a call, by default none.
-    fn stow(&self, _: &BTreeMap<String, String>, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
+    fn stow(&self, _: &SecretValues, _: &Origin, _: &Grant) -> Result<Stow, ToolError> {
         Err(ToolError::failed("this tool keeps no secrets"))
     }
     fn settled(&self, _: &Origin, _: &Grant) {}
@@ -62,14 +61,6 @@ pub(super) trait Hosted: Send + Sync {
         args: Value,
         cx: ToolContext,
     ) -> BoxFuture<'static, Result<String, ToolError>>;
-}
-
-/// Checks arguments by the schema that a tool from outside came with.
-pub(super) fn check_by(schema: &Value, args: &Value) -> Result<(), ToolError> {
-    match arguments::problem(schema, args) {
-        Some(problem) => Err(ToolError::invalid(format!("invalid arguments: {problem}"))),
-        None => Ok(()),
-    }
 }
 
 /// A tool with what reads its arguments.
@@ -138,12 +129,7 @@ impl<T: Tool> Hosted for Host<T> {
         T::redact(args)
     }
 
-    fn stow(
-        &self,
-        values: &BTreeMap<String, String>,
-        of: &Origin,
-        grant: &Grant,
-    ) -> Result<Stow, ToolError> {
+    fn stow(&self, values: &SecretValues, of: &Origin, grant: &Grant) -> Result<Stow, ToolError> {
         self.tool.stow(values, of, grant)
     }
 

@@ -228,6 +228,11 @@ pub(super) struct Opening {
 }
 
 impl Opening {
+    fn case(&self) -> Case<'_> {
+        let Self { sight, args, subject, grant } = self;
+        Case { sight, args, subject, grant }
+    }
+
     /// None if the call opens no files and goes to no host.
     pub(super) fn of(sight: Sight, args: &Value, subject: Subject, grant: &Grant) -> Option<Self> {
         let opens = |reach: &Reach| reach.path().or(reach.host()).is_some();
@@ -239,12 +244,11 @@ impl Opening {
     ///
     /// What asks a person was asked about the path in the arguments: any other place is refused.
     pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
-        let Self { sight, args, subject, grant } = self;
+        let Self { sight, subject, grant, .. } = self;
         if !subject.untrusted && !grant.rules.now().is_about_files() {
             return Ok(());
         }
-        let case = Case { sight, args, subject, grant };
-        let workspace = &grant.workspace;
+        let (case, workspace) = (self.case(), &grant.workspace);
         let mut touches = case.touches(false);
         touches.extend(sight.reaches.iter().filter_map(|reach| reach.touch_at(place, workspace)));
         let mut named = sight.reaches.iter().filter_map(Reach::path);
@@ -256,13 +260,10 @@ impl Opening {
             Decision::Ask(..) => Err(elsewhere(named.next().unwrap_or_default(), place, grant)),
         }
     }
-}
 
-impl Opening {
     /// Whether the call may go to this host. What asks a person was asked about the host in the arguments.
     pub(super) fn admit_host(&self, host: &str) -> Result<(), String> {
-        let Self { sight, args, subject, grant } = self;
-        let case = Case { sight, args, subject, grant };
+        let (case, sight) = (self.case(), &self.sight);
         let mut touches = case.touches(false);
         touches.push(Touch::Host(host.to_owned()));
         match case.judge_touches(&touches).decision {
@@ -274,14 +275,11 @@ impl Opening {
             )),
         }
     }
-}
 
-impl Opening {
     /// Its turn has read what strangers wrote, and neither a person nor a rule has let the call run.
     pub(super) fn is_unasked(&self) -> bool {
-        let Self { sight, args, subject, grant } = self;
-        let case = Case { sight, args, subject, grant };
-        subject.untrusted && matches!(case.judge().decision, Decision::Allow(By::Default))
+        let judged = || self.case().judge().decision;
+        self.subject.untrusted && matches!(judged(), Decision::Allow(By::Default))
     }
 
     /// Whether the call may go to this host, which is one of those that its tool was taken with. Whoever agreed to the call
@@ -293,8 +291,7 @@ impl Opening {
     /// Whether what the call opened may ask this host for something, of itself. A rule that asks a person about
     /// the host was not asked. `subject`: on whose behalf it does so now.
     pub(super) fn admit_led(&self, host: &str, subject: &Subject) -> Result<(), String> {
-        let Self { sight, args, grant, .. } = self;
-        let case = Case { sight, args, subject, grant };
+        let (case, sight) = (Case { subject, ..self.case() }, &self.sight);
         let decide = |touches: &[Touch]| case.judge_touches(touches).decision;
         match decide(&[Touch::Host(host.to_owned())]) {
             Decision::Allow(_) => Ok(()),

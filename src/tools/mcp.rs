@@ -5,40 +5,28 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures_util::future::BoxFuture;
-use hivewright_actors::{
-    excerpt,
-    task::Label,
-    tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
-};
+use hivewright_actors::tool::{Effect, ToolFault};
 use serde_json::Value;
 
 use super::{
     about::About,
-    answer,
     contract::{LONGEST, ToolContext},
     error::ToolError,
-    hosted::{Hosted, check_by},
-    judge::Sight,
     made::Made,
-    pictures,
+    outside::{OutsideTool, Speaker},
     reach::Reach,
-    secrets, told,
+    secrets,
     wire::wire_name,
 };
 use crate::{
     files::FileStore,
     mcp::{Offer, Offers, Servers, definition::Definition, fault::McpError},
-    sandbox::process::Sandbox,
     vault::expand::ALL,
 };
 
 /// What all of them have in common.
 pub(super) const ABOUT: About =
     About::new("mcp", "@mcp", "mcp", Effect::Irreversible).keys("mcp.*").refuses_secrets();
-
-/// What is told of a tool, in characters.
-const LONGEST_DESCRIPTION: usize = 1_024;
 
 struct McpTool {
     servers: Servers,
@@ -67,6 +55,38 @@ impl McpTool {
     fn is_trusted(&self) -> bool {
         self.offer.server.site.config().trusted
     }
+}
+
+impl OutsideTool for McpTool {
+    fn about(&self) -> About {
+        let Offer { server, definition } = &self.offer;
+        let timeout = server.site.config().call_timeout.min(LONGEST);
+        let about = About { effect: effect(definition, self.is_trusted()), ..ABOUT };
+        // A program is at no host that a secret could be bound to.
+        let expands: &[&str] = if server.site.host().is_some() { &[ALL] } else { &[] };
+        about.within(timeout, timeout).expands(expands)
+    }
+
+    fn description(&self) -> String {
+        let Offer { server, definition } = &self.offer;
+        let of = format!("A tool of the MCP server `{}`", server.site.name);
+        match (self.is_trusted(), definition.description.as_str()) {
+            (_, "") => format!("{of}."),
+            (true, words) => words.to_owned(),
+            (false, words) => format!("{of}, which describes it so: {words}"),
+        }
+    }
+
+    fn schema(&self) -> &Value {
+        &self.offer.definition.schema
+    }
+
+    /// Rules for hosts are about what a model chooses; where the server is, the operator said.
+    fn reaches(&self, args: &Value) -> Vec<Reach> {
+        let refers = !secrets::referred(&self.about(), args).is_empty();
+        let host = self.offer.server.site.host().filter(|_| refers);
+        host.map(Reach::Host).into_iter().collect()
+    }
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let Offer { server, definition } = &self.offer;
@@ -80,79 +100,18 @@ impl McpTool {
         if let Some(supervision) = supervision {
             cx.after_command(supervision).await?;
         }
-        let from_outside = matches!(called, Ok(_) | Err(McpError::Refused { .. }));
-        if from_outside && !self.is_trusted() {
-            cx.believe(Label::Untrusted);
-        }
-        let marked = |text: &str| {
-            if self.is_trusted() {
-                return text.to_owned();
-            }
-            answer::from_outside(&format!("the MCP server `{}`", server.site.name), text)
-        };
+        let name = format!("the MCP server `{}`", server.site.name);
+        let speaker = Speaker { name, is_trusted: self.is_trusted(), cx };
         match called {
-            Ok(answer) if answer.failed => Err(ToolError::failed(marked(&answer.text))),
-            Ok(answer) => {
-                let cx = if self.is_trusted() { cx.clone() } else { cx.untrusted() };
-                Ok(marked(&pictures::told(&self.files, &cx, answer).await))
-            }
-            Err(McpError::Refused { message }) => Err(ToolError::failed(marked(&message))),
+            Ok(answer) if answer.failed => Err(speaker.failed(&answer.text)),
+            Ok(answer) => Ok(speaker.answered(answer, &self.files).await),
+            Err(McpError::Refused { message }) => Err(speaker.failed(&message)),
             Err(error @ McpError::Stopped { .. }) => Err(ToolError::stopped(error.to_string())),
             Err(error @ (McpError::Ended { .. } | McpError::Status { status: 500.., .. })) => {
                 Err(ToolError::new(ToolFault::UnknownOutcome, error.to_string()))
             }
             Err(error) => Err(ToolError::failed(error.to_string())),
         }
-    }
-}
-
-impl Hosted for McpTool {
-    fn about(&self) -> About {
-        let Offer { server, definition } = &self.offer;
-        let timeout = server.site.config().call_timeout.min(LONGEST);
-        let about = About { effect: effect(definition, self.is_trusted()), ..ABOUT };
-        // A program is at no host that a secret could be bound to.
-        let expands: &[&str] = if server.site.host().is_some() { &[ALL] } else { &[] };
-        about.within(timeout, timeout).expands(expands)
-    }
-
-    fn spec(&self, name: String, _: &Sandbox) -> ToolSpec {
-        let Offer { server, definition } = &self.offer;
-        let told = match (self.is_trusted(), definition.description.as_str()) {
-            (_, "") => format!("A tool of the MCP server `{}`.", server.site.name),
-            (true, words) => words.to_owned(),
-            (false, words) => {
-                format!(
-                    "A tool of the MCP server `{}`, which describes it so: {words}",
-                    server.site.name
-                )
-            }
-        };
-        let description = excerpt::line(&told, LONGEST_DESCRIPTION);
-        ToolSpec { name, description, schema: told::schema(&definition.schema) }
-    }
-
-    fn form(&self) -> String {
-        told::form(&self.offer.definition.schema)
-    }
-
-    fn look(&self, key: &str, args: &Value, _: &Caller) -> Result<(Checked, Sight), ToolError> {
-        check_by(&self.offer.definition.schema, args)?;
-        let about = self.about();
-        // Rules for hosts are about what a model chooses; where the server is, the operator said.
-        let refers = !secrets::referred(&about, args).is_empty();
-        let host = self.offer.server.site.host().filter(|_| refers);
-        let reaches = host.map(Reach::Host).into_iter().collect();
-        let sight = Sight::new(key, about, reaches);
-        Ok((Checked::allowed(about.effect, about.exclusive, about.timeout), sight))
-    }
-
-    fn call(
-        self: Arc<Self>,
-        args: Value,
-        cx: ToolContext,
-    ) -> BoxFuture<'static, Result<String, ToolError>> {
-        Box::pin(async move { self.run(args, &cx).await })
     }
 }
 

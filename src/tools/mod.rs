@@ -24,6 +24,7 @@ pub mod made;
 pub mod mcp;
 pub mod memory;
 pub mod org;
+mod outside;
 mod pictures;
 pub mod plugin;
 pub mod plugin_tool;

@@ -10,7 +10,7 @@ use hivewright_actors::{
     org::belongings::Belongings,
     storage::{Storage, StorageError},
     store::{
-        StoreHandle,
+        StoreError, StoreHandle,
         reads::{Range, scan_keyed},
         records::Writes,
     },
@@ -130,7 +130,7 @@ pub enum ToolStateError {
     #[error("the sources of the team's tools cannot be used: {0}")]
     Files(#[from] io::Error),
     #[error("the tool cannot be stored: {0}")]
-    Store(String),
+    Store(#[from] StoreError),
 }
 
 /// The tools of all teams. Cheap to clone.
@@ -209,8 +209,19 @@ impl PluginTools {
         tool: &str,
         version: u32,
     ) -> Result<String, ToolStateError> {
-        let (this, team, tool) = (self.clone(), team.clone(), tool.to_owned());
-        on_files(move || Sources::open(&this.workspace(&team)?)?.read_version(&tool, version)).await
+        let tool = tool.to_owned();
+        self.with_sources(team, move |sources| sources.read_version(&tool, version)).await
+    }
+
+    /// Works on the sources of a team's tools, away from the async threads.
+    async fn with_sources<T: Send + 'static>(
+        &self,
+        team: &TeamName,
+        work: impl FnOnce(&Sources) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ToolStateError> {
+        let (this, team) = (self.clone(), team.clone());
+        let done = blocking::run(move || work(&Sources::open(&this.workspace(&team)?)?)).await;
+        Ok(done.map_err(|error| io::Error::other(error.to_string()))??)
     }
 
     /// The source that is in use, if it can be read. Blocks for the time of one small file.
@@ -225,8 +236,7 @@ impl PluginTools {
         row: PluginTool,
     ) -> Result<Arc<PluginTool>, ToolStateError> {
         let writes = Writes::new().put_at(&format!("{team}/{}", row.tool), &row);
-        let stored = self.0.store.commit(writes).await;
-        stored.map_err(|error| ToolStateError::Store(error.to_string()))?;
+        self.0.store.commit(writes).await?;
         Ok(self.know(team, row))
     }
 
@@ -277,8 +287,7 @@ impl PluginTools {
         let writes = removed.iter().fold(Writes::new(), |writes, (_, tool)| {
             writes.delete::<PluginTool>(&format!("{team}/{tool}"))
         });
-        let stored = self.0.store.commit(writes).await;
-        stored.map_err(|error| ToolStateError::Store(error.to_string()))?;
+        self.0.store.commit(writes).await?;
         if let Some((_, tools)) = self.0.rows.lock().get_mut(&team.name) {
             tools.retain(|name, _| removed.iter().all(|(_, gone)| gone != name));
         }
@@ -314,19 +323,16 @@ impl PluginTools {
             ..before.as_deref().cloned().unwrap_or_default()
         };
         let row = self.changed(&row, Status::Active, by);
-        let (this, name, text) = (self.clone(), team.name.clone(), source.to_owned());
-        let kept = tool.to_owned();
-        on_files(move || Sources::open(&this.workspace(&name)?)?.keep(&kept, version, &text))
-            .await?;
+        let (name, text) = (tool.to_owned(), source.to_owned());
+        let keep = move |sources: &Sources| sources.keep(&name, version, &text);
+        self.with_sources(&team.name, keep).await?;
         let row = self.put(team, row).await?;
-        let (this, name, text) = (self.clone(), team.name.clone(), source.to_owned());
-        let placed = tool.to_owned();
-        on_files(move || {
-            let sources = Sources::open(&this.workspace(&name)?)?;
-            sources.place(&placed, &text)?;
-            sources.forget(&placed, version.saturating_sub(MOST_VERSIONS))
-        })
-        .await?;
+        let (name, text) = (tool.to_owned(), source.to_owned());
+        let place = move |sources: &Sources| {
+            sources.place(&name, &text)?;
+            sources.forget(&name, version.saturating_sub(MOST_VERSIONS))
+        };
+        self.with_sources(&team.name, place).await?;
         self.put(team, PluginTool { placed: true, ..(*row).clone() }).await
     }
 
@@ -355,20 +361,16 @@ impl PluginTools {
         let _one = self.0.changing.lock().await;
         let (key, row) = self.known(team, tool)?;
         if row.status == Status::Active {
-            let way = "deprecate it first";
-            return Err(ToolStateError::Conflict {
-                tool: tool.to_owned(),
-                status: row.status,
-                way,
-            });
+            let (tool, status, way) = (tool.to_owned(), row.status, "deprecate it first");
+            return Err(ToolStateError::Conflict { tool, status, way });
         }
-        let (this, name, gone, newest) = (self.clone(), team.clone(), tool.to_owned(), row.version);
+        let (gone, newest) = (tool.to_owned(), row.version);
         let removed =
             PluginTool { source: None, placed: false, ..self.changed(&row, Status::Removed, by) };
         let row = self.put(&key, removed).await?;
         self.forget_removed(&key).await?;
         // What a kill leaves of it nobody loads.
-        on_files(move || Sources::open(&this.workspace(&name)?)?.remove(&gone, newest)).await?;
+        self.with_sources(team, move |sources| sources.remove(&gone, newest)).await?;
         Ok(row)
     }
 
@@ -384,14 +386,6 @@ impl PluginTools {
         let found = found.filter(|(_, row)| row.status != Status::Removed);
         found.ok_or_else(|| ToolStateError::Unknown(tool.to_owned()))
     }
-}
-
-/// Runs file work away from the async threads.
-async fn on_files<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, ToolStateError> {
-    let done = blocking::run(work).await;
-    Ok(done.map_err(|error| io::Error::other(error.to_string()))??)
 }
 
 /// The tools of a team that is shut down. Their files go with its folder.

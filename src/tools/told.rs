@@ -7,7 +7,10 @@
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-use crate::{api::check::words, system::sha256};
+use crate::{
+    api::check::{leave_out_null, words},
+    system::sha256,
+};
 
 /// Marks a field that is taken without being told: calls are good without it.
 const UNTOLD: &str = "x-untold";
@@ -63,34 +66,6 @@ fn is_told(keyword: &str, value: &Value) -> bool {
         "minimum" | "minItems" => value.as_u64().is_none_or(|least| least > 1),
         "required" => value.as_array().is_none_or(|names| !names.is_empty()),
         _ => !keyword.starts_with("x-"),
-    }
-}
-
-/// What may be null may be left out, and that is what `required` says.
-fn leave_out_null(keywords: &mut Map<String, Value>) {
-    if let Some(Value::Array(mut variants)) = keywords.remove("anyOf") {
-        variants.retain(|variant| variant["type"] != "null");
-        match variants.as_mut_slice() {
-            [Value::Object(only)] => {
-                for (keyword, value) in std::mem::take(only) {
-                    // What the field says goes before what its type says.
-                    keywords.entry(keyword).or_insert(value);
-                }
-            }
-            _ => {
-                keywords.insert("anyOf".to_owned(), Value::Array(variants));
-            }
-        }
-    }
-    if let Some(Value::Array(types)) = keywords.get_mut("type") {
-        types.retain(|one| one != "null");
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            keywords.insert("type".to_owned(), only);
-        }
-    }
-    if let Some(Value::Array(values)) = keywords.get_mut("enum") {
-        values.retain(|value| !value.is_null());
     }
 }
 

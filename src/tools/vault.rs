@@ -1,7 +1,5 @@
 //! The vault tools: what a team keeps for itself, and references to its secrets.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hivewright_actors::{
     excerpt,
@@ -14,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Redaction, Tool, ToolContext},
+    contract::{Redaction, SecretValues, Tool, ToolContext},
     error::ToolError,
     grant::Grant,
     org::credentials::{self, emptied},
@@ -140,18 +138,13 @@ impl Tool for VaultSet {
         let value = args.get_mut(VALUE).filter(|value| **value != REDACTED)?;
         let values = match value {
             Value::String(text) => [(VALUE.to_owned(), std::mem::take(text))].into(),
-            _ => BTreeMap::new(),
+            _ => SecretValues::new(),
         };
         *value = if values.is_empty() { emptied(value) } else { REDACTED.into() };
         Some(Redaction { args, values })
     }
 
-    fn stow(
-        &self,
-        values: &BTreeMap<String, String>,
-        of: &Origin,
-        grant: &Grant,
-    ) -> Result<Stow, ToolError> {
+    fn stow(&self, values: &SecretValues, of: &Origin, grant: &Grant) -> Result<Stow, ToolError> {
         Ok(credentials::stow(grant.secrets.vault().put_facts_aside(of, values)?))
     }
 

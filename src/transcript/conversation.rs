@@ -17,7 +17,7 @@ use hivewright_actors::{
     journal::sessions,
     storage::{Order, Storage, StorageError},
     task::{
-        Task,
+        Task, TaskState,
         outcome::{Ending, Outcome},
         records::{self as tasks, LaneKey},
     },
@@ -79,7 +79,7 @@ pub fn items(
             Some(ConversationItem::Message(turns.message(task, seq)?))
         }
         ConversationEntry::Notification(told) => {
-            let told = ConversationNotification::new(at.0, told);
+            let told = ConversationNotification::from((at.0, told));
             Some(ConversationItem::Notification(told))
         }
     });
@@ -184,7 +184,7 @@ impl Turns {
         if let Step::Begins(task, note) = step {
             if let Some(text) = note {
                 let done = self.of.entry(task.clone()).or_default();
-                done.add(ConversationBlock::Note { text });
+                done.add(note_of(text));
             }
             // One that went on after a crash says so again.
             tasks_of.insert(turn, task);
@@ -212,6 +212,7 @@ impl Turns {
         let state = task.state();
         let message_id = task.source?.message?;
         let Done { mut blocks, thinking } = self.of.remove(&task.id).unwrap_or_default();
+        forget_past_waits(&mut blocks, state == TaskState::Waiting);
         let end = task.outcome.map(|outcome| {
             answer(&mut blocks, &outcome.text);
             end(outcome)
@@ -276,7 +277,7 @@ impl Done {
 }
 
 fn step(fact: Fact, depth: Depth) -> Option<Step> {
-    let note = |text: String| Some(Step::Block(ConversationBlock::Note { text }));
+    let note = |text: String| Some(Step::Block(note_of(text)));
     match fact {
         Fact::TurnStart { task_ids, idle, .. } => {
             let task = task_ids.into_iter().next()?;
@@ -310,10 +311,27 @@ fn step(fact: Fact, depth: Depth) -> Option<Step> {
         }
         Fact::Meta(Meta::Retry(text) | Meta::Fallback(text)) => note(text),
         Fact::Meta(Meta::Compaction(compaction)) => note(compaction.words()),
-        Fact::Meta(Meta::Parked(reason)) => note(format!("Waiting: {}.", reason.words())),
+        Fact::Meta(Meta::Parked(reason)) => Some(Step::Block(ConversationBlock::Note {
+            text: format!("Waiting: {}.", reason.words()),
+            waits: true,
+        })),
         Fact::TurnSuspended { message, .. } => note(message),
         Fact::User { .. } | Fact::Meta(_) | Fact::TurnEnd { .. } => None,
     }
+}
+
+fn note_of(text: String) -> ConversationBlock {
+    ConversationBlock::Note { text, waits: false }
+}
+
+/// What a turn waited for says nothing any more once it has gone on.
+fn forget_past_waits(blocks: &mut Vec<ConversationBlock>, is_waiting: bool) {
+    let present = blocks.len().checked_sub(1).filter(|_| is_waiting);
+    let mut places = 0..;
+    blocks.retain(|block| {
+        let place = places.next();
+        place == present || !matches!(block, ConversationBlock::Note { waits: true, .. })
+    });
 }
 
 /// Adds an answer that the steps do not end with: of a turn that was stopped in the middle, or of one that joined another.

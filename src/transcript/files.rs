@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
     ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ use hivewright_actors::{
 };
 
 use super::lines::{self, FactLine, Line, MessageLine, Writer};
-use crate::logging::Secrets;
+use crate::{logging::Secrets, removal::if_there};
 
 /// The last turn of a file is looked for in so many bytes first, then in ever more.
 const TAIL: u64 = 4 * 1024;
@@ -153,10 +153,7 @@ impl Folder {
     ) -> Result<Option<Position>, TranscriptError> {
         let Some((turn, text)) = self.first_turn(storage, lane)? else { return Ok(None) };
         let path = self.path_of(lane);
-        let mut file = match private().open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
+        let Some(mut file) = if_there(private().open(&path))? else { return Ok(None) };
         let Position { seq, length } = end_of(storage, lane, &mut file, known)?;
         let Some(start) = start_of(&mut file, &turn, &text)? else { return Ok(None) };
         if start > 0 {
@@ -296,10 +293,7 @@ fn joined(seen: &[Seen<'_>], mut next: u64) -> Option<Vec<Vec<HistoryEvent>>> {
 pub fn remove(folder: &Path, lane: &LaneKey) -> io::Result<()> {
     let path = folder.join(lines::file_name(lane));
     for path in [&path, &beside(&path)] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        if_there(fs::remove_file(path))?;
     }
     Ok(())
 }
@@ -325,10 +319,7 @@ pub(super) fn lane_of(text: &str) -> Option<LaneKey> {
 
 /// The same of a folder whose store was changed without it.
 pub fn set_incomplete(folder: &Path) -> io::Result<()> {
-    match fs::remove_file(folder.join(COMPLETE)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(folder.join(COMPLETE))).map(drop)
 }
 
 fn private() -> OpenOptions {

@@ -26,7 +26,6 @@ pub enum Line {
     Meta(FactLine),
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageLine {

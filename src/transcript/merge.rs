@@ -176,14 +176,6 @@ impl Merge {
         std::mem::take(&mut self.done)
     }
 
-    pub fn len(&self) -> usize {
-        self.done.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty()
-    }
-
     /// All messages, also those that are not over.
     pub fn finish(mut self) -> Vec<Message> {
         self.close_all();
@@ -245,7 +237,6 @@ impl Turn {
     }
 }
 
-/// A word that is known.
 fn label_of(fact: &Fact) -> Label {
     match fact {
         Fact::User { label, .. } => *label,
@@ -258,6 +249,7 @@ fn label_of(fact: &Fact) -> Label {
     }
 }
 
+/// A word that is known.
 fn some(word: String) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }

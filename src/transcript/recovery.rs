@@ -28,6 +28,7 @@ use super::{
     files::{CLOCK_SLACK, lane_of},
     reading::{self, pieces},
 };
+use crate::removal::if_there;
 
 /// What the files held beyond the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -58,11 +59,8 @@ pub fn recover(
     since: Timestamp,
 ) -> Result<Recovered, RecoveryError> {
     let mut recovered = Recovered::default();
-    let files = match fs::read_dir(folder) {
-        Ok(files) => files.collect::<Result<Vec<_>, _>>()?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(recovered),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(files) = if_there(fs::read_dir(folder))? else { return Ok(recovered) };
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let paths = files.into_iter().map(|file| file.path());
     for path in paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
         let text = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

@@ -11,7 +11,6 @@ pub mod form;
 mod pattern;
 pub mod premises;
 pub mod preview;
-mod rows;
 pub(crate) mod signature;
 #[cfg(test)]
 #[path = "tests/stage.rs"]

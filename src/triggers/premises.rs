@@ -30,6 +30,7 @@ use hivewright_actors::{
 
 use crate::{
     prompt::compose::Prompts,
+    removal::if_there,
     settings::home::Home,
     taint::{Taint, seen::Seen},
 };
@@ -168,11 +169,8 @@ fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
     // A team could have put a link there, to have us read what it cannot.
     let mut options = std::fs::OpenOptions::new();
     let options = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = match options.open(folder.join(HEARTBEAT_FILE)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(error) => return Err(error),
-    };
+    let file = if_there(options.open(folder.join(HEARTBEAT_FILE)))?;
+    let Some(file) = file else { return Ok(String::new()) };
     let found = file.metadata()?;
     if !found.is_file() || found.nlink() > 1 {
         return Err(io::Error::other("has more than one hard link, or is no regular file"));

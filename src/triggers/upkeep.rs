@@ -20,7 +20,7 @@ use hivewright_actors::{
     store::records::Writes,
     task::WaitReason,
 };
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     prompt::compose::Prompts,
@@ -34,15 +34,6 @@ use crate::{
 
 /// What changes without a sound, such as a file behind a link, is looked at this often.
 const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
-
-/// Upkeep that is under way. Ends when it is dropped.
-pub struct Upkeep(JoinHandle<()>);
-
-impl Drop for Upkeep {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
 
 /// What upkeep works with.
 pub struct Keeper {
@@ -63,9 +54,9 @@ struct Found {
 }
 
 impl Keeper {
-    /// Begins, and goes on as long as the service runs.
-    pub fn start(self) -> Upkeep {
-        Upkeep(hivewright_actors::spawn::local(self.run()))
+    /// Begins, and goes on until what it returns is dropped.
+    pub fn start(self) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(hivewright_actors::spawn::local(self.run()))
     }
 
     async fn run(self) {

@@ -141,14 +141,7 @@ impl Vault {
             if others.count() + taken.len() > most {
                 return Err(Limit::Waiting(most).into());
             }
-            let items = taken.iter().map(|(entry, value)| Item {
-                entry: entry.clone(),
-                content: if entry.secret {
-                    Content::Secret(value.clone())
-                } else {
-                    Content::Public
-                },
-            });
+            let items = taken.iter().map(|(entry, value)| Item::new(entry.clone(), value.clone()));
             let effects = items.map(|item| Effect::Put(scope.clone(), item)).collect();
             self.apply_to(&mut state, effects)
         };

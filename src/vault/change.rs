@@ -14,7 +14,7 @@ use super::{
     rows::{CheckRow, EntryKey, KeyRow, RedactedRow, SpentRow, ToRedact, UsedRow, told},
     scope::Scope,
     seal::{Binding, Key, Plain},
-    state::{Content, Effect, Item, State},
+    state::{Effect, Item, State},
 };
 
 /// What the check value is of. It says nothing; opening it does.
@@ -128,8 +128,7 @@ impl Change {
         let binding = Binding::value(scope, &entry.key, entry.version);
         let row = Row { sealed: data_key.seal(&binding, value.bytes())?, entry };
         self.put(&EntryKey::new(scope, &row.entry.key), &row);
-        let content = if row.entry.secret { Content::Secret(value) } else { Content::Public };
-        self.effects.push(Effect::Put(scope.clone(), Item { entry: row.entry, content }));
+        self.effects.push(Effect::Put(scope.clone(), Item::new(row.entry, value)));
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// What is known of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     #[serde(skip)]
     pub key: String,
@@ -38,18 +38,8 @@ pub struct Entry {
 impl Entry {
     /// One that is not set yet: no secret, for all tools and no host.
     fn new(key: &str, now: Timestamp) -> Self {
-        Self {
-            key: key.to_owned(),
-            secret: false,
-            tools: vec!["*".to_owned()],
-            hosts: Vec::new(),
-            note: String::new(),
-            version: 0,
-            updated_by: String::new(),
-            created_at: now,
-            updated_at: now,
-            last_used_at: None,
-        }
+        let (key, tools) = (key.to_owned(), vec!["*".to_owned()]);
+        Self { key, tools, created_at: now, updated_at: now, ..Self::default() }
     }
 
     /// Whether it may be sent to a host. What models may see may be sent anywhere.
@@ -81,7 +71,6 @@ pub struct Put {
     pub secret: Option<bool>,
     /// Tools in whose arguments a reference may be expanded.
     pub tools: Option<Vec<String>>,
-    /// Hosts that it may be sent to.
     pub hosts: Option<Vec<String>>,
     pub note: Option<String>,
     /// It takes the place of none.

@@ -18,7 +18,7 @@ use super::{
     error::{Locked, Result, VaultError},
     seal::Key,
 };
-use crate::{settings::references::Environment, time};
+use crate::{removal::if_there, settings::references::Environment, time};
 
 /// The systemd credential that holds the key, if the unit file names one.
 const CREDENTIAL: &str = "hivewright-master-key";
@@ -27,8 +27,7 @@ const NAME: &str = "master.key";
 /// What the names of older replaced keys begin with. The moment follows at which the next one was replaced.
 const OLDER: &str = "master.key.old-";
 
-/// Where the master key may be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KeyFiles {
     folder: PathBuf,
     credential: Option<PathBuf>,
@@ -70,10 +69,6 @@ impl KeyFiles {
             folder: secrets.to_owned(),
             credential: credentials.map(|folder| Path::new(&folder).join(CREDENTIAL)),
         }
-    }
-
-    pub(super) fn none() -> Self {
-        Self { folder: PathBuf::new(), credential: None }
     }
 
     pub(super) fn path(&self, place: &Place) -> Option<PathBuf> {
@@ -187,8 +182,8 @@ impl KeyFiles {
         let text = hex(key.bytes());
         // A crash leaves a part beside, never half a key under the name of a whole one.
         let part = path.with_extension("key.part");
-        let written = remove_if_there(&part)
-            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part))
+        let written = if_there(fs::remove_file(&part))
+            .and_then(|_| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part))
             .and_then(|mut file| {
                 writeln!(file, "{}", *text)?;
                 file.sync_all()
@@ -216,13 +211,6 @@ impl KeyFiles {
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| VaultError::File { path: path.to_owned(), source })
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

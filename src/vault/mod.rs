@@ -156,7 +156,7 @@ impl Vault {
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
         let state = State::locked(Locked("there is none here".to_owned()));
-        Self::with(KeyFiles::none(), Arc::new(WallClock), state, None)
+        Self::with(KeyFiles::default(), Arc::new(WallClock), state, None)
     }
 
     /// Why it cannot be used, if it cannot.

@@ -70,7 +70,6 @@ impl Entries<'_> {
         Ok(Some(Entry { last_used_at, ..entry_of(key, row) }))
     }
 
-    /// When a reference to it was last expanded.
     pub fn last_used(&self, scope: &Scope, key: &str) -> Result<Option<Timestamp>, StorageError> {
         let used = get_readable::<UsedRow>(self.0, &EntryKey::new(scope, key))?;
         Ok(used.map(|used| used.at))
@@ -140,9 +139,7 @@ impl Vault {
             let item = state.get(scope, key)?;
             match item.content {
                 Content::Corrupt => return Err(VaultError::corrupt(scope, key)),
-                Content::Secret(_) => {
-                    return Ok(Seen { entry: item.entry.clone(), value: None });
-                }
+                Content::Secret(_) => return Ok(Seen { entry: item.entry.clone(), value: None }),
                 Content::Public => item.entry.clone(),
             }
         };

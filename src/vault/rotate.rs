@@ -20,7 +20,6 @@ use super::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// So many data keys were wrapped anew.
     pub data_keys: usize,
 }
 

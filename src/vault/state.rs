@@ -41,6 +41,12 @@ pub(super) struct Item {
 }
 
 impl Item {
+    /// An entry with its value, which is kept here if it is a secret.
+    pub(super) fn new(entry: Entry, value: Plain) -> Self {
+        let content = if entry.secret { Content::Secret(value) } else { Content::Public };
+        Self { entry, content }
+    }
+
     fn is_secret(&self) -> bool {
         matches!(self.content, Content::Secret(_))
     }
@@ -216,9 +222,7 @@ impl State {
                 let forgotten = self.scopes.remove(&scope);
                 return forgotten.is_some_and(|held| held.entries.values().any(Item::is_secret));
             }
-            Effect::Spent(scope, version) => {
-                self.scopes.entry(scope).or_default().spent = version;
-            }
+            Effect::Spent(scope, version) => self.scopes.entry(scope).or_default().spent = version,
             Effect::DataKey(scope, key) => {
                 self.scopes.entry(scope).or_default().data_key = Some(key);
             }

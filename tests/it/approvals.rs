@@ -299,6 +299,7 @@ async fn a_secret_answer_is_seen_nowhere_but_in_the_vault() {
     let in_chat = client.end_of("m2").await;
     let on_line = service.run(&["questions", "answer", &id, "--text", "x"], "").await;
     let given = service.run(&["questions", "answer", &id], "canary-4f1c9d7e\n").await;
+    let closed = client.until(|frame| frame["status"] == "answered").await;
     let told = client.until(|frame| frame["kind"] == "task").await;
     let (_, questions) = service.api("GET", "/api/v1/questions", None).await;
 
@@ -306,7 +307,12 @@ async fn a_secret_answer_is_seen_nowhere_but_in_the_vault() {
     assert_eq!(on_line.code, Some(2), "{on_line:?}");
     assert_eq!(given.code, Some(0), "{given:?}");
     assert!(told["content"].as_str().unwrap().contains("${vault:API_KEY}"), "{told}");
-    for text in [told.to_string(), questions.to_string(), service.log(), given.stdout] {
+    // Whoever was shown the question hears that it waits no more.
+    assert_eq!((&closed["kind"], &closed["ref_id"]), (&json!("question"), &json!(id)), "{closed}");
+    for shown in [closed, told, questions.clone()] {
+        assert!(!shown.to_string().contains("canary-4f1c9d7e"), "{shown}");
+    }
+    for text in [service.log(), given.stdout] {
         assert!(!text.contains("canary-4f1c9d7e"), "{text}");
     }
     assert_eq!(questions["data"][0]["status"], "answered");

@@ -281,7 +281,7 @@ async fn an_editor_answers_questions() {
     let asked = editor.find(|line| line["permission"].is_object()).await;
     editor.find(is_end).await;
     editor.order(json!({"choose": "allow_once"})).await;
-    editor.until(shows("red")).await;
+    editor.until(shows("[\"red\"]")).await;
     editor.heard.clear();
     editor.order(json!({ "prompt": open })).await;
     let shown = editor.find(|line| question_shown(line).is_some()).await;

@@ -19,6 +19,7 @@ use hivewright_actors::{
     engine::{
         Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, SystemPrompt, Unbooked,
     },
+    shared_list::SharedList,
     task::outcome::Code,
     tool::{Args, ToolCall, ToolSpec, specs::ToolSpecs},
     usage::Usage,
@@ -76,7 +77,7 @@ fn request() -> StepRequest {
             description: "reads".into(),
             schema: json!({"type": "object"}),
         }])),
-        earlier: Arc::default(),
+        earlier: SharedList::default(),
         messages: Arc::new(vec![Message::User("hello".into())]),
         thinking: None,
         unbooked: Unbooked::default(),

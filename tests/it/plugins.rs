@@ -302,14 +302,14 @@ async fn settings_are_changed_by_whoever_may_and_none_is_lost() {
     }
 
     // A file that cannot be changed for them: as if nobody had asked.
-    let quoted = before.replace("  probe: ", "  \"probe\": ");
-    assert_ne!(quoted, before);
-    fs::write(&file, &quoted).unwrap();
+    let shared = format!("{}  watch: *same\n", before.replace("  probe: ", "  probe: &same "));
+    assert!(shared.contains("&same"), "{shared}");
+    fs::write(&file, &shared).unwrap();
     let (status, conflict) = service.api("PUT", &path("probe"), Some(secret)).await;
     let (_, vault) = service.api("GET", "/api/v1/vault", None).await;
     assert_eq!((status, &vault["data"]), (409, &json!([])), "{conflict}");
     assert!(conflict.to_string().contains("change it by hand"), "{conflict}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), quoted);
+    assert_eq!(fs::read_to_string(&file).unwrap(), shared);
     fs::write(&file, &before).unwrap();
 
     for round in 0..8 {

@@ -69,7 +69,7 @@ const OUTSIDE: [&str; 34] = [
 const MAX_PACKAGES: usize = 393;
 
 /// Production code has at most so many lines. Whoever makes it smaller lowers this.
-const MOST_LINES: usize = 170_800;
+const MOST_LINES: usize = 169_200;
 
 /// What cargo knows about the workspace.
 fn metadata() -> Value {

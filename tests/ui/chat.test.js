@@ -243,9 +243,16 @@ test("OP-55: a decision is told to those who did not make it, and what asked for
   talk.took({ ...card, ref_id: "apr-1", status: "denied", by: "someone", content: "[ops] Denied by someone." });
   const own = said();
   talk.took({ ...card, ref_id: "apr-2", status: "approved", by: "ann", content: "[ops] Approved by ann." });
+  const others = said();
+  const question = { ...card, kind: "question", ref_id: "qst-1" };
+  talk.took({ ...question, status: "open", content: "[ops] asks: Which?" });
+  const open = said();
+  talk.took({ ...question, status: "answered", by: "someone", content: "[ops] Answered by someone: Which?" });
 
   assert.equal(asked, 2);
-  assert.deepEqual([own, said()], [["[ops] wants to read.Open"], ["[ops] Approved by ann.Open"]]);
+  assert.deepEqual([own, others], [["[ops] wants to read.Open"], ["[ops] Approved by ann.Open"]]);
+  assert.deepEqual(open, [...others, "[ops] asks: Which?Open"]);
+  assert.deepEqual(said(), others);
 });
 
 test("a topic that was archived long ago is shown as such", async () => {

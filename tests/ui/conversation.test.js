@@ -645,6 +645,33 @@ test("a turn that is set aside says so until it goes on, also from the store", (
   assert.equal(conversation.find({ message_id: "m-2" })?.turn.parked, true);
 });
 
+test("what a turn waits for is told until it goes on or ends, and not above its answer", () => {
+  const conversation = begun();
+  const turn = conversation.compose("question", "");
+  const [ack, , , call, result, , note, more, response] = frames(turn.id);
+  const wait = { ...note, content: "Waiting for approval: read.", reset: false, waits: true };
+  const shown = (one) => one.blocks.map((block) => block.kind);
+
+  for (const frame of [ack, call]) conversation.apply(frame);
+  conversation.apply({ ...wait, seq: 5.5 });
+  const aside = shown(turn);
+  conversation.apply({ ...result });
+  const decided = shown(turn);
+  conversation.apply({ ...wait });
+  for (const frame of [more, response]) conversation.apply(frame);
+
+  assert.deepEqual(aside.slice(-2), ["tool", "note"]);
+  assert.equal(decided.at(-1), "tool");
+  assert.equal(shown(turn).includes("note"), false);
+  const blocks = [{ type: "note", text: "Waiting: a person has to decide on a call.", waits: true }];
+  const row = { type: "message", message_id: "m-2", task_id: "task-2", at: 6, seq: 3, text: "and", blocks };
+  conversation.fill("t-1", { rows: [{ ...row, state: "waiting" }], next: null });
+  const stored = conversation.find({ message_id: "m-2" })?.turn;
+  assert.deepEqual(shown(stored), ["note"]);
+  conversation.apply({ ...response, seq: 20, message_id: "m-2", task_id: "task-2" });
+  assert.deepEqual(shown(stored), ["text"]);
+});
+
 test("a message to a team moves nothing that stands on the blank page", () => {
   const conversation = begun();
   const moves = [];

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 import { opened, page, serving, settled, toasts } from "./opened.js";
+import { here } from "../../src/http/ui/core/place.js";
 import { live } from "../../src/http/ui/live/live.js";
 import "../../src/http/ui/parts/approval.js";
 import "../../src/http/ui/views/history.js";
@@ -11,6 +12,8 @@ import { tokenOf } from "../../src/http/ui/views/settings/access.js";
 import "../../src/http/ui/views/settings/settings.js";
 import "../../src/http/ui/views/tasks/task.js";
 import "../../src/http/ui/views/tasks/tasks.js";
+import "../../src/http/ui/views/team/team.js";
+import "../../src/http/ui/views/triggers/triggers.js";
 import "../../src/http/ui/views/usage.js";
 import "../../src/http/ui/views/vault.js";
 
@@ -286,4 +289,73 @@ test("OP-63: which settings and which acts are shown stands in the address", asy
 
   assert.deepEqual([both, one, address], [2, 1, "#/settings/config"]);
   assert.deepEqual(asked, ["vault", "tokens"]);
+});
+
+test("OP-55: a list is asked for anew when its filters become others, by the view or by the address", async () => {
+  const filters = [];
+  serving((_, path, query) => {
+    if (path === "/vault") filters.push(query.q ?? "");
+    return LIST;
+  });
+  const view = await opened("hw-vault", "#/vault");
+
+  view.narrow({ q: "key" });
+  await settled();
+  view.moved(here());
+  await settled();
+  location.hash = "#/vault?q=word";
+  view.moved(here());
+  await settled();
+
+  assert.deepEqual(filters, ["", "key", "word"]);
+  assert.match(view.textContent, /No secret matches/);
+});
+
+test("OP-53: a team shows its work, and another one in the address its own", async () => {
+  const team = (name) => ({ name, state: "ready", phase: "ready", sdk: "native", running: 0, pending: 0, tools: [] });
+  const tasks = [{ task_id: "task-1", state: "waiting", type: "delegate", wait_reason: "approval", age_ms: 5 }];
+  const ended = { id: "task-0", state: "done", type: "delegate", body: "Dig.", created_at: "2026-01-01T00:00:00Z" };
+  serving((_, path) => {
+    if (path === "/teams/ops") return { data: { ...team("ops"), tasks } };
+    if (path === "/teams/news") return { data: team("news") };
+    return path === "/tasks" ? { data: [ended], total: 1 } : LIST;
+  });
+
+  const view = await opened("hw-team", "#/team/ops");
+  const first = view.textContent;
+  location.hash = "#/team/news";
+  view.moved(here());
+  await settled();
+
+  assert.match(first, /delegate for approval/);
+  assert.match(first, /Dig\./);
+  assert.match(first, /None\. A trigger gives the team work/);
+  assert.equal(view.querySelector("h1").textContent, "news");
+  assert.doesNotMatch(view.textContent, /delegate for approval/);
+});
+
+test("OP-56: a trigger shows its runs, or that it has none", async () => {
+  const trigger = {
+    id: "trg-1",
+    name: "nightly",
+    type: "schedule",
+    state: "active",
+    team: "ops",
+    task: "Dig.",
+    config: {},
+  };
+  const run = { id: "run-1", fired_at: "2026-01-01T00:00:00Z", cause: "due", decision: "enqueued", reason: "so" };
+  let runs = [];
+  serving((_, path) => {
+    if (path === "/triggers/trg-1") return { data: trigger };
+    return path.endsWith("/runs") ? { data: runs, total: runs.length } : LIST;
+  });
+
+  const none = (await opened("hw-triggers", "#/triggers/trg-1")).textContent;
+  runs = [run];
+  const some = (await opened("hw-triggers", "#/triggers/trg-1")).textContent;
+
+  assert.match(none, /nightly/);
+  assert.match(none, /It has not run yet/);
+  assert.match(some, /enqueued/);
 });

@@ -1,12 +1,15 @@
 //! What is shown in a conversation.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::bench::{Bench, args, permits, word};
+use super::bench::{Bench, TTL, args, chosen, permits, question, word};
 use crate::{
     approvals::{
-        Decide, ShowIn,
-        record::{Approval, Choice},
+        Decide, Reply, ShowIn,
+        question::{AnswerKind, Question},
+        record::{Approval, Choice, Decider},
     },
     channel::records as outboxes,
     ids::ChannelId,
@@ -110,6 +113,58 @@ async fn a_decision_elsewhere_is_told_where_the_card_was() {
     let told = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter();
     let by = told.map(|row| serde_json::to_value(&row.frame).unwrap()["body"]["by"].clone());
     assert_eq!(by.collect::<Vec<_>>(), [json!(null), json!(null), json!("bob")]);
+}
+
+/// Whoever saw a question hears that it waits no more, unless they answered it there themselves.
+#[actix::test]
+async fn the_end_of_a_question_is_told_where_it_was_shown() {
+    let bench = Bench::new();
+    let process = bench.start();
+    let expires_at = bench.clock.now() + TTL;
+    let [here, there, nowhere] = ["qst-1", "qst-2", "qst-3"].map(|id| Question {
+        id: id.into(),
+        expires_at,
+        ..question(&bench, AnswerKind::Text)
+    });
+    for asked in [&here, &there, &nowhere] {
+        process.ask(asked).await;
+    }
+    let in_chat = Reply {
+        question: here.id.clone(),
+        answer: chosen("red"),
+        by: Decider::new("ann"),
+        channel: Some("ws:1".into()),
+    };
+
+    process.approvals.send(in_chat).await.unwrap().unwrap();
+    process.reply(&there, chosen("blue")).await.unwrap();
+    tokio::time::sleep(TTL + Duration::from_secs(1)).await;
+
+    let told = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter().skip(3);
+    let told = told.map(|row| {
+        let frame = serde_json::to_value(&row.frame).unwrap();
+        let [topic, body] = [&frame["topic"]["id"], &frame["body"]];
+        json!([topic, body["ref_id"], body["status"], body["by"], body["content"]])
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            json!([
+                "t-1",
+                "qst-2",
+                "answered",
+                "operator",
+                "[main] Answered by operator: Which colour? (qst-2)."
+            ]),
+            json!([
+                "t-1",
+                "qst-3",
+                "expired",
+                null,
+                "[main] Expired without an answer: Which colour? (qst-3)."
+            ]),
+        ]
+    );
 }
 
 /// PL-81: an approval is about what the call is about.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::{
     channel::{outbox, socket::Item},
     channel_type::ChannelType,
@@ -11,7 +13,11 @@ use crate::{
         world::{World, owner},
     },
     ids::ChannelId,
-    router::gate::Sender,
+    retention::terms::Terms,
+    router::{
+        gate::Sender,
+        managing::{ChangeTopic, TopicPatch},
+    },
     spine::Spine,
 };
 
@@ -162,6 +168,43 @@ async fn people_share_nothing() {
     assert_ne!(stranger.channel, mine.channel);
     stranger.hears_nothing_for(Duration::from_secs(60)).await;
     assert_eq!(refused, (Item::NotAdopted, "error -: cannot_resume".to_owned()));
+}
+
+/// CH-92: a topic in which nothing was said for as long as history is kept goes, though its channel lives on; one that
+/// somebody pinned stays.
+#[actix::test]
+async fn a_topic_of_a_channel_in_use_goes_with_its_history() {
+    let world = world();
+    let day = Duration::from_secs(24 * 60 * 60);
+    *world.outside.keeps.terms.lock().unwrap() = Ok(Terms { tasks: 7 * day, ..Terms::default() });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let mut topics = Vec::new();
+    for (id, words) in [("m1", "/new water the garden"), ("m2", "/new pay the invoice")] {
+        client.say(id, words);
+        topics.push(client.topic_of(id).await);
+        client.hear_end_of(id).await;
+    }
+    let change = TopicPatch { pinned: Some(true), ..TopicPatch::default() };
+    let (channel, topic) = (client.channel.clone(), topics[1].as_str().into());
+    spine.router.send(ChangeTopic { channel, topic, change }).await.unwrap().unwrap();
+
+    tokio::time::sleep(6 * day).await;
+    let before = world.disk.keys("topic/").len();
+    tokio::time::sleep(3 * day).await;
+    let deleted = loop {
+        let mut frame = client.frame().await;
+        if frame["deleted"][0].is_string() {
+            break frame["deleted"].take();
+        }
+    };
+
+    assert_eq!((before, deleted), (2, json!([topics[0]])));
+    assert_eq!(world.disk.keys("topic/"), [format!("topic/{}/{}", client.channel, topics[1])]);
+    assert_eq!(world.disk.keys("tchan/"), [format!("tchan/{}", topics[1])]);
+    let of_garden = |key: &&String| key.contains(&topics[0]);
+    assert_eq!(world.disk.keys("hist/").iter().find(of_garden), None);
+    assert_eq!(world.disk.keys("chan/").len(), 1);
 }
 
 /// CH-92: one that nobody used for as long as history is kept is gone, and the next device begins another.

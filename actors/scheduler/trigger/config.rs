@@ -102,14 +102,12 @@ pub struct Schedule {
 pub enum When<'a> {
     /// Those of a pattern.
     Cron(&'a str),
-    /// One.
     At(Timestamp),
     /// In steps from when it was enabled.
     Every(Duration),
 }
 
 impl Schedule {
-    /// The times of a pattern.
     pub fn cron(pattern: impl Into<String>) -> Self {
         Self { cron: Some(pattern.into()), ..Self::default() }
     }

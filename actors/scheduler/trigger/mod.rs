@@ -99,9 +99,7 @@ pub enum Which {
 pub struct Quieted {
     /// What, marked where it was cut.
     pub text: String,
-    /// Where it is told.
     pub place: Place,
-    /// How far it may be believed.
     #[serde(default, skip_serializing_if = "Label::is_trusted")]
     pub label: Label,
 }
@@ -157,7 +155,6 @@ impl Trigger {
         }
     }
 
-    /// It fires.
     pub fn is_active(&self) -> bool {
         self.state == State::Active
     }
@@ -176,7 +173,6 @@ impl Trigger {
         self.occurrence = None;
     }
 
-    /// Fires no more.
     pub fn disable(&mut self, reason: impl Into<String>) {
         self.state = State::Disabled;
         self.disabled_reason = Some(reason.into());
@@ -212,15 +208,8 @@ impl Trigger {
         now: Timestamp,
     ) -> Notice {
         let runs = runs.into_iter().map(ToString::to_string);
-        Notice {
-            id: ids.notice(),
-            kind,
-            team: Some(self.team.name.clone()),
-            text,
-            refs: [self.id.to_string()].into_iter().chain(runs).collect(),
-            at: now,
-            read: false,
-        }
+        let refs = [self.id.to_string()].into_iter().chain(runs).collect();
+        Notice::of_team(ids, kind, &self.team.name, text, refs, now)
     }
 
     /// Moves the cursor, never back.

@@ -47,7 +47,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Something is wrong with a field.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }

@@ -100,7 +100,6 @@ impl SecretRef {
         Self(key.to_owned())
     }
 
-    /// The name.
     pub fn key(&self) -> &str {
         &self.0
     }

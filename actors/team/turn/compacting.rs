@@ -136,9 +136,7 @@ impl Turn {
         if let Some(past) = self.past.take() {
             return vec![self.past_summarised(past, text, paid)];
         }
-        let Some(pending) = self.compacting.take() else {
-            return Vec::new();
-        };
+        let Some(pending) = self.compacting.take() else { return Vec::new() };
         match pending.cut {
             Some(Cut::Earlier(seq)) => self.earlier_summarised(pending, seq, text, paid),
             Some(Cut::Own(step)) => self.steps_summarised(pending, step, text, paid),

@@ -6,6 +6,7 @@ use crate::{
     engine::{FixedMessages, Message, ToolOutput},
     history::{SUMMARY, summary_of_steps},
     journal::thread::Earlier,
+    shared_list::SharedList,
     usage::Usage,
 };
 
@@ -23,7 +24,7 @@ pub(super) const LONG: usize = 2_000;
 pub(super) const LONG_AT_LAST: usize = 500;
 
 /// What the model is shown of a turn and of those before it, and how large that is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Conversation {
     /// It stays as it is while the turn runs, unless it is made smaller.
     earlier: Earlier,
@@ -50,15 +51,7 @@ impl Conversation {
     /// A conversation that begins with a task, for a model that has so much room. The system prompt and
     /// the tools have so many characters.
     pub(super) fn new(task: String, room: u64, overhead: usize) -> Self {
-        let mut conversation = Self {
-            earlier: Earlier::default(),
-            messages: Arc::default(),
-            marks: Vec::new(),
-            characters: overhead,
-            counted: None,
-            room,
-            again_at: 0,
-        };
+        let mut conversation = Self { characters: overhead, room, ..Self::default() };
         conversation.push(Message::User(task), 0);
         conversation
     }
@@ -68,7 +61,7 @@ impl Conversation {
         Self { characters: self.characters + earlier.characters(), earlier, ..self }
     }
 
-    pub(super) fn earlier(&self) -> Arc<[Arc<FixedMessages>]> {
+    pub(super) fn earlier(&self) -> SharedList<Arc<FixedMessages>> {
         self.earlier.parts()
     }
 
@@ -166,9 +159,7 @@ impl Conversation {
         }
         self.shrink(|messages, marks| {
             for (message, mark) in messages[..old].iter_mut().zip(marks) {
-                let Message::ToolResults(results) = message else {
-                    continue;
-                };
+                let Message::ToolResults(results) = message else { continue };
                 for output in results {
                     if let Some(shorter) = shortened(output, over) {
                         *output = shorter;

@@ -19,7 +19,6 @@ const MARK: usize = 64;
 /// Single parts are cut to these many characters, until the whole fits.
 const CUTS: [usize; 4] = [8_000, 2_000, 500, 100];
 
-/// The system prompt of a summary.
 pub(in crate::team) fn system() -> SystemPrompt {
     SystemPrompt { shared: TASK.into(), ..SystemPrompt::default() }
 }

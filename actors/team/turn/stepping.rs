@@ -199,9 +199,7 @@ impl Turn {
 
     pub(super) fn called(&mut self, id: &CallId, reply: ToolReply, took: Duration) -> Vec<Want> {
         let runs = |slot: &&mut Slot| slot.call.id == *id && slot.state == CallState::Running;
-        let Some(slot) = self.calls.iter_mut().find(runs) else {
-            return Vec::new();
-        };
+        let Some(slot) = self.calls.iter_mut().find(runs) else { return Vec::new() };
         if reply.taints {
             self.label = Label::Untrusted;
         }

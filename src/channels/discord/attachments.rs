@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    excerpt,
     file::{MOST_FILES, records::FileRow},
     ids::GrantId,
 };
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::{Bot, rest::RestError};
 use crate::{
     files::{FileError, FileStore},
-    text::rough_size,
+    text::{in_brackets, rough_size},
 };
 
 /// All files of a message have to be here within this time: what is said after it waits for them.
@@ -121,22 +120,13 @@ fn line(attachment: &Attachment, reason: &str) -> String {
         "[A file came with this message that was not taken: {}, {}: {}]",
         plain(&attachment.filename),
         rough_size(attachment.size.into()),
-        plain_words(reason),
+        in_brackets(reason, LONGEST),
     )
 }
 
 /// A name of somebody else's choice, in one line and without what could end the line around it.
 fn plain(text: &str) -> String {
-    plain_words(&text.replace(char::is_whitespace, "_"))
-}
-
-fn plain_words(text: &str) -> String {
-    let letters = text.chars().map(|letter| match letter {
-        '[' | ']' => '_',
-        letter if letter.is_control() => '_',
-        letter => letter,
-    });
-    excerpt::line(&letters.collect::<String>(), LONGEST)
+    in_brackets(&text.replace(char::is_whitespace, "_"), LONGEST)
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use serenity::{
 const MOST_SHOWN: usize = 6_000;
 /// The longest text on a button, and in a menu, in characters.
 const LONGEST_LABEL: usize = 80;
-/// Buttons in a row.
 const ROW: usize = 5;
 
 /// A card: its text, and what can be pressed below it.

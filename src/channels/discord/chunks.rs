@@ -56,7 +56,7 @@ pub(super) fn units(text: &str) -> usize {
 fn cut(text: &str, most: usize) -> &str {
     let window = window(text, most);
     // What follows decides whether a place at the very end is one.
-    let seen = &text[..ceil(text, window.len() + 1)];
+    let seen = &text[..text.ceil_char_boundary(window.len() + 1)];
     let places = [
         seen.rfind("\n\n"),
         seen.rfind('\n'),
@@ -98,10 +98,6 @@ fn window(text: &str, most: usize) -> &str {
         }
     }
     text
-}
-
-fn ceil(text: &str, place: usize) -> usize {
-    (place..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }
 
 /// The language of the fence that is open behind a text, if one is.

@@ -39,7 +39,6 @@ const NO_CONTENT: &str =
 /// Tells Discord that we come again.
 const RESUMABLE: u16 = 4000;
 
-/// What happens.
 pub(super) enum Event {
     /// The connection stands. If it went on with its session, nothing was missed.
     Ready {

@@ -70,7 +70,6 @@ pub(super) struct Missed {
     newest: AtomicU64,
 }
 
-/// What was found.
 struct Found {
     messages: Vec<Incoming>,
     /// There was more: all up to this one is not read the next time either.

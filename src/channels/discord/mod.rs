@@ -7,13 +7,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{Addr, Arbiter, Recipient};
+use actix::{Addr, Arbiter};
 use hivewright_actors::{
-    channel::{Channel, adapter::Undelivered},
-    identities::Owner,
-    live::Publisher,
-    router::Router,
-    store::StoreHandle,
+    channel::Channel, identities::Owner, live::Publisher, router::Router, store::StoreHandle,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -77,7 +73,6 @@ struct Bot {
     rest: Rest,
     router: Addr<Router>,
     channel: Addr<Channel>,
-    undelivered: Recipient<Undelivered>,
     store: StoreHandle,
     secrets: Scrubbers,
     owner: Owner,
@@ -113,7 +108,6 @@ impl Discord {
         });
     }
 
-    /// Connects anew.
     pub fn reconnect(&self) {
         self.settings.send_modify(|_| {});
     }
@@ -171,7 +165,6 @@ impl Keeper {
         let bot = Bot {
             rest,
             router,
-            undelivered: channel.clone().recipient(),
             channel,
             store,
             secrets: Scrubbers::new(vault, [Mask::hidden(token.expose())]),

@@ -9,7 +9,10 @@ use std::{
 };
 
 use hivewright_actors::{
-    channel::records::ChannelRow,
+    channel::{
+        network::{self, Network},
+        records::ChannelRow,
+    },
     channel_type::ChannelType,
     store::reads::{Range, scan_keyed},
 };
@@ -112,7 +115,9 @@ impl OpenChannel {
         let missed = Missed::new(bot.clone(), post.clone(), settings.clone(), id);
         let listening = listen(missed, queue.clone());
         Self {
-            _out: AbortOnDropHandle::new(hivewright_actors::spawn::local(post.clone().run())),
+            _out: AbortOnDropHandle::new(hivewright_actors::spawn::local(network::run(
+                post.clone(),
+            ))),
             _in: AbortOnDropHandle::new(hivewright_actors::spawn::local(listening)),
             post,
             queue,
@@ -122,7 +127,7 @@ impl OpenChannel {
 
 impl Drop for OpenChannel {
     fn drop(&mut self) {
-        self.post.detach();
+        self.post.cursor().detach();
     }
 }
 

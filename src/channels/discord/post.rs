@@ -10,18 +10,17 @@ use hivewright_actors::{
         records as approvals,
     },
     channel::{
-        Adopt, Detach,
-        adapter::{Adapter, ConnectError, Delivery, serve},
+        adapter::Delivery,
+        network::{Cursor, Network},
         outbound::Outbound,
         outbox,
         records::DeliveryMark,
-        socket::{Closing, Socket},
     },
-    clock::{Clock, doubling},
+    clock::Clock,
     file::FileRef,
     frame::{Body, Notification, NotificationKind, ProgressKind},
-    ids::{ChannelId, MessageId, QuestionId},
-    store::{reads::get, records::Writes},
+    ids::{ChannelId, QuestionId, TaskId},
+    store::reads::get,
 };
 use parking_lot::Mutex;
 use serenity::{
@@ -45,13 +44,10 @@ use super::{
 };
 use crate::system::{WallClock, sha256};
 
-/// The first pause after a failure of the network; each one more doubles it, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause after failures of the network.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Discord takes a nonce of at most 25 characters.
 const NONCE: usize = 25;
-/// A channel that was closed from our side is opened again after this.
-const REOPENED_AFTER: Duration = Duration::from_secs(1);
 /// A text of more messages than this is its first one and a file.
 const MOST_CHUNKS: usize = 10;
 const WHOLE_TEXT: &str = "response.md";
@@ -59,24 +55,19 @@ const WHOLE_TEXT: &str = "response.md";
 /// The way out of one channel.
 pub(super) struct Post {
     bot: Arc<Bot>,
-    channel: ChannelId,
     id: id::ChannelId,
+    cursor: Cursor,
     pub(super) typing: Typing,
     /// Messages whose refusal whoever took them in tells.
-    pub(super) asked: Recent<MessageId>,
+    pub(super) asked: Recent,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    socket: Option<Arc<Socket>>,
-    closing: Option<Closing>,
     speech: Speech,
-    /// What Discord has.
-    mark: DeliveryMark,
     /// The frame that is being posted.
     plan: Option<Plan>,
-    failures: u32,
 }
 
 /// What is to be posted for a frame, and how far that is.
@@ -89,7 +80,6 @@ struct Plan {
     after: DeliveryMark,
 }
 
-/// One message.
 #[derive(Clone)]
 struct Part {
     message: CreateMessage,
@@ -98,48 +88,31 @@ struct Part {
 
 impl Post {
     pub(super) fn new(bot: Arc<Bot>, id: id::ChannelId) -> Self {
+        let (store, hub) = (bot.store.clone(), bot.channel.clone());
         Self {
             typing: Typing::start(bot.clone(), id),
+            cursor: Cursor::new(ChannelId::from(id.to_string()), store, hub),
             bot,
-            channel: ChannelId::from(id.to_string()),
             id,
             asked: Recent::default(),
             state: Mutex::default(),
         }
     }
 
-    /// Brings the channel what it is told, until the service stops.
-    pub(super) async fn run(self: Arc<Self>) {
-        loop {
-            let socket = Arc::new(Socket::of_network());
-            self.state.lock().socket = Some(socket.clone());
-            serve(Arc::new(WayOut(self.clone())), socket, self.bot.undelivered.clone()).await;
-            self.detach();
-            if self.state.lock().closing == Some(Closing::Shutdown) {
-                return;
-            }
-            tokio::time::sleep(REOPENED_AFTER).await;
-        }
-    }
-
-    /// Nothing is brought from here any more; what comes waits in the outbox.
-    pub(super) fn detach(&self) {
-        if let Some(socket) = self.state.lock().socket.take() {
-            let (channel, connection) = (self.channel.clone(), socket.connection());
-            self.bot.channel.do_send(Detach { channel, connection });
-        }
+    fn channel(&self) -> &ChannelId {
+        self.cursor.channel()
     }
 
     /// Tells somebody what is wrong with a message of theirs, if that can be told at all.
     pub(super) async fn refuse(&self, message: id::MessageId, text: &str) {
-        let nonce = nonce(&[self.channel.as_str(), "refusal", &message.to_string()]);
+        let nonce = nonce(&[self.channel().as_str(), "refusal", &message.to_string()]);
         self.try_to_say(text, Some(message), nonce).await;
     }
 
     /// Tells a channel something about itself, if that can be told at all.
     pub(super) async fn tell(&self, what: &str, text: &str) {
         let now = WallClock.now().0.to_string();
-        let nonce = nonce(&[self.channel.as_str(), what, &now]);
+        let nonce = nonce(&[self.channel().as_str(), what, &now]);
         self.try_to_say(text, None, nonce).await;
     }
 
@@ -148,7 +121,7 @@ impl Post {
         for chunk in chunks::split(&text).into_iter().take(1) {
             let draft = self.draft(chunk, answers).nonce(Nonce::String(nonce.clone()));
             if let Err(error) = self.bot.rest.post(self.id, &draft, None).await {
-                tracing::debug!(channel = %self.channel, %error, "a word of the bot is not told");
+                tracing::debug!(channel = %self.channel(), %error, "a word of the bot is not told");
             }
         }
     }
@@ -176,38 +149,21 @@ impl Post {
         }
     }
 
-    async fn connect_now(self: Arc<Self>) -> Result<(), ConnectError> {
-        let channel = self.channel.clone();
-        let id = channel.clone();
-        let read = self.bot.store.read(move |storage| DeliveryMark::read(storage, &id));
-        let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
-        let mut state = self.state.lock();
-        state.closing = None;
-        state.plan = None;
-        // What was taken in since the mark was stored made no post.
-        let last_seq = mark.seq;
-        state.mark = mark;
-        if let Some(socket) = state.socket.clone() {
-            self.bot.channel.do_send(Adopt { channel, socket, last_seq });
-        }
-        Ok(())
-    }
-
-    async fn deliver_now(self: Arc<Self>, frame: Arc<Outbound>) -> Delivery {
-        self.show_work(&frame);
-        if self.is_told_otherwise(&frame) {
+    async fn deliver(&self, frame: &Outbound) -> Delivery {
+        self.show_work(frame);
+        if self.is_told_otherwise(frame) {
             return Delivery::Delivered(None);
         }
         let known = self.state.lock().plan.clone().filter(|plan| plan.seq == frame.seq);
         let mut plan = match known {
             Some(plan) => plan,
-            None => match self.plan(&frame).await {
+            None => match self.plan(frame).await {
                 Some(plan) => plan,
                 None => return Delivery::Delivered(None),
             },
         };
         if frame.frame.ts + outbox::MOST_AGE < WallClock.now() {
-            self.pass_over(frame.seq).await;
+            self.pass(frame.seq).await;
             return Delivery::Undeliverable("Discord could not be reached for a day".to_owned());
         }
         let mut last = None;
@@ -215,7 +171,7 @@ impl Post {
             match self.put(part).await {
                 Ok(id) => last = id,
                 Err(RestError::Never(reason)) => {
-                    self.pass_over(frame.seq).await;
+                    self.pass(frame.seq).await;
                     return Delivery::Undeliverable(reason);
                 }
                 Err(error) => return Delivery::RetryAfter(self.pause(&error)),
@@ -244,59 +200,31 @@ impl Post {
         rest.post(self.id, &message.clone().content(apology), None).await
     }
 
-    /// Notes how far a frame is, in the store before the next part is posted.
+    /// Notes how far a frame is.
     async fn keep(&self, plan: &Plan) {
-        {
-            let mut state = self.state.lock();
-            state.failures = 0;
-            if plan.posted < plan.parts.len() {
-                state.mark.partly = Some((plan.seq, plan.posted));
-                state.plan = Some(plan.clone());
-            } else {
-                state.mark = plan.after.clone();
-                state.plan = None;
-            }
-        }
-        self.store_mark().await;
+        let is_over = plan.posted == plan.parts.len();
+        self.state.lock().plan = (!is_over).then(|| plan.clone());
+        let so_far =
+            || DeliveryMark { partly: Some((plan.seq, plan.posted)), ..self.cursor.mark() };
+        self.cursor.keep(if is_over { plan.after.clone() } else { so_far() }).await;
     }
 
     /// A frame will never be there; the operator is told.
-    async fn pass_over(&self, seq: u64) {
-        {
-            let mut state = self.state.lock();
-            state.plan = None;
-            state.mark.partly = None;
-            state.mark.seq = state.mark.seq.max(seq);
-        }
-        self.store_mark().await;
-    }
-
-    async fn store_mark(&self) {
-        let mark = self.state.lock().mark.clone();
-        let stored = self.bot.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
-        if let Err(error) = stored {
-            tracing::error!(channel = %self.channel, %error, "what was posted cannot be noted; after a restart it may be posted again");
-        }
+    async fn pass(&self, seq: u64) {
+        self.state.lock().plan = None;
+        self.cursor.pass(seq).await;
     }
 
     /// What a frame makes to be posted; none if that is nothing.
     async fn plan(&self, frame: &Outbound) -> Option<Plan> {
-        let (saying, mut after) = {
-            let mut state = self.state.lock();
-            let mut after = state.mark.clone();
-            let saying = state.speech.take(frame, &mut after, Instant::now());
-            if saying.is_none() {
-                // It costs no commit: it would be nothing again.
-                state.mark = after.clone();
-            }
-            (saying, after)
-        };
-        let partly = after.partly.take();
+        let mut after = self.cursor.mark();
+        let saying = self.state.lock().speech.take(frame, &mut after, Instant::now());
         after.seq = after.seq.max(frame.seq);
         let Some(saying) = saying else {
-            self.state.lock().mark.seq = after.seq;
+            self.cursor.set(after);
             return None;
         };
+        let partly = after.partly.take();
         let (card, answers, files) = match saying {
             Saying::Text { text, answers, files } => {
                 (Card { text, rows: Vec::new() }, answers, files)
@@ -306,13 +234,12 @@ impl Post {
         let answers = answers.and_then(|message| message.as_str().parse().ok());
         let parts = self.parts(frame.seq, card, answers, files);
         let posted = partly.filter(|(seq, _)| *seq == frame.seq).map_or(0, |(_, parts)| parts);
-        let mut state = self.state.lock();
         if posted >= parts.len() {
-            state.mark = after;
+            self.cursor.set(after);
             return None;
         }
         let plan = Plan { seq: frame.seq, parts, posted, after };
-        state.plan = Some(plan.clone());
+        self.state.lock().plan = Some(plan.clone());
         Some(plan)
     }
 
@@ -334,7 +261,7 @@ impl Post {
         let words = chunks.into_iter().map(|chunk| (chunk, None));
         let attached = attached.into_iter().map(|attached| (String::new(), Some(attached)));
         let part = |(place, (text, attached)): (usize, (String, Option<Attached>))| {
-            let nonce = nonce(&[self.channel.as_str(), &seq.to_string(), &format!("{place}")]);
+            let nonce = nonce(&[self.channel().as_str(), &seq.to_string(), &format!("{place}")]);
             let mut message = self.draft(text, answers).nonce(Nonce::String(nonce));
             if place == last && attached.is_none() && !card.rows.is_empty() {
                 message = message.components(card.rows.clone());
@@ -360,7 +287,7 @@ impl Post {
             }
         });
         let card = read.await.unwrap_or_else(|error| {
-            tracing::error!(channel = %self.channel, %error, "an approval or question cannot be read; it is posted without buttons");
+            tracing::error!(channel = %self.channel(), %error, "an approval or question cannot be read; it is posted without buttons");
             None
         });
         card.unwrap_or(Card { text: words, rows: Vec::new() })
@@ -372,36 +299,34 @@ impl Post {
             RestError::Later(Some(pause), _) => *pause,
             RestError::Unauthorized => LONGEST_PAUSE,
             RestError::Later(None, _) | RestError::Never(_) => {
-                let mut state = self.state.lock();
-                state.failures = state.failures.saturating_add(1);
-                tracing::debug!(channel = %self.channel, %error, "a message could not be posted, and is tried again");
-                doubling(FIRST_PAUSE, LONGEST_PAUSE, state.failures - 1)
+                tracing::debug!(channel = %self.channel(), %error, "a message could not be posted, and is tried again");
+                self.cursor.pause(LONGEST_PAUSE)
             }
         }
     }
 
     /// Shows or hides the typing indicator.
     fn show_work(&self, frame: &Outbound) {
-        let typing = &self.typing;
-        match &frame.frame.body {
-            Body::Ack(ack) if ack.duplicate.is_none() => {
-                ack.task_id.iter().for_each(|task| typing.begin(task));
-            }
-            Body::Progress(progress) if progress.waits => {
-                progress.task_id.iter().for_each(|task| typing.pause(task));
-            }
+        let (task, show): (_, fn(&Typing, &TaskId)) = match &frame.frame.body {
+            Body::Ack(ack) if ack.duplicate.is_none() => (&ack.task_id, Typing::begin),
+            Body::Progress(progress) if progress.waits => (&progress.task_id, Typing::pause),
             // Any other note says nothing of whether it works.
             Body::Progress(progress) if progress.kind != ProgressKind::Note => {
-                progress.task_id.iter().for_each(|task| typing.begin(task));
+                (&progress.task_id, Typing::begin)
             }
-            Body::Response(response) => response.task_id.iter().for_each(|task| typing.end(task)),
-            Body::Error(error) => error.task_id.iter().for_each(|task| typing.end(task)),
+            Body::Response(response) => (&response.task_id, Typing::end),
+            Body::Error(error) => (&error.task_id, Typing::end),
             Body::Notification(Notification {
                 kind: NotificationKind::Approval | NotificationKind::Question,
                 task_id,
                 ..
-            }) => task_id.iter().for_each(|task| typing.pause(task)),
-            Body::Ack(_) | Body::Progress(_) | Body::Notification(_) | Body::TopicList { .. } => {}
+            }) => (task_id, Typing::pause),
+            Body::Ack(_) | Body::Progress(_) | Body::Notification(_) | Body::TopicList { .. } => {
+                return;
+            }
+        };
+        if let Some(task) = task {
+            show(&self.typing, task);
         }
     }
 
@@ -424,22 +349,16 @@ fn nonce(parts: &[&str]) -> String {
     nonce
 }
 
-/// The way out as [`serve`] knows it.
-struct WayOut(Arc<Post>);
-
-impl Adapter for WayOut {
-    fn connect(&self) -> BoxFuture<'static, Result<(), ConnectError>> {
-        self.0.clone().connect_now().boxed()
+impl Network for Post {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
     }
 
-    fn deliver(&self, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
-        self.0.clone().deliver_now(frame).boxed()
+    fn post(self: Arc<Self>, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
+        async move { self.deliver(&frame).await }.boxed()
     }
 
-    fn resumed(&self, _: Option<ChannelId>) {}
-
-    fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
-        self.0.state.lock().closing = Some(closing);
-        std::future::ready(()).boxed()
+    fn connected(&self) {
+        self.state.lock().plan = None;
     }
 }

@@ -1,40 +1,34 @@
-//! A set that remembers its newest members.
+//! Messages that were taken in lately, by id.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    hash::Hash,
-};
+use std::collections::{HashSet, VecDeque};
 
+use hivewright_actors::ids::MessageId;
 use parking_lot::Mutex;
 
 const MOST: usize = 1_000;
 
-pub(super) struct Recent<T>(Mutex<(VecDeque<T>, HashSet<T>)>);
+/// The newest ones, in order.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<(VecDeque<MessageId>, HashSet<MessageId>)>);
 
-impl<T> Default for Recent<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T: Clone + Eq + Hash> Recent<T> {
+impl Recent {
     /// Whether it is new.
-    pub(super) fn insert(&self, member: T) -> bool {
+    pub(super) fn insert(&self, message: MessageId) -> bool {
         let mut guard = self.0.lock();
-        let (order, members) = &mut *guard;
-        if !members.insert(member.clone()) {
+        let (order, messages) = &mut *guard;
+        if !messages.insert(message.clone()) {
             return false;
         }
-        order.push_back(member);
+        order.push_back(message);
         if order.len() > MOST
             && let Some(oldest) = order.pop_front()
         {
-            members.remove(&oldest);
+            messages.remove(&oldest);
         }
         true
     }
 
-    pub(super) fn contains(&self, member: &T) -> bool {
-        self.0.lock().1.contains(member)
+    pub(super) fn contains(&self, message: &MessageId) -> bool {
+        self.0.lock().1.contains(message)
     }
 }

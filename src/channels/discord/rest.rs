@@ -28,6 +28,7 @@ use super::uploads::{Form, Upload};
 use crate::{
     providers::client::{self, ClientError},
     settings::secret::Secret,
+    text::root_cause,
 };
 
 const VERSION: &str = "/api/v10";
@@ -81,7 +82,6 @@ pub struct Rest {
     closed: Mutex<HashMap<String, Instant>>,
 }
 
-/// Where the gateway is.
 #[derive(Deserialize)]
 struct Gateway {
     url: String,
@@ -98,7 +98,6 @@ struct Place {
     guild_id: Option<GuildId>,
 }
 
-/// What a request carries.
 enum Content {
     Nothing,
     Json(Value),
@@ -361,11 +360,7 @@ fn late() -> RestError {
 /// The address may hold the token of an interaction, so it is not told.
 fn unreachable(error: reqwest::Error) -> RestError {
     let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    RestError::Later(None, format!("Discord cannot be reached: {cause}"))
+    RestError::Later(None, format!("Discord cannot be reached: {}", root_cause(&error)))
 }
 
 fn unreadable(error: serde_json::Error) -> RestError {

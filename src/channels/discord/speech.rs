@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 use tokio::time::Instant;
 
-use crate::text::sentence;
+use crate::text::{self, sentence};
 
 /// Blocks of text within a turn are posted this far apart.
 const APART: Duration = Duration::from_secs(5);
@@ -149,11 +149,7 @@ impl Speech {
 
     fn response(&mut self, response: &Response, mark: &mut DeliveryMark) -> Option<Saying> {
         let rest = self.rest(response.task_id.as_ref(), &response.content, mark);
-        let text = match (rest.trim(), response.status.as_str()) {
-            ("", "cancelled") => "Stopped.".to_owned(),
-            ("", _) => return None,
-            (text, _) => text.to_owned(),
-        };
+        let text = text::ending(&rest, &response.status)?;
         let answers = Some(response.message_id.clone());
         Some(Saying::Text { text, answers, files: Vec::new() })
     }
@@ -161,11 +157,7 @@ impl Speech {
     fn error(&mut self, error: &ErrorBody, mark: &mut DeliveryMark) -> Option<Saying> {
         let content = error.content.as_deref().unwrap_or_default();
         let rest = self.rest(error.task_id.as_ref(), content, mark);
-        let reason = sentence(&error.error);
-        let text = match rest.trim() {
-            "" => reason,
-            rest => format!("{rest}{BREAK}{reason}"),
-        };
+        let text = text::failure(&rest, &error.error);
         Some(Saying::Text { text, answers: error.message_id.clone(), files: Vec::new() })
     }
 

@@ -40,8 +40,12 @@ pub enum Standing {
 impl Standing {
     /// As lists show it; none while it is off.
     pub fn row(&self) -> Option<Channel> {
+        (*self != Self::Off).then(|| self.shown())
+    }
+
+    fn shown(&self) -> Channel {
         let (state, error) = match self {
-            Self::Off => return None,
+            Self::Off => ("off", None),
             Self::Connecting => ("connecting", None),
             Self::Connected => ("connected", None),
             Self::Retrying { attempt, next_at, last_error } => {
@@ -51,12 +55,12 @@ impl Standing {
             }
             Self::Failed { reason } => ("failed", Some(reason.clone())),
         };
-        Some(Channel {
+        Channel {
             kind: "discord".to_owned(),
             state: state.to_owned(),
             connected: usize::from(*self == Self::Connected),
             error,
-        })
+        }
     }
 }
 
@@ -101,13 +105,7 @@ impl SharedStanding {
                 "Discord is not connected, and is not tried again before its settings change"
             ),
         }
-        let row = standing.row().unwrap_or_else(|| Channel {
-            kind: "discord".to_owned(),
-            state: "off".to_owned(),
-            connected: 0,
-            error: None,
-        });
-        if let Ok(data) = serde_json::to_value(row) {
+        if let Ok(data) = serde_json::to_value(standing.shown()) {
             self.live.publish(Event::new(Kind::ChannelChanged, data));
         }
     }

@@ -66,7 +66,6 @@ impl Typing {
         self.shared.work.lock().open.remove(task);
     }
 
-    /// A task is over.
     pub(super) fn end(&self, task: &TaskId) {
         let mut work = self.shared.work.lock();
         work.open.remove(task);

@@ -5,10 +5,9 @@ use hivewright_actors::{
     file::{FileRef, harmless_name},
 };
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
 
 use super::Bot;
-use crate::{files::FileError, system::sha256, text::rough_size};
+use crate::{system::sha256, text::rough_size};
 
 /// What a bot may upload in every server, in bytes.
 const LARGEST: u64 = 10 * 1024 * 1024;
@@ -51,7 +50,7 @@ impl Attached {
             }
             Self::File(file) => {
                 let mime = file.mime.clone();
-                let bytes = content(bot, file).await.map_err(|error| {
+                let bytes = bot.files.bytes(file).await.map_err(|error| {
                     tracing::warn!(file = %file.id, %error, "a file cannot be posted; the channel is told");
                     "what was in it cannot be read".to_owned()
                 })?;
@@ -74,14 +73,6 @@ impl Attached {
             "`{name}` cannot be posted here: {reason}. It is in the conversation on the web page."
         )
     }
-}
-
-/// Never more than it was when it was taken in.
-async fn content(bot: &Bot, file: &FileRef) -> Result<Vec<u8>, FileError> {
-    let mut bytes = Vec::new();
-    let opened = bot.files.content(file).await?;
-    opened.take(file.size).read_to_end(&mut bytes).await?;
-    Ok(bytes)
 }
 
 impl Upload {

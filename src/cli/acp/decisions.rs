@@ -10,7 +10,7 @@ use super::{editor::Editor, updates::words};
 use crate::{
     api::{
         approvals::{ApprovalDecision, ApprovalRow, DECIDE, SHOW_APPROVAL},
-        endpoint::{ById, Empty},
+        endpoint::ById,
         questions::{ANSWER_QUESTION, QuestionAnswer, SHOW_QUESTION},
     },
     cli::{Context, failure::Failure, service::Service},
@@ -51,9 +51,8 @@ impl Decisions {
         let service = Service::find(&self.context)?;
         let path = ById { id: self.id.clone() };
         let found: ApprovalRow = service.at(&SHOW_APPROVAL, &path).await?.data()?;
-        let tool = found.tool.clone().unwrap_or_else(|| found.kind.to_string());
         let fields = ToolCallUpdateFields::new()
-            .title(format!("{tool} of {}: {}", found.team, found.summary))
+            .title(format!("{} of {}: {}", found.what(), found.team, found.summary))
             .status(ToolCallStatus::Pending)
             .raw_input(found.arguments.clone())
             .content(vec![self.card.clone().into()]);
@@ -69,7 +68,7 @@ impl Decisions {
         };
         let (digest, note) = (found.digest, note.map(str::to_owned));
         let word = ApprovalDecision { decision, digest, uses: None, note, confirm };
-        let decided = service.call(&DECIDE, &path, &Empty {}, &word).await;
+        let decided = service.send(&DECIDE, &path, &word).await;
         let status = match (&decided, decision) {
             (Ok(_), Choice::Approve) => ToolCallStatus::Completed,
             _ => ToolCallStatus::Failed,
@@ -101,7 +100,7 @@ impl Decisions {
             return Ok(false);
         };
         let answer = QuestionAnswer { selected: vec![option.clone()], text: String::new() };
-        let answered = service.call(&ANSWER_QUESTION, &path, &Empty {}, &answer).await;
+        let answered = service.send(&ANSWER_QUESTION, &path, &answer).await;
         self.mark(if answered.is_ok() {
             ToolCallStatus::Completed
         } else {

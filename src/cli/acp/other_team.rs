@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{
-        endpoint::{ById, Empty},
+        endpoint::ById,
         messages::{MessageReply, MessageRow},
         tasks::{CANCEL_TASK, TaskCancel},
     },
@@ -109,6 +109,6 @@ impl OtherTeam {
         let service = Service::find(&self.context)?;
         let path = ById { id: task.to_owned() };
         let cancel = TaskCancel { reason: None, cascade: false };
-        service.call(&CANCEL_TASK, &path, &Empty {}, &cancel).await.map(drop)
+        service.send(&CANCEL_TASK, &path, &cancel).await.map(drop)
     }
 }

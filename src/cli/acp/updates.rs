@@ -64,7 +64,7 @@ pub(super) fn replay(item: ConversationItem) -> Vec<SessionUpdate> {
     updates.extend(thinking.as_deref().map(remark));
     updates.extend(blocks.into_iter().map(|block| match block {
         ConversationBlock::Text { text } => words(&text),
-        ConversationBlock::Note { text } => remark(&text),
+        ConversationBlock::Note { text, .. } => remark(&text),
         ConversationBlock::ToolCall { call_id, tool, arguments, ok, result, .. } => {
             let status = match ok {
                 None => ToolCallStatus::InProgress,

@@ -14,11 +14,8 @@ use super::{Chat, Source};
 use crate::{
     api::{
         approvals::{ApprovalFilter, ApprovalRow, LIST_APPROVALS, SHOW_APPROVAL},
-        endpoint::{ById, Empty},
-        questions::{
-            ANSWER_QUESTION, LIST_QUESTIONS, QuestionAnswer, QuestionFilter, QuestionRow,
-            SHOW_QUESTION,
-        },
+        endpoint::ById,
+        questions::*,
     },
     cli::{
         Context,
@@ -26,7 +23,8 @@ use crate::{
         editor::known::{Reply, Waiting},
         failure::Failure,
         line::Incoming,
-        service::{MOST_ROWS, Service},
+        service::Service,
+        table::first_line,
         transcript::{Print, complaint},
     },
 };
@@ -102,7 +100,7 @@ impl Chat<'_> {
         let answer = QuestionAnswer { selected: Vec::new(), text: secret.to_string() };
         let told = async {
             let service = Service::find(self.context)?;
-            service.call(&ANSWER_QUESTION, &ById { id }, &Empty {}, &answer).await
+            service.send(&ANSWER_QUESTION, &ById { id }, &answer).await
         };
         match told.await {
             Ok(_) => self.remark("· it is in the vault"),
@@ -178,7 +176,7 @@ impl Chat<'_> {
         let waiting = waiting.unwrap_or_else(|| Waiting {
             id: id.to_owned(),
             name: id.to_owned(),
-            about: beginning(&notification.content),
+            about: first_line(&notification.content, ABOUT),
             is_question,
             options: Vec::new(),
             is_secret: false,
@@ -192,10 +190,10 @@ impl Chat<'_> {
         let Source::Editor(editor) = &self.source else { return };
         let Ok(service) = Service::find(self.context) else { return };
         let pending = ApprovalFilter { status: Some(Status::Pending), ..ApprovalFilter::default() };
-        let approvals = service.rows(&LIST_APPROVALS, &pending, MOST_ROWS).await;
+        let approvals = service.rows(&LIST_APPROVALS, &pending).await;
         let open =
             QuestionFilter { status: Some(QuestionStatus::Open), ..QuestionFilter::default() };
-        let questions = service.rows(&LIST_QUESTIONS, &open, MOST_ROWS).await;
+        let questions = service.rows(&LIST_QUESTIONS, &open).await;
         let approvals = approvals.and_then(|rows| rows.data()).unwrap_or_default();
         let questions = questions.and_then(|rows| rows.data()).unwrap_or_default();
         let approvals =
@@ -239,10 +237,6 @@ impl Chat<'_> {
     }
 }
 
-fn beginning(text: &str) -> String {
-    excerpt::line(text.lines().next().unwrap_or_default(), ABOUT)
-}
-
 fn asked(row: &QuestionRow) -> String {
     let what = if row.kind == AnswerKind::Secret { "asks for a secret" } else { "asks" };
     format!("[{}] {what}: {}", row.team, row.question)
@@ -250,21 +244,20 @@ fn asked(row: &QuestionRow) -> String {
 
 /// What a person needs to decide, of a call that has waited.
 fn asked_for(row: &ApprovalRow, context: &Context) -> String {
-    let tool = row.tool.as_deref().unwrap_or(row.kind.as_str());
     let whole = context.command(&format!("approvals show {}", row.short_id));
     let cut = |text: &str| excerpt::excerpt(text, SHOWN, &whole);
     let what = match &row.diff {
         Some(diff) => cut(diff),
         None => format!("Arguments: {}", cut(&row.arguments.to_string())),
     };
-    format!("[{}] wants to use {tool}. {}\n{what}", row.team, row.summary)
+    format!("[{}] wants to use {}. {}\n{what}", row.team, row.what(), row.summary)
 }
 
 fn of_question(row: QuestionRow) -> Waiting {
     Waiting {
         name: row.id.clone(),
         id: row.id,
-        about: beginning(&row.question),
+        about: first_line(&row.question, ABOUT),
         is_question: true,
         options: row.options,
         is_secret: row.kind == AnswerKind::Secret,
@@ -272,9 +265,8 @@ fn of_question(row: QuestionRow) -> Waiting {
 }
 
 fn of_approval(row: ApprovalRow) -> Waiting {
-    let tool = row.tool.as_deref().unwrap_or(row.kind.as_str());
     Waiting {
-        about: beginning(&format!("{tool}. {}", row.summary)),
+        about: first_line(&format!("{}. {}", row.what(), row.summary), ABOUT),
         id: row.id,
         name: row.short_id,
         is_question: false,

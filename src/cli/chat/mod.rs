@@ -28,11 +28,11 @@ use super::{
     paper::Paper,
     screen::{Screen, complain},
     send::forgotten,
-    service::{MOST_ROWS, Service},
+    service::Service,
     transcript::{Print, Sent},
 };
 use crate::api::{
-    endpoint::{ById, Empty},
+    endpoint::ById,
     messages::MessageRow,
     tasks::{CANCEL_TASK, TaskCancel},
     teams::{LIST_TEAMS, TeamFilter},
@@ -254,7 +254,7 @@ impl Chat<'_> {
         self.catch_up().await;
         if let Source::Editor(editor) = &self.source
             && let Ok(service) = Service::find(self.context)
-            && let Ok(teams) = service.rows(&LIST_TEAMS, &TeamFilter::default(), MOST_ROWS).await
+            && let Ok(teams) = service.rows(&LIST_TEAMS, &TeamFilter::default()).await
             && let Ok(rows) = teams.data()
         {
             editor.known().teams = rows.into_iter().map(|row| row.name.to_string()).collect();
@@ -499,7 +499,7 @@ impl Chat<'_> {
         hivewright_actors::spawn::anywhere(async move {
             for id in tasks {
                 let cancel = TaskCancel { reason: None, cascade: false };
-                let stopped = service.call(&CANCEL_TASK, &ById { id }, &Empty {}, &cancel).await;
+                let stopped = service.send(&CANCEL_TASK, &ById { id }, &cancel).await;
                 // It may have ended by now, which is no reason to leave.
                 if let Err(failure) = stopped {
                     screen.remark(&format!("· not stopped: {}", failure.message));

@@ -23,6 +23,7 @@ use crate::{
         replace::{create, replace, text},
         scaffold,
     },
+    text::plain,
 };
 
 /// The file that has a setting. One that none has is looked for in the first.
@@ -132,8 +133,7 @@ fn tell(file: ServiceFile, changed: Option<&[Changed]>, context: &Context) -> Re
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "(not set)".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        value => plain(value),
     }
 }
 
@@ -141,17 +141,17 @@ pub(super) fn shown(value: &Value) -> String {
 /// Blocks.
 fn present(file: ServiceFile, home: &Home) -> Result<String, Failure> {
     let path = file.path(home);
-    let shown = path.display();
     text(&path).or_else(|error| match (error.kind(), file) {
         (io::ErrorKind::NotFound, ServiceFile::Config) => {
             home.prepare()?;
             Ok(scaffold::CONFIG.to_owned())
         }
         (io::ErrorKind::NotFound, _) => {
+            let shown = path.display();
             let message = format!("there is no `{shown}`; `hivewright init` writes it");
             Err(Failure::not_found(message))
         }
-        _ => Err(Failure::system(format!("`{shown}` cannot be read"), error)),
+        _ => Err(Failure::unreadable(&path)(error)),
     })
 }
 
@@ -171,9 +171,7 @@ fn put(
     }
     let path = file.path(home);
     let folder = path.parent().unwrap_or(Path::new("."));
-    replace(&path, folder, after).map_err(|error| {
-        Failure::system(format!("`{}` cannot be written", path.display()), error)
-    })?;
+    replace(&path, folder, after).map_err(Failure::unwritable(&path))?;
     Ok(Some(changed(before, after)))
 }
 
@@ -203,9 +201,7 @@ fn edit(file: ServiceFile, home: &Home) -> Result<Option<Vec<Changed>>, Failure>
             complain(&format!("going on with `{shown}`, which was left; delete it to begin anew"));
             false
         }
-        Err(error) => {
-            return Err(Failure::system(format!("`{shown}` cannot be written"), error));
-        }
+        Err(error) => return Err(Failure::unwritable(&draft)(error)),
     };
     if let Err(failure) = open_editor(&draft) {
         if is_new {
@@ -213,8 +209,7 @@ fn edit(file: ServiceFile, home: &Home) -> Result<Option<Vec<Changed>>, Failure>
         }
         return Err(failure);
     }
-    let unreadable = |error| Failure::system(format!("`{shown}` cannot be read"), error);
-    let after = text(&draft).map_err(unreadable)?;
+    let after = text(&draft).map_err(Failure::unreadable(&draft))?;
     let again = format!("; `hivewright config edit {file}` goes on with `{shown}`");
     if after != before {
         check(file, home, &after).map_err(|problems| faulty(&problems, &again))?;

@@ -116,11 +116,6 @@ fn conclude(
     if left.is_empty() {
         return Ok(());
     }
-    // The document has been written; a second one would make it unreadable.
-    let message = if screen.json {
-        String::new()
-    } else {
-        format!("{} left to mend by hand", counted(left.len(), "fault"))
-    };
-    Err(Failure::new(Exit::FoundErrors, message))
+    let message = format!("{} left to mend by hand", counted(left.len(), "fault"));
+    Err(screen.failure(Exit::FoundErrors, message))
 }

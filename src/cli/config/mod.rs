@@ -1,7 +1,7 @@
 //! `hivewright config`: the settings files, with and without a service.
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Context,
@@ -23,7 +23,7 @@ use crate::{
         effective::{self, Setting, SettingSource},
         load::{self, ServiceFile},
     },
-    text::counted,
+    text::{counted, plain},
 };
 
 mod edit;
@@ -131,10 +131,7 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
 
 columns!(Setting {
     "FIELD" => |row| row.path.clone(),
-    "VALUE" => |row| match &row.value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    },
+    "VALUE" => |row| plain(&row.value),
     "FROM" => |row| match row.line {
         Some(line) if row.source == SettingSource::File => format!("{}.yaml:{line}", row.file),
         _ => row.source.to_string(),
@@ -172,7 +169,5 @@ async fn check(context: &Context) -> Result<(), Failure> {
     let message = format!(
         "{many} in the settings; a running service keeps what it had before, or does without what cannot be used"
     );
-    // The document has been written; a second one would make it unreadable.
-    let message = if screen.json { String::new() } else { message };
-    Err(Failure::new(Exit::FoundErrors, message))
+    Err(screen.failure(Exit::FoundErrors, message))
 }

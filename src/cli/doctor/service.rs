@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use crate::{
     api::{
         doctor::{EXAMINE, Examination, Finding},
-        endpoint::Empty,
         teams::{LIST_TEAMS, TeamFilter, TeamRow},
     },
     cli::{
@@ -96,7 +95,7 @@ pub(super) async fn teams(running: &Running, context: &Context) -> Vec<Finding> 
     let Running::Ready { .. } = running else { return Vec::new() };
     let listed = async {
         let service = Service::find(context)?;
-        service.all_rows(&LIST_TEAMS, &Empty {}, &TeamFilter::default()).await?.data()
+        service.all(&LIST_TEAMS, &TeamFilter::default()).await?.data()
     };
     // Who may not list them hears of that where they ask for them.
     let rows = listed.await.unwrap_or_default();

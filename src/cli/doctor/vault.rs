@@ -6,7 +6,6 @@ use super::service::Running;
 use crate::{
     api::{
         doctor::Finding,
-        endpoint::Empty,
         vault::{LIST_VAULT, VaultFilter},
     },
     cli::{
@@ -121,7 +120,7 @@ async fn ask(context: &Context, environment: Environment) -> (Finding, Environme
 /// The service's own secrets by name.
 async fn keys(service: &Service) -> Result<BTreeSet<String>, Failure> {
     let filter = VaultFilter { scope: Some("system".to_owned()), ..VaultFilter::default() };
-    let entries = service.all_rows(&LIST_VAULT, &Empty {}, &filter).await?.data()?;
+    let entries = service.all(&LIST_VAULT, &filter).await?.data()?;
     Ok(entries.into_iter().filter(|entry| entry.secret).map(|entry| entry.key).collect())
 }
 

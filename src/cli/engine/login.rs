@@ -163,13 +163,12 @@ fn write(home: &Home, before: &str, after: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let path = FILE.path(home);
-    let shown = path.display();
     if text(&path).ok().as_deref() != Some(before) {
+        let shown = path.display();
         let message = format!("`{shown}` was changed meanwhile and stays as it is; run it again");
         return Err(Failure::new(Exit::Conflict, message));
     }
-    replace(&path, &File::Service(FILE).beside(home), after)
-        .map_err(|error| Failure::system(format!("`{shown}` cannot be written"), error))
+    replace(&path, &File::Service(FILE).beside(home), after).map_err(Failure::unwritable(&path))
 }
 
 fn tell(team: &str, place: &Place, fields: &[Changed], context: &Context) -> Result<(), Failure> {

@@ -4,10 +4,7 @@ use std::{
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::Args;
@@ -37,13 +34,11 @@ use crate::{
     },
     scrub::Scrubber,
     storage::tiers::TieredStorage,
-    system::WallClock,
     text::no_such,
     transcript::{
         files,
         reading::{self, pieces},
     },
-    vault::{Vault, master::KeyFiles},
 };
 
 /// A larger file is refused.
@@ -114,7 +109,8 @@ fn import(
         .map_err(|error| Failure::from(error).if_in_use())?;
     let storage = &stopped.storage;
     let team = team_of(storage, team)?;
-    let scrubber = scrubber(storage, context)?;
+    // Nothing that is stored holds what is in the vault.
+    let scrubber = Scrubber::with(stopped.vault(context)?.all_secrets());
     let mut imported = Vec::new();
     for (file, text) in files.iter().zip(texts) {
         if stop.load(Ordering::Relaxed) {
@@ -160,17 +156,6 @@ fn team_of(storage: &TieredStorage, name: &str) -> Result<TeamKey, Failure> {
     let tree = Tree::new(teams);
     let names: Vec<&str> = tree.iter().map(|team| team.name.as_str()).collect();
     tree.key(name).ok_or_else(|| Failure::not_found(no_such("team", name, &names)))
-}
-
-/// Takes out what is in the vault: nothing that is stored holds it.
-fn scrubber(storage: &TieredStorage, context: &Context) -> Result<Scrubber, Failure> {
-    let keys = KeyFiles::new(&context.home.secrets(), &context.environment).read();
-    let vault = Vault::open(storage, keys, Arc::new(WallClock))
-        .map_err(|error| Failure::failed(chain(&error)))?;
-    match vault.locked() {
-        Some(locked) => Err(Failure::failed(format!("the vault is locked: {locked}"))),
-        None => Ok(Scrubber::with(vault.all_secrets())),
-    }
 }
 
 /// Takes one file over, if it was not before. Its session has its name from what it says.

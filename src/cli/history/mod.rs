@@ -18,14 +18,11 @@ use super::{
     screen::printable,
     service::{Service, target},
     table::{columns, exact, moment},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
 use crate::api::{
     endpoint::{ById, ByName, Empty},
-    sessions::{
-        COMPACT_SESSION, EXPORT_SESSION, HistoryFilter, LIST_SESSIONS, SHOW_HISTORY,
-        SHOW_TEAM_HISTORY, SessionFilter, SessionRow, TeamHistoryFilter, Transcript,
-    },
+    sessions::*,
     transcript::{Block, Message},
 };
 
@@ -150,10 +147,7 @@ impl Which {
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            show_rows(watch, context, async |service| service.list(&LIST_SESSIONS, &list).await)
-                .await
-        }
+        Action::List(list) => list.show(&LIST_SESSIONS, context).await,
         Action::Show { which, part } => {
             let answer = which.read(&Service::find(context)?, part).await?;
             if screen.json {
@@ -196,8 +190,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
 
 /// Writes an export into a file, for its owner alone if it is new.
 async fn export_to(file: &Path, service: &Service, path: &str) -> Result<(), Failure> {
-    let unwritable =
-        |error| Failure::system(format!("`{}` cannot be written", file.display()), error);
+    let unwritable = Failure::unwritable(file);
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
     let mut opened = options.open(file).map_err(unwritable)?;

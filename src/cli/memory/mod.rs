@@ -3,22 +3,12 @@
 use clap::{ArgGroup, Args, Subcommand};
 use hivewright_actors::ids::MAIN;
 
-use super::{
-    Context,
-    answer::Answer,
-    failure::Failure,
-    send::text,
-    service::{MOST_ROWS, Service},
-};
+use super::{Context, answer::Answer, failure::Failure, send::text, service::Service};
 use crate::{
     api::{
         endpoint::{ById, Empty},
         flags::Limit,
-        memories::{
-            CORRECT_MEMORY, END_MEMORY, LIST_MEMORIES, LIST_MEMORY_VERSIONS, MemoryCorrection,
-            MemoryEnd, MemoryFilter, MemoryPin, MemoryReview, NewMemory, PIN_MEMORY, REVIEW_MEMORY,
-            ROLL_BACK_MEMORY, SAVE_MEMORY, SHOW_MEMORY,
-        },
+        memories::*,
     },
     memory::{chain::Verdict, entry::Review},
 };
@@ -174,13 +164,13 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             correction.content = maybe_text(correction.content).await?;
             correction.expires_at = expires.map(|date| Some(date).filter(|date| date != "never"));
             let path = find(service, which, false).await?;
-            let edited = service.call(&CORRECT_MEMORY, &path, &Empty {}, &correction).await?;
+            let edited = service.send(&CORRECT_MEMORY, &path, &correction).await?;
             edited.tell(screen, |row| format!("`{}` is now {}", row.key, row.id))
         }
         Action::Pin { which, off } => {
             let path = find(service, which, false).await?;
             let pin = MemoryPin { pinned: !off };
-            let pinned = service.call(&PIN_MEMORY, &path, &Empty {}, &pin).await?;
+            let pinned = service.send(&PIN_MEMORY, &path, &pin).await?;
             let now = if off { "no longer pinned" } else { "pinned" };
             pinned.tell(screen, |row| format!("`{}` is {now}", row.key))
         }
@@ -207,7 +197,7 @@ async fn decide(review: Reviewing, service: &Service, context: &Context) -> Resu
     let Reviewing { which, team, approve, reject, content, note } = review;
     let Some(which) = which else {
         let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
-        service.all_rows(&LIST_MEMORIES, &Empty {}, &pending).await?.table(screen)?;
+        service.all(&LIST_MEMORIES, &pending).await?.table(screen)?;
         if !screen.json {
             let one = context.command("memory review KEY");
             screen.remark(&format!("{one} shows one, with what it would change"));
@@ -221,7 +211,7 @@ async fn decide(review: Reviewing, service: &Service, context: &Context) -> Resu
         (false, true) => Verdict::Reject,
     };
     let review = MemoryReview { decision, content: maybe_text(content).await?, note };
-    let reviewed = service.call(&REVIEW_MEMORY, &path, &Empty {}, &review).await?;
+    let reviewed = service.send(&REVIEW_MEMORY, &path, &review).await?;
     reviewed.tell(screen, |row| format!("`{}` is {}", row.key, row.review))
 }
 
@@ -252,7 +242,7 @@ async fn find(service: &Service, which: Which, pending: bool) -> Result<ById, Fa
         active: (!pending).then_some(true),
         ..MemoryFilter::default()
     };
-    let found = service.rows(&LIST_MEMORIES, &filter, MOST_ROWS).await?.data()?;
+    let found = service.rows(&LIST_MEMORIES, &filter).await?.data()?;
     // A pending version that was replaced meanwhile is not to be decided on.
     match found.into_iter().find(|row| row.active || row.proposal) {
         Some(row) => Ok(ById { id: row.id.to_string() }),

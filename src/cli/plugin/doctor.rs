@@ -16,10 +16,7 @@ use super::{
     look::asked,
 };
 use crate::{
-    api::{
-        endpoint::Empty,
-        plugins::{LIST_PLUGINS, PluginFilter},
-    },
+    api::plugins::{LIST_PLUGINS, PluginFilter},
     plugins::{
         capabilities::Capabilities,
         fault::{Fault, FaultCode},
@@ -88,9 +85,7 @@ async fn at_folder(
     calls: &[String],
     context: &Context,
 ) -> Result<(), Failure> {
-    let folder = folder.canonicalize().map_err(|error| {
-        Failure::system(format!("`{}` cannot be read", folder.display()), error)
-    })?;
+    let folder = folder.canonicalize().map_err(Failure::unreadable(&folder))?;
     let package = Package::load(Files::Folder(folder), Origin::Development)
         .map_err(|fault| Failure::new(Exit::FoundErrors, told(&fault)))?;
     let (manifest, capabilities) = (package.manifest.clone(), Capabilities::of(&package));
@@ -123,11 +118,7 @@ async fn at_folder(
     if problems.is_empty() {
         return Ok(());
     }
-    if context.screen.json {
-        // The document has said it.
-        return Err(Failure::new(Exit::FoundErrors, ""));
-    }
-    Err(Failure::new(Exit::FoundErrors, printable(&problems.join("\n"))))
+    Err(context.screen.failure(Exit::FoundErrors, printable(&problems.join("\n"))))
 }
 
 /// What a trial found, apart from problems.
@@ -160,7 +151,7 @@ fn in_words(manifest: &Manifest, capabilities: &Capabilities, findings: &Finding
 
 /// Looks at the plugins of the service, or at one.
 async fn at_all(service: &Service, key: Option<&Path>, context: &Context) -> Result<(), Failure> {
-    let listed = service.all_rows(&LIST_PLUGINS, &Empty {}, &PluginFilter::default()).await?;
+    let listed = service.all(&LIST_PLUGINS, &PluginFilter::default()).await?;
     let mut rows = listed.data()?;
     if let Some(key) = key {
         rows.retain(|row| Path::new(&row.key) == key);
@@ -171,11 +162,7 @@ async fn at_all(service: &Service, key: Option<&Path>, context: &Context) -> Res
     }
     let broken: Vec<String> = rows
         .iter()
-        .filter_map(|row| {
-            let fault = row.fault.clone()?;
-            let fault = Fault::new(fault.code, fault.file, fault.field, fault.reason);
-            Some(format!("{}: {}", row.key, told(&fault)))
-        })
+        .filter_map(|row| Some(format!("{}: {}", row.key, told(row.fault.as_ref()?))))
         .collect();
     if broken.is_empty() && context.screen.json {
         return context.screen.document(&listed.document);

@@ -84,7 +84,7 @@ fn archive(install: &Install) -> Result<(PluginArchive, Vec<u8>), Failure> {
         io::ErrorKind::NotFound => Failure::not_found(format!(
             "there is no file or folder `{source}`; name an archive, a folder with a `plugin.toml`, or an https address"
         )),
-        _ => Failure::system(format!("`{source}` cannot be read"), error),
+        _ => Failure::unreadable(path)(error),
     };
     let about = fs::metadata(path).map_err(unreadable)?;
     if about.len() > MOST_BYTES && about.is_file() {

@@ -12,13 +12,7 @@ use super::{
     team_plugins,
 };
 use crate::{
-    api::{
-        endpoint::Empty,
-        plugins::{
-            APPROVE_PLUGIN, ByKey, LIST_PLUGINS, PluginApproval, PluginFilter, PluginRemoval,
-            PluginRow, SHOW_PLUGIN, UNINSTALL_PLUGIN,
-        },
-    },
+    api::{endpoint::Empty, plugins::*},
     plugins::manifest::RunKind,
 };
 
@@ -96,9 +90,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     }
     let service = Service::find(context)?;
     match action {
-        Action::List(filter) => {
-            service.all_rows(&LIST_PLUGINS, &Empty {}, &filter).await?.table(screen)
-        }
+        Action::List(filter) => service.all(&LIST_PLUGINS, &filter).await?.table(screen),
         Action::Show { key } => {
             let shown = service.at(&SHOW_PLUGIN, &ByKey { key }).await?;
             shown.show(screen, |row| look::in_words(&row))
@@ -129,7 +121,7 @@ async fn approve(service: &Service, path: ByKey, context: &Context) -> Result<()
     }
     confirm(context, &look::in_words(&row), "Agree to these files?")?;
     let body = PluginApproval { digest: row.digest };
-    let approved = service.call(&APPROVE_PLUGIN, &path, &Empty {}, &body).await?;
+    let approved = service.send(&APPROVE_PLUGIN, &path, &body).await?;
     approved.tell(context.screen, |row| format!("agreed to {} {}", row.key, row.version))
 }
 

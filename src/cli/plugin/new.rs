@@ -69,7 +69,7 @@ pub(super) fn run(New { key, language, dir }: New, context: &Context) -> Result<
         }
     };
     let manifest = MANIFEST.replace(RUN_JS, run);
-    let cannot = |error| Failure::system(format!("`{shown}` cannot be written"), error);
+    let cannot = Failure::unwritable(&folder);
     let manifest = ("plugin.toml", manifest.as_str(), false);
     for (path, text, is_run) in files.iter().copied().chain([manifest]) {
         let text = text.replace("{key}", &key).replace("{namespace}", &namespace);

@@ -30,18 +30,13 @@ pub(super) fn run(Sign { folder, key }: Sign, context: &Context) -> Result<(), F
     let files = Files::Folder(folder.clone());
     Package::load(files.clone(), Origin::Development)
         .map_err(|fault| Failure::new(Exit::FoundErrors, fault.to_string()))?;
-    let unreadable = |error| Failure::system(format!("`{}` cannot be read", key.display()), error);
-    let text = fs::read(&key).map_err(unreadable)?;
+    let text = fs::read(&key).map_err(Failure::unreadable(&key))?;
     // As it is when it is installed.
-    let digest = digest::of(&files, Extent::Packed).map_err(|error| {
-        Failure::system(format!("`{}` cannot be read", folder.display()), error)
-    })?;
+    let digest = digest::of(&files, Extent::Packed).map_err(Failure::unreadable(&folder))?;
     let signature = signature::sign(&digest, &text)
         .map_err(|error| Failure::usage(format!("`{}`: {error}", key.display())))?;
     let path = folder.join(SIGNATURE);
-    fs::write(&path, signature + "\n").map_err(|error| {
-        Failure::system(format!("`{}` cannot be written", path.display()), error)
-    })?;
+    fs::write(&path, signature + "\n").map_err(Failure::unwritable(&path))?;
     context.screen.remark(&format!("wrote {}; sign again when a file changes", path.display()));
     Ok(())
 }

@@ -11,15 +11,9 @@ use super::{
     send::words,
     service::Service,
     table::{self, beginning, columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    tasks::{
-        CANCEL_TASK, CREATE_TASK, LIST_TASKS, NewTask, OneTask, RETRY_TASK, SHOW_TASK, TaskCancel,
-        TaskFault, TaskFilter, TaskRow,
-    },
-};
+use crate::api::{endpoint::ById, tasks::*};
 
 mod watch;
 
@@ -89,9 +83,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            show_rows(watch, context, async |service| service.list(&LIST_TASKS, &list).await).await
-        }
+        Action::List(list) => list.show(&LIST_TASKS, context).await,
         Action::Show { id } => {
             service.at(&SHOW_TASK, &ById { id }).await?.show(screen, |task| one(&task))
         }
@@ -107,7 +99,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         Action::Watch { id: None, team } => until_stopped(watch::all(team, context)).await,
         Action::Cancel { id, cancel } => {
             let path = ById { id };
-            let cancelled = service.call(&CANCEL_TASK, &path, &Empty {}, &cancel).await?;
+            let cancelled = service.send(&CANCEL_TASK, &path, &cancel).await?;
             cancelled.tell(screen, |cancelled| format!("{} is {}", path.id, cancelled.state))
         }
         Action::Retry { id } => {

@@ -20,9 +20,9 @@ use crate::{
         Context,
         answer::read,
         events::{Follower, Step},
-        failure::Failure,
+        failure::{Exit, Failure},
         screen::{Screen, printable},
-        service::{MOST_ROWS, Service},
+        service::Service,
         table::{beginning, one_line, to_the_second},
     },
 };
@@ -131,9 +131,7 @@ fn end(TaskRow { id, state, outcome, .. }: TaskRow, screen: Screen) -> Result<()
         let why = message.filter(|why| !why.is_empty()).map(|why| format!(": {why}"));
         format!(": {code}{}", why.unwrap_or_default())
     });
-    // Its last line has been written; an error would be one more.
-    let message = if screen.json { String::new() } else { format!("{id} is {state}{reason}") };
-    Err(Failure::failed(message))
+    Err(screen.failure(Exit::Failed, format!("{id} is {state}{reason}")))
 }
 
 /// Follows all tasks, or those of a team.
@@ -169,7 +167,7 @@ async fn open(
     let mut rows = Vec::new();
     for state in OPEN {
         let filter = TaskFilter { state: Some(state), team: team.clone(), ..TaskFilter::default() };
-        let mut answer = service.rows(&LIST_TASKS, &filter, MOST_ROWS).await?;
+        let mut answer = service.rows(&LIST_TASKS, &filter).await?;
         if let Value::Array(more) = answer.document["data"].take() {
             rows.extend(more);
         }

@@ -4,7 +4,10 @@ use clap::Args;
 use hivewright_actors::scheduler::trigger::config::TriggerType;
 use serde_json::{Map, Value, json};
 
-use crate::{api::flags::words, cli::failure::Failure};
+use crate::{
+    api::flags::{pair, words},
+    cli::failure::Failure,
+};
 
 const NO_TYPE: &str =
     "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
@@ -119,12 +122,8 @@ impl Form {
 
 /// Reads `field=value`: JSON where it is some, else text.
 fn assignment(text: &str) -> Result<(String, Value), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => {
-            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
-        }
-        _ => Err("expected a field and a value, such as missed=all".to_owned()),
-    }
+    let (name, value) = pair(text, "", "a field and a value, such as missed=all")?;
+    Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `hivewright trigger`: what starts work without a person typing.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use hivewright_actors::scheduler::trigger::State;
 use serde_json::Value;
 
@@ -9,19 +9,13 @@ use super::{
     answer::{Answer, Listing},
     failure::Failure,
     screen::printable,
-    service::{MOST_ROWS, Service},
+    service::Service,
     table::{self, columns, date},
-    watch::{Watched, show_rows},
+    watch::Watched,
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    flags::Limit,
-    triggers::{
-        CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, DueRow, ENABLE_TRIGGER,
-        LIST_DUE, LIST_RUNS, LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter,
-        RunRow, SHOW_TRIGGER, TriggerChange, TriggerFilter, TriggerOff, TriggerPreview, TriggerRow,
-        TriggerSketch, TriggerStart,
-    },
+use crate::{
+    api::{endpoint::ById, flags::Limit, triggers::*},
+    text::plain,
 };
 
 mod form;
@@ -42,10 +36,7 @@ pub(super) enum Action {
     Agenda(Listing<TriggerFilter>),
     /// Show all of a trigger
     #[command(after_help = "Example:\n  hivewright trigger show news/morning")]
-    Show {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
-    },
+    Show(Which),
     /// Make a trigger
     #[command(after_help = "Examples:\n  \
         hivewright trigger create news morning --cron \"0 8 * * *\" --timezone Europe/Berlin --task \"Sum up the news.\" --enable\n  \
@@ -69,8 +60,8 @@ pub(super) enum Action {
         hivewright trigger edit news/morning --cron \"30 7 * * *\"\n  \
         hivewright trigger edit news/morning --set subagent=null --set max_steps=20")]
     Edit {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
+        #[command(flatten)]
+        which: Which,
         #[command(flatten)]
         when: When,
         #[command(flatten)]
@@ -78,42 +69,36 @@ pub(super) enum Action {
     },
     /// Let a trigger fire from now on
     #[command(after_help = "Example:\n  hivewright trigger enable news/morning")]
-    Enable {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
-    },
+    Enable(Which),
     /// Let a trigger fire no more
     #[command(
         after_help = "Example:\n  hivewright trigger disable news/morning --reason \"holidays\""
     )]
     Disable {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
+        #[command(flatten)]
+        which: Which,
         #[command(flatten)]
         off: TriggerOff,
     },
     /// Start a run right now; the schedule stays as it is
     #[command(after_help = "Example:\n  hivewright trigger run news/morning")]
     Run {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
+        #[command(flatten)]
+        which: Which,
         #[command(flatten)]
         start: TriggerStart,
     },
     /// Show what came of a trigger's firings, newest first
     #[command(after_help = "Example:\n  hivewright trigger runs news/morning --limit 10")]
     Runs {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
+        #[command(flatten)]
+        which: Which,
         #[command(flatten)]
         limit: Limit,
     },
     /// Remove a trigger; what runs goes on, and its runs are kept
     #[command(aliases = ["remove", "rm"], after_help = "Example:\n  hivewright trigger delete news/morning")]
-    Delete {
-        /// The id of the trigger, or TEAM/NAME
-        which: String,
-    },
+    Delete(Which),
     /// Show what a trigger would do: its next times, or whether a sample fits
     #[command(after_help = "Examples:\n  \
         hivewright trigger preview --cron \"30 2 * * *\" --timezone Europe/Berlin\n  \
@@ -127,18 +112,21 @@ pub(super) enum Action {
     },
 }
 
+// A doc comment here would become that of every command that has it.
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Which {
+    /// The id of the trigger, or TEAM/NAME
+    which: String,
+}
+
 pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
     match action {
-        Action::List(Watched { list, watch }) => {
-            let read =
-                async |service: &Service| service.all_rows(&LIST_TRIGGERS, &Empty {}, &list).await;
-            show_rows(watch, context, read).await
-        }
+        Action::List(list) => list.show_all(&LIST_TRIGGERS, context).await,
         Action::Agenda(list) => service.list(&LIST_DUE, &list).await?.table(screen),
-        Action::Show { which } => {
-            let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;
+        Action::Show(which) => {
+            let shown = service.at(&SHOW_TRIGGER, &which.find(&service).await?).await?;
             shown.show(screen, |_| fields(&shown.document["data"]))
         }
         Action::Create { team, name, when, form, enable } => {
@@ -159,33 +147,30 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             if !config.is_empty() {
                 fields.insert("config".to_owned(), config.into());
             }
-            let path = find(&service, &which).await?;
-            let change = TriggerChange { fields };
-            service
-                .call(&CHANGE_TRIGGER, &path, &Empty {}, &change)
-                .await?
-                .tell(screen, |row| state(row, context))
+            let path = which.find(&service).await?;
+            let changed = service.send(&CHANGE_TRIGGER, &path, &TriggerChange { fields }).await?;
+            changed.tell(screen, |row| state(row, context))
         }
-        Action::Enable { which } => service
-            .at(&ENABLE_TRIGGER, &find(&service, &which).await?)
-            .await?
-            .tell(screen, |row| state(row, context)),
+        Action::Enable(which) => {
+            let enabled = service.at(&ENABLE_TRIGGER, &which.find(&service).await?).await?;
+            enabled.tell(screen, |row| state(row, context))
+        }
         Action::Disable { which, off } => {
-            let path = find(&service, &which).await?;
-            let disabled = service.call(&DISABLE_TRIGGER, &path, &Empty {}, &off).await?;
-            disabled.tell(screen, |_| format!("{which} is disabled"))
+            let path = which.find(&service).await?;
+            let disabled = service.send(&DISABLE_TRIGGER, &path, &off).await?;
+            disabled.tell(screen, |_| format!("{} is disabled", which.which))
         }
         Action::Run { which, start } => {
-            let path = find(&service, &which).await?;
-            service.call(&RUN_TRIGGER, &path, &Empty {}, &start).await?.show(screen, started)
+            let path = which.find(&service).await?;
+            service.send(&RUN_TRIGGER, &path, &start).await?.show(screen, started)
         }
         Action::Runs { which, limit } => {
-            let path = find(&service, &which).await?;
-            let all = RunFilter::default();
+            let (path, all) = (which.find(&service).await?, RunFilter::default());
             service.limited(&LIST_RUNS, &path, &all, &limit).await?.table(screen)
         }
-        Action::Delete { which } => {
-            service.at(&DELETE_TRIGGER, &find(&service, &which).await?).await?;
+        Action::Delete(which) => {
+            service.at(&DELETE_TRIGGER, &which.find(&service).await?).await?;
+            let which = which.which;
             Answer::naming("deleted", &which).tell(screen, |_| format!("{which} is deleted"))
         }
         Action::Preview { when, sample } => {
@@ -196,19 +181,20 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     }
 }
 
-/// A trigger that is named by its id, or as TEAM/NAME.
-async fn find(service: &Service, which: &str) -> Result<ById, Failure> {
-    let Some((team, name)) = which.split_once('/') else {
-        return Ok(ById { id: which.to_owned() });
-    };
-    let filter = TriggerFilter { team: Some(team.to_owned()), ..TriggerFilter::default() };
-    let rows = service.rows(&LIST_TRIGGERS, &filter, MOST_ROWS).await?.data()?;
-    let found = rows.into_iter().find(|row| row.definition.name == name);
-    found.map(|row| ById { id: row.id.to_string() }).ok_or_else(|| {
-        Failure::not_found(format!(
-            "team `{team}` has no trigger `{name}`; `hivewright trigger list --team {team}` shows those there are"
-        ))
-    })
+impl Which {
+    async fn find(&self, service: &Service) -> Result<ById, Failure> {
+        let Some((team, name)) = self.which.split_once('/') else {
+            return Ok(ById { id: self.which.clone() });
+        };
+        let filter = TriggerFilter { team: Some(team.to_owned()), ..TriggerFilter::default() };
+        let rows = service.rows(&LIST_TRIGGERS, &filter).await?.data()?;
+        let found = rows.into_iter().find(|row| row.definition.name == name);
+        found.map(|row| ById { id: row.id.to_string() }).ok_or_else(|| {
+            Failure::not_found(format!(
+                "team `{team}` has no trigger `{name}`; `hivewright trigger list --team {team}` shows those there are"
+            ))
+        })
+    }
 }
 
 columns!(TriggerRow {
@@ -251,8 +237,7 @@ fn fields(row: &Value) -> String {
             Value::Null => return None,
             Value::Array(list) if list.is_empty() => return None,
             Value::Object(map) if map.is_empty() => return None,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+            value => plain(value),
         };
         Some((name.as_str(), printable(&text)))
     });

@@ -15,14 +15,7 @@ use super::{
     stopped::Stopped,
 };
 use crate::{
-    api::{
-        endpoint::Empty,
-        vault::{
-            DELETE_VAULT_ENTRY, LIST_VAULT, LIST_VAULT_AUDIT, ROTATE_VAULT, SET_VAULT_ENTRY,
-            SHOW_VAULT_ENTRY, VaultAuditFilter, VaultFilter, VaultPath, VaultPut, VaultRotate,
-            VaultRotated, VaultUse,
-        },
-    },
+    api::{endpoint::Empty, vault::*},
     system::WallClock,
     vault::{
         entry::is_key,
@@ -158,7 +151,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     match action {
         Action::List { of, filter } => {
             let filter = VaultFilter { scope: of.name(), ..filter };
-            let entries = Service::find(context)?.all_rows(&LIST_VAULT, &Empty {}, &filter).await?;
+            let entries = Service::find(context)?.all(&LIST_VAULT, &filter).await?;
             entries.table(screen)?;
             show::remark_on_rest(&entries, screen)
         }
@@ -185,7 +178,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
                     Err(_) => put.value_base64 = Some(STANDARD.encode(&*value)),
                 }
             }
-            service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await?.tell(screen, show::set)
+            service.send(&SET_VAULT_ENTRY, &path, &put).await?.tell(screen, show::set)
         }
         Action::Show { key, of } => {
             let entry = Service::find(context)?.at(&SHOW_VAULT_ENTRY, &of.path(&key)?).await?;

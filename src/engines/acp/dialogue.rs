@@ -9,16 +9,13 @@ use agent_client_protocol_schema::{
     NewSessionResponse, PromptRequest, PromptResponse, ProtocolVersion, RequestPermissionRequest,
     RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate, StopReason,
 };
-use hivewright_actors::{
-    engine::{Block, EngineFailure},
-    task::outcome::Code,
-};
+use hivewright_actors::{engine::EngineFailure, task::outcome::Code};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{SERVER, calls::Calls, failure::classify};
 use crate::engines::{
-    harness::program::{self, Act, Order},
+    harness::program::{self, Act, Order, Speech},
     pictures::Picture,
 };
 
@@ -29,12 +26,6 @@ enum Asked {
     Login,
     Session,
     Prompt,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speech {
-    Text,
-    Thinking,
 }
 
 /// A block of the model's message on its way.
@@ -87,7 +78,7 @@ impl Dialogue {
         self.last_id += 1;
         self.asked.insert(self.last_id, asked);
         let id = self.last_id;
-        write(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+        Act::write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     }
 
     fn answered(&mut self, line: &Value) -> Vec<Act> {
@@ -232,19 +223,13 @@ impl Dialogue {
                 self.speaking = Some(Speaking { speech, message, said: text.text.clone() });
             }
         }
-        acts.push(match speech {
-            Speech::Text => Act::Text(text.text),
-            Speech::Thinking => Act::Thinking(text.text),
-        });
+        acts.push(speech.piece(text.text));
         acts
     }
 
     fn end_block(&mut self) -> Option<Act> {
-        let Speaking { speech, said: text, .. } = self.speaking.take()?;
-        Some(Act::Block(match speech {
-            Speech::Text => Block::Text { text },
-            Speech::Thinking => Block::Thinking { text, block: None },
-        }))
+        let Speaking { speech, said, .. } = self.speaking.take()?;
+        Some(Act::Block(speech.block(said)))
     }
 
     /// Nothing that it may ask of us is granted but calls of our tools: there are no files and terminals here.
@@ -267,7 +252,7 @@ impl Dialogue {
             Ok(result) => message["result"] = result,
             Err(error) => message["error"] = json(&error),
         }
-        acts.push(write(message));
+        acts.push(Act::write(&message));
         acts
     }
 }
@@ -322,10 +307,6 @@ impl program::Dialogue for Dialogue {
 /// Code, no request to the model for a title.
 fn requests() -> Value {
     json!({"disableBuiltInTools": true, "claudeCode": {"options": {"title": "turn"}}})
-}
-
-fn write(message: Value) -> Act {
-    Act::Write(message.to_string())
 }
 
 /// A type of the protocol as it is written. None of them can fail at that.

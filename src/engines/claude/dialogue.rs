@@ -18,7 +18,7 @@ use crate::engines::{
 const HANDSHAKE: &str = "initialize";
 
 /// What is said to and by one process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Dialogue {
     /// Our tools, as the program names them.
     tools: HashSet<String>,
@@ -45,15 +45,8 @@ struct Message {
 
 impl Dialogue {
     pub(super) fn new(order: &Order) -> Self {
-        Self {
-            tools: order.tools.iter().map(|tool| format!("{PREFIX}{tool}")).collect(),
-            waiting: 0,
-            message: Message::default(),
-            foreign: HashMap::new(),
-            spoken: false,
-            missing_noted: false,
-            signs: Signs::default(),
-        }
+        let tools = order.tools.iter().map(|tool| format!("{PREFIX}{tool}"));
+        Self { tools: tools.collect(), ..Self::default() }
     }
 
     fn answered(&self, line: &Value) -> Vec<Act> {
@@ -291,7 +284,7 @@ impl program::Dialogue for Dialogue {
     fn open(&mut self) -> Vec<Act> {
         let request = json!({"subtype": "initialize"});
         let line = json!({"type": "control_request", "request_id": HANDSHAKE, "request": request});
-        vec![Act::Write(line.to_string())]
+        vec![Act::write(&line)]
     }
 
     fn hear(&mut self, line: Value) -> Vec<Act> {
@@ -319,7 +312,7 @@ impl program::Dialogue for Dialogue {
             json!({"type": "image", "source": source})
         }));
         let frame = json!({"type": "user", "message": {"role": "user", "content": content}});
-        vec![Act::Write(frame.to_string())]
+        vec![Act::write(&frame)]
     }
 
     fn ended(&mut self) -> EngineFailure {
@@ -330,7 +323,7 @@ impl program::Dialogue for Dialogue {
 /// The answer to a question of the program, which would wait for it.
 fn declined(id: &Value) -> Act {
     let response = json!({"subtype": "error", "request_id": id, "error": "not supported"});
-    Act::Write(json!({"type": "control_response", "response": response}).to_string())
+    Act::write(&json!({"type": "control_response", "response": response}))
 }
 
 fn failed(code: Code, words: impl Into<String>) -> Vec<Act> {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{
     NAME, effort,
     failure::failure,
-    items::{Items, Speech, text},
+    items::{Items, text},
 };
 use crate::engines::{
-    harness::program::{Act, Dialogue, Order},
+    harness::program::{Act, Dialogue, Order, Speech},
     pictures::Picture,
 };
 
@@ -106,7 +106,7 @@ impl AppServer {
             Asked::Initialize => {
                 let settings = self.settings.take();
                 let thread = self.ask(Asked::Thread, settings);
-                vec![write(json!({"method": "initialized"})), thread]
+                vec![Act::write(&json!({"method": "initialized"})), thread]
             }
             Asked::Thread => {
                 self.thread = text(&result["thread"], "id").to_owned();
@@ -199,7 +199,7 @@ impl Dialogue for AppServer {
 
     fn hear(&mut self, line: Value) -> Vec<Act> {
         match (line.get("method").and_then(Value::as_str), line.get("id")) {
-            (Some(method), Some(id)) => vec![write(answer(method, id))],
+            (Some(method), Some(id)) => vec![Act::write(&answer(method, id))],
             (Some(method), None) => self.notified(method, &line["params"]),
             (None, Some(id)) => self.answered(id, &line),
             (None, None) => Vec::new(),
@@ -222,10 +222,6 @@ impl Dialogue for AppServer {
     fn ended(&mut self) -> EngineFailure {
         EngineFailure::new(Code::Crash, "Codex ended before its turn did")
     }
-}
-
-fn write(message: Value) -> Act {
-    Act::Write(message.to_string())
 }
 
 /// An answer to what it asks of us. Nothing that it may ask is granted: what it can do are our tools.

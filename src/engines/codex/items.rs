@@ -8,23 +8,15 @@ use hivewright_actors::{
 use serde_json::Value;
 
 use super::NAME;
-use crate::engines::harness::program::{Act, Order};
+use crate::engines::harness::program::{Act, Order, Speech};
 
 /// Tools that cannot be switched off. They ask our server for resources, which it has none of.
 const RESOURCES: &[&str] =
     &["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
 
-/// What the model's words are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speech {
-    Text,
-    Thinking,
-}
-
 /// The items of a turn.
 #[derive(Debug)]
 pub(super) struct Items {
-    /// Our tools.
     tools: Vec<String>,
     /// Words of items that are not complete, by their ids.
     unfinished: Vec<(String, Speech, String)>,
@@ -43,7 +35,7 @@ impl Items {
             Some((_, _, said)) => said.push_str(piece),
             None => self.unfinished.push((id.to_owned(), speech, piece.to_owned())),
         }
-        vec![act(speech, piece.to_owned())]
+        vec![speech.piece(piece.to_owned())]
     }
 
     /// An item begins: a tool is about to be used.
@@ -85,7 +77,7 @@ impl Items {
     pub(super) fn broke_off(&mut self) -> Vec<Act> {
         let unfinished = std::mem::take(&mut self.unfinished);
         self.has_begun = false;
-        unfinished.into_iter().map(|(_, speech, said)| block(speech, said)).collect()
+        unfinished.into_iter().map(|(_, speech, said)| Act::Block(speech.block(said))).collect()
     }
 
     fn said(&mut self, item: &Value, speech: Speech) -> Vec<Act> {
@@ -97,8 +89,8 @@ impl Items {
         }
         self.has_begun = true;
         let rest = whole.strip_prefix(&streamed).filter(|rest| !rest.is_empty());
-        let rest = rest.map(|rest| act(speech, rest.to_owned()));
-        rest.into_iter().chain([block(speech, whole)]).collect()
+        let rest = rest.map(|rest| speech.piece(rest.to_owned()));
+        rest.into_iter().chain([Act::Block(speech.block(whole))]).collect()
     }
 
     fn call(&mut self, item: &Value) -> Vec<Act> {
@@ -138,20 +130,6 @@ fn is_tool(kind: &str, item: &Value) -> bool {
         "collabAgentToolCall",
     ];
     known.contains(&kind) || item.get("status").is_some()
-}
-
-fn act(speech: Speech, piece: String) -> Act {
-    match speech {
-        Speech::Text => Act::Text(piece),
-        Speech::Thinking => Act::Thinking(piece),
-    }
-}
-
-fn block(speech: Speech, text: String) -> Act {
-    Act::Block(match speech {
-        Speech::Text => Block::Text { text },
-        Speech::Thinking => Block::Thinking { text, block: None },
-    })
 }
 
 /// All words of an item. The app server has those of reasoning in parts.

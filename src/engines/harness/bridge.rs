@@ -109,14 +109,12 @@ impl Bridge {
             },
             other => Err((METHOD_NOT_FOUND, format!("no method `{other}`"))),
         };
-        let answer = match result {
-            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            Err((code, message)) => {
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-            }
+        let (field, content) = match result {
+            Ok(result) => ("result", result),
+            Err((code, message)) => ("error", json!({"code": code, "message": message})),
         };
         // A client that is gone hears nothing.
-        let _ = answers.send(answer);
+        let _ = answers.send(json!({"jsonrpc": "2.0", "id": id, field: content}));
     }
 
     fn call(&self, id: Value, params: Params, answers: &mpsc::UnboundedSender<Value>) {

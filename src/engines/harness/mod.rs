@@ -31,7 +31,7 @@ use crate::{
         PROCESSES, Sandbox, SandboxError,
         agent::AgentJob,
         layout::{FILES, HOME, PORT, SOCKET, WORK},
-        plan::AgentProgram,
+        plan::Executable,
     },
     settings::config::Sdk,
     system::hex,
@@ -114,17 +114,16 @@ impl Engine for AgentEngine {
 
 impl AgentEngine {
     async fn step(&self, request: StepRequest, events: EventSink) -> EngineReply {
-        let scrubber = self.scrubbers.of(&request.team);
         let rests = self.harness.resting.lock().remove(&request.turn);
         // A conversation that was made smaller is another one: it is told from the beginning.
         let mut rests = rests.filter(|running| running.knows(&request));
-        let mut voice = Voice::new(events, &scrubber);
+        let mut voice = Voice::new(events, self.scrubbers.of(&request.team));
         let mut retries = 0;
         loop {
             let stopped = match self.started(rests.take(), &request).await {
                 Err(stopped) => stopped,
                 Ok(mut running) => {
-                    let stepped = running.step(&mut voice, &request, &scrubber).await;
+                    let stepped = running.step(&mut voice, &request).await;
                     let mut bill = request.unbooked.take();
                     // The reply is of the model that answered last.
                     let answered = if stepped.is_ok() { bill.pop() } else { None };
@@ -146,7 +145,7 @@ impl AgentEngine {
                 Stopped::Broke(failure) => (failure, Remedy::Retry(None)),
                 Stopped::Failed(failure) => (failure, Remedy::None),
             };
-            let message = scrubber.scrub(&failure.message).into_owned();
+            let message = voice.scrub(&failure.message);
             let Some(pause) = self.harness.retry.again(retries, remedy) else {
                 voice.end();
                 return Err(EngineFailure { message, ..failure });
@@ -195,7 +194,8 @@ impl AgentEngine {
         let Installed { binary, mut shown, path, .. } = self.installed.clone();
         shown.push(self.harness.bridge.clone());
         let job = AgentJob {
-            program: AgentProgram { binary, args: launch.args, shown, path },
+            program: Executable { command: binary, args: launch.args, shown },
+            path,
             env: launch.env,
             files: launch.files,
             processes: PROCESSES,

@@ -6,6 +6,7 @@ use hivewright_actors::{
     engine::{Block, EngineFailure},
     thinking::Thinking,
 };
+use serde_json::Value;
 
 use crate::engines::pictures::Picture;
 
@@ -62,7 +63,7 @@ pub trait Dialogue: Send {
     fn open(&mut self) -> Vec<Act>;
 
     /// It has printed a line, which is JSON.
-    fn hear(&mut self, line: serde_json::Value) -> Vec<Act>;
+    fn hear(&mut self, line: Value) -> Vec<Act>;
 
     /// It is told something, after [`Act::Ready`]: the task of the turn, and later what a person adds.
     fn tell(&mut self, text: &str) -> Vec<Act> {
@@ -108,4 +109,36 @@ pub enum Act {
     Retry(String),
     /// The turn is over.
     Done(Result<(), EngineFailure>),
+}
+
+impl Act {
+    /// Writes a line of JSON.
+    pub fn write(message: &Value) -> Self {
+        Self::Write(message.to_string())
+    }
+}
+
+/// What the words of a model are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    Text,
+    Thinking,
+}
+
+impl Speech {
+    /// The next piece of it.
+    pub fn piece(self, piece: String) -> Act {
+        match self {
+            Self::Text => Act::Text(piece),
+            Self::Thinking => Act::Thinking(piece),
+        }
+    }
+
+    /// All of it.
+    pub fn block(self, text: String) -> Block {
+        match self {
+            Self::Text => Block::Text { text },
+            Self::Thinking => Block::Thinking { text, block: None },
+        }
+    }
 }

@@ -215,30 +215,24 @@ impl Running {
         &mut self,
         voice: &mut Voice,
         request: &StepRequest,
-        scrubber: &Scrubber,
     ) -> Result<Stepped, Stopped> {
-        let stepped = self.work(voice, request, scrubber).await;
+        let stepped = self.work(voice, request).await;
         while let Ok(remark) = self.remarks.try_recv() {
-            voice.note(&remark, scrubber);
+            voice.say(EngineEvent::Note(remark));
         }
         if let Some(rest) = self.notes.rest() {
-            voice.note(&rest, scrubber);
+            voice.say(EngineEvent::Note(rest));
         }
         stepped
     }
 
-    async fn work(
-        &mut self,
-        voice: &mut Voice,
-        request: &StepRequest,
-        scrubber: &Scrubber,
-    ) -> Result<Stepped, Stopped> {
+    async fn work(&mut self, voice: &mut Voice, request: &StepRequest) -> Result<Stepped, Stopped> {
         loop {
             self.write().await?;
             // What came together is one step, also if it is over by then.
             let due = self.message.due();
             if due.is_some_and(|due| due <= Instant::now()) {
-                return Ok(self.called(request, scrubber));
+                return Ok(self.called(request, &voice.scrubber));
             }
             if due.is_none()
                 && let Some(done) = self.done.take()
@@ -246,7 +240,7 @@ impl Running {
                 done.map_err(|failure| self.rejected.take().unwrap_or(failure))?;
                 let MessageSoFar { blocks, stop_reason, .. } = std::mem::take(&mut self.message);
                 let stop_reason = stop_reason.unwrap_or_else(|| "end_turn".to_owned());
-                return Ok(Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason });
+                return Ok(Stepped { blocks: clean_blocks(blocks, &voice.scrubber), stop_reason });
             }
             let next = due.into_iter().chain(self.later.iter().map(|(at, _)| *at)).min();
             let pause = tokio::time::sleep_until(next.unwrap_or_else(Instant::now));
@@ -254,29 +248,25 @@ impl Running {
                 biased;
                 () = self.is_full.cancelled() => return Err(too_large().into()),
                 // Before the agent says that it failed, in words of its own.
-                Some(told) = self.model_calls.recv() => self.heed(told, voice, scrubber)?,
+                Some(told) = self.model_calls.recv() => self.heed(told, voice)?,
                 line = self.lines.next() => match line {
-                    Ok(Some(line)) => self.hear(line, voice, scrubber),
-                    Ok(None) => return Err(self.broke_off(None, voice, scrubber).await),
-                    Err(error) => return Err(self.broke_off(Some(error), voice, scrubber).await),
+                    Ok(Some(line)) => self.hear(line, voice),
+                    Ok(None) => return Err(self.broke_off(None, voice).await),
+                    Err(error) => return Err(self.broke_off(Some(error), voice).await),
                 },
                 Some(call) = self.calls.recv() => self.make(call),
-                Some(remark) = self.remarks.recv() => voice.note(&remark, scrubber),
+                Some(remark) = self.remarks.recv() => voice.say(EngineEvent::Note(remark)),
                 () = pause, if next.is_some() => {}
             }
         }
     }
 
     /// Takes what became of a request to the model.
-    fn heed(&mut self, told: Told, voice: &mut Voice, scrubber: &Scrubber) -> Result<(), Stopped> {
+    fn heed(&mut self, told: Told, voice: &mut Voice) -> Result<(), Stopped> {
         match told {
             Told::InLine => voice.say(EngineEvent::InLine),
-            Told::Retry(why) => {
-                voice.say(EngineEvent::Retry(scrubber.scrub(&why).into_owned()));
-            }
-            Told::Fallback(why) => {
-                voice.say(EngineEvent::Fallback(scrubber.scrub(&why).into_owned()));
-            }
+            Told::Retry(why) => voice.say(EngineEvent::Retry(why)),
+            Told::Fallback(why) => voice.say(EngineEvent::Fallback(why)),
             Told::Answered => self.rejected = None,
             Told::Rejected(failure) => self.rejected = Some(failure),
             Told::Failed(failure) => return Err(Stopped::Failed(failure)),
@@ -324,20 +314,15 @@ impl Running {
         Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason }
     }
 
-    fn hear(&mut self, line: Line, voice: &mut Voice, scrubber: &Scrubber) {
+    fn hear(&mut self, line: Line, voice: &mut Voice) {
         match line {
             Line::Json(line) => {
                 let acts = self.dialogue.hear(line);
-                self.take(acts, &mut |event| match event {
-                    EngineEvent::Reset => voice.reset(),
-                    EngineEvent::Note(note) => voice.note(&note, scrubber),
-                    EngineEvent::Retry(note) => voice.retry(&note, scrubber),
-                    event => voice.say(event),
-                });
+                self.take(acts, &mut |event| voice.say(event));
             }
             other => {
                 if let Some(note) = self.notes.take_line(&other) {
-                    voice.note(&note, scrubber);
+                    voice.say(EngineEvent::Note(note));
                 }
             }
         }
@@ -441,12 +426,7 @@ impl Running {
     }
 
     /// Its output has ended before it was done.
-    async fn broke_off(
-        &mut self,
-        error: Option<std::io::Error>,
-        voice: &mut Voice,
-        scrubber: &Scrubber,
-    ) -> Stopped {
+    async fn broke_off(&mut self, error: Option<std::io::Error>, voice: &mut Voice) -> Stopped {
         if let Some(rejected) = self.rejected.take() {
             return Stopped::Failed(rejected);
         }
@@ -455,7 +435,7 @@ impl Running {
         // All of its error output: the last line may be why.
         let hear_out = async {
             while let Some(remark) = self.remarks.recv().await {
-                voice.note(&remark, scrubber);
+                voice.say(EngineEvent::Note(remark));
             }
         };
         let _ = tokio::time::timeout(GRACE, hear_out).await;

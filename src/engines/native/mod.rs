@@ -22,7 +22,6 @@ use crate::{
         self, Answer, Ask, Pictures, call_ids,
         fault::{Fault, Remedy},
     },
-    scrub::Scrubber,
     settings::providers::{Pricing, Profile},
     vault::scrubbers::Scrubbers,
 };
@@ -86,6 +85,15 @@ impl Link {
         pause
     }
 
+    /// What a call has cost. One that cost nothing says nothing about prices.
+    pub(super) fn paid(&self, mut usage: Usage) -> Option<Paid> {
+        if usage == Usage::default() {
+            return None;
+        }
+        price(&mut usage, self.profile.pricing.as_ref());
+        Some(Paid { profile: self.profile.name.clone(), model: self.model.clone(), usage })
+    }
+
     pub(super) fn describe(&self, fault: &Fault, tries: u32) -> String {
         let (name, message) = (&self.profile.name, &fault.message);
         match tries {
@@ -127,13 +135,8 @@ impl Engine for NativeEngine {
         let engine = self.clone();
         async move {
             let cancel = request.cancel.clone();
-            let scrubber = engine.scrubbers.of(&request.team);
-            let step = Step {
-                voice: Voice::new(events, &scrubber),
-                scrubber,
-                engine: &engine,
-                request: &request,
-            };
+            let voice = Voice::new(events, engine.scrubbers.of(&request.team));
+            let step = Step { voice, engine: &engine, request: &request };
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(EngineFailure::new(
@@ -151,8 +154,6 @@ struct Step<'a> {
     engine: &'a NativeEngine,
     request: &'a StepRequest,
     voice: Voice,
-    /// What this team must not see, and nobody of it.
-    scrubber: Scrubber,
 }
 
 impl Step<'_> {
@@ -169,7 +170,7 @@ impl Step<'_> {
                 Ok(answer) => return Ok(self.reply(link, answer)),
                 Err((fault, tries)) => {
                     let failure = link.failure(&fault, tries);
-                    let message = self.scrubber.scrub(&failure.message).into_owned();
+                    let message = self.voice.scrub(&failure.message);
                     failures.push(EngineFailure { message, ..failure });
                     if fault.remedy == Remedy::None {
                         break;
@@ -193,7 +194,9 @@ impl Step<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            self.lose(link, fault.usage);
+            if let Some(lost) = link.paid(fault.usage) {
+                self.voice.say(EngineEvent::Spent(lost));
+            }
             let pause = match fault.remedy {
                 Remedy::LeaveOut(field) if !left_out.has(field) => {
                     link.state.leave_out(field);
@@ -213,8 +216,7 @@ impl Step<'_> {
                 },
             };
             self.voice.reset();
-            let notice = link.describe(&fault, 1);
-            self.voice.say(EngineEvent::Retry(self.scrubber.scrub(&notice).into_owned()));
+            self.voice.say(EngineEvent::Retry(link.describe(&fault, 1)));
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
@@ -271,29 +273,13 @@ impl Step<'_> {
         .with_usage(usage))
     }
 
-    /// Tells what a try cost that failed. One that cost nothing says nothing about prices.
-    fn lose(&mut self, link: &Link, mut usage: Usage) {
-        if usage != Usage::default() {
-            price(&mut usage, link.profile.pricing.as_ref());
-            self.voice.say(EngineEvent::Spent(Paid {
-                profile: link.profile.name.clone(),
-                model: link.model.clone(),
-                usage,
-            }));
-        }
-    }
-
     fn reply(mut self, link: &Link, answer: Answer) -> StepReply {
         self.voice.end();
-        let mut usage = answer.usage;
-        if usage != Usage::default() {
-            price(&mut usage, link.profile.pricing.as_ref());
-        }
-        let mut blocks = clean_blocks(answer.blocks, &self.scrubber);
+        let mut blocks = clean_blocks(answer.blocks, &self.voice.scrubber);
         name_calls(&mut blocks, self.request);
         StepReply {
             blocks,
-            usage,
+            usage: link.paid(answer.usage).map_or(answer.usage, |paid| paid.usage),
             stop_reason: answer.stop_reason,
             truncated: answer.truncated,
             profile: link.profile.name.clone(),
@@ -348,7 +334,7 @@ pub(super) fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
 }
 
 /// Puts the price to the figures.
-pub(super) fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
+fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
     usage.cost_usd = pricing.map(|pricing| {
         let parts = [
             (usage.input, pricing.input),
@@ -365,6 +351,7 @@ pub(super) fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 mod tests {
     use hivewright_actors::{
         engine::{FixedMessages, Unbooked},
+        shared_list::SharedList,
         tool::{Args, ToolCall},
     };
     use tokio_util::sync::CancellationToken;
@@ -390,7 +377,7 @@ mod tests {
             task: None,
             system: Arc::default(),
             tools: Arc::default(),
-            earlier: Arc::new([Arc::new(FixedMessages::new(vec![
+            earlier: SharedList::from_iter([Arc::new(FixedMessages::new(vec![
                 before("call-1"),
                 before("b_1"),
             ]))]),

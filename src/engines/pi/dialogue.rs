@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{PREFIX, failure::classify};
 use crate::{
     engines::{
-        harness::program::{self, Act},
+        harness::program::{self, Act, Speech},
         pictures::Picture,
     },
     settings::config::PiMode,
@@ -92,9 +92,9 @@ impl Dialogue {
 
     fn update(&mut self, event: &Value) -> Vec<Act> {
         let delta = text(&event["delta"]).to_owned();
-        let act: fn(String) -> Act = match text(&event["type"]) {
-            "text_delta" => Act::Text,
-            "thinking_delta" => Act::Thinking,
+        let speech = match text(&event["type"]) {
+            "text_delta" => Speech::Text,
+            "thinking_delta" => Speech::Thinking,
             _ => return vec![],
         };
         if delta.is_empty() {
@@ -102,7 +102,7 @@ impl Dialogue {
         }
         let block = event["contentIndex"].as_u64().unwrap_or_default();
         self.streamed.entry(block).or_default().push_str(&delta);
-        vec![act(delta)]
+        vec![speech.piece(delta)]
     }
 
     fn message_ended(&mut self, message: &Value) -> Vec<Act> {
@@ -112,17 +112,16 @@ impl Dialogue {
         let stop = text(&message["stopReason"]).to_owned();
         let (mut acts, mut blocks) = (vec![], vec![]);
         for (index, part) in message["content"].as_array().into_iter().flatten().enumerate() {
+            let mut said = |speech: Speech, words: &Value| {
+                let words = text(words);
+                if !words.is_empty() {
+                    acts.extend(self.rest(index, words).map(|rest| speech.piece(rest)));
+                    blocks.push(speech.block(words.to_owned()));
+                }
+            };
             match text(&part["type"]) {
-                "text" => {
-                    let text = text(&part["text"]).to_owned();
-                    acts.extend(self.rest(index, &text).map(Act::Text));
-                    blocks.push(Block::Text { text });
-                }
-                "thinking" => {
-                    let text = text(&part["thinking"]).to_owned();
-                    acts.extend(self.rest(index, &text).map(Act::Thinking));
-                    blocks.push(Block::Thinking { text, block: None });
-                }
+                "text" => said(Speech::Text, &part["text"]),
+                "thinking" => said(Speech::Thinking, &part["thinking"]),
                 "toolCall" => match self.call(part, &stop) {
                     Ok(call) => blocks.push(Block::Call(call)),
                     Err(note) => acts.extend(note.map(Act::Note)),
@@ -130,7 +129,6 @@ impl Dialogue {
                 _ => {}
             }
         }
-        blocks.retain(|block| !matches!(block, Block::Text { text } | Block::Thinking { text, .. } if text.is_empty()));
         self.streamed.clear();
         self.stop = Some(stop.clone());
         if matches!(stop.as_str(), "error" | "aborted") {
@@ -242,8 +240,8 @@ impl program::Dialogue for Dialogue {
         match self.mode {
             // Answered when our extension has our tools: Pi waits for it before it reads its input.
             PiMode::Rpc => vec![
-                command(json!({"id": STATE, "type": "get_state"})),
-                command(json!({"type": "set_auto_compaction", "enabled": false})),
+                Act::write(&json!({"id": STATE, "type": "get_state"})),
+                Act::write(&json!({"type": "set_auto_compaction", "enabled": false})),
             ],
             // Its first line comes after the end of its input.
             PiMode::Json => vec![Act::Ready],
@@ -295,7 +293,7 @@ impl program::Dialogue for Dialogue {
                     let image = |Picture { mime, data }: &Picture| json!({"type": "image", "data": data, "mimeType": mime});
                     prompt["images"] = pictures.iter().map(image).collect();
                 }
-                vec![command(prompt)]
+                vec![Act::write(&prompt)]
             }
             PiMode::Json if self.told == 1 => vec![Act::Write(text.to_owned()), Act::CloseInput],
             PiMode::Json => vec![Act::Note("pi takes no more messages in this mode".into())],
@@ -318,18 +316,14 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn command(command: Value) -> Act {
-    Act::Write(command.to_string())
-}
-
 fn ask_whether_idle() -> Act {
-    command(json!({"id": IDLE, "type": "get_state"}))
+    Act::write(&json!({"id": IDLE, "type": "get_state"}))
 }
 
 /// There is nobody to ask.
 fn answer_dialog(request: &Value) -> Vec<Act> {
     match text(&request["method"]) {
-        "select" | "confirm" | "input" | "editor" => vec![command(json!({
+        "select" | "confirm" | "input" | "editor" => vec![Act::write(&json!({
             "type": "extension_ui_response", "id": request["id"], "cancelled": true,
         }))],
         "notify" => vec![Act::Note(text(&request["message"]).to_owned())],

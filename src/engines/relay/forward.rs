@@ -20,7 +20,7 @@ use crate::{
     providers::{
         Access, access,
         fault::{Fault, Remedy},
-        http::{self, LONGEST_ANSWER, Limits, Rejection},
+        http::{self, LINGER, LONGEST_ANSWER, Limits, Rejection},
     },
     scrub::Scrubber,
     settings::providers::{Profile, Provider},
@@ -31,8 +31,6 @@ const REQUEST_HEADERS: [&str; 4] =
     ["content-type", "accept", "anthropic-version", "anthropic-beta"];
 /// The longest wait for an answer that comes in one piece.
 const WHOLE_ANSWER: Duration = Duration::from_secs(600);
-/// How long a connection is read behind the last event of its answer.
-const LINGER: Duration = Duration::from_millis(50);
 
 /// A request on its way to the provider.
 pub(super) struct Forward<'a> {
@@ -45,18 +43,17 @@ pub(super) struct Forward<'a> {
     pub(super) body: Bytes,
 }
 
-/// Why a try did not bring an answer.
-enum Failed {
-    Fault(Fault),
-    Rejected(Rejection),
+/// Why a profile did not bring an answer.
+struct Failed {
+    fault: Fault,
+    /// What the provider answered instead, if it did.
+    rejection: Option<Rejection>,
+    tries: u32,
 }
 
-impl Failed {
-    fn fault(&self) -> Fault {
-        match self {
-            Self::Fault(fault) => fault.clone(),
-            Self::Rejected(rejection) => rejection.fault(),
-        }
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self { fault, rejection: None, tries: 1 }
     }
 }
 
@@ -72,7 +69,7 @@ impl Forward<'_> {
             if link.profile.provider == Provider::Offline {
                 return offline::answer(self.relay, link, self.route, self.asked, &self.body).await;
             }
-            let (failed, fault, tries) = match self.ask(link).await {
+            let Failed { fault, rejection, tries } = match self.ask(link).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
@@ -86,36 +83,35 @@ impl Forward<'_> {
                 self.relay.tell(Told::Fallback(notice));
                 continue;
             }
-            return self.refused(link, failed, may_help, verdict(failures));
+            return self.refused(link, rejection, may_help, verdict(failures));
         }
         let words = "no profile of this turn can be asked";
         Err(Refusal::new(StatusCode::FORBIDDEN, words))
     }
 
-    /// Asks one profile until it answers or its retries are used up, and says how often it was tried.
-    async fn ask(&self, link: &Link) -> Result<Response<Body>, (Failed, Fault, u32)> {
+    /// Asks one profile until it answers or its retries are used up.
+    async fn ask(&self, link: &Link) -> Result<Response<Body>, Failed> {
         let mut retries = 0;
         let retry = &self.relay.pass.retry;
         // What is counted is not asked: the agent can do without.
         let counts = self.route == Route::CountTokens;
         loop {
             if !counts && let Err(limited) = link.wait_out_limit(retry).await {
-                return Err((Failed::Fault(limited.clone()), limited, retries + 1));
+                return Err(Failed { tries: retries + 1, ..Failed::from(limited) });
             }
             let permit = self.relay.enter(link, self.route).await;
             let failed = match self.attempt(link, permit).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
-            let fault = failed.fault();
             if counts {
-                return Err((failed, fault, 1));
+                return Err(failed);
             }
-            let Some(pause) = link.again(retry, retries, &fault) else {
-                return Err((failed, fault, retries + 1));
+            let Some(pause) = link.again(retry, retries, &failed.fault) else {
+                return Err(Failed { tries: retries + 1, ..failed });
             };
             retries += 1;
-            self.relay.tell(Told::Retry(link.describe(&fault, 1)));
+            self.relay.tell(Told::Retry(link.describe(&failed.fault, 1)));
             tokio::time::sleep(pause).await;
         }
     }
@@ -136,7 +132,7 @@ impl Forward<'_> {
     fn refused(
         &self,
         link: &Link,
-        failed: Failed,
+        rejection: Option<Rejection>,
         is_final: bool,
         failure: EngineFailure,
     ) -> Result<Response<Body>, Refusal> {
@@ -150,23 +146,18 @@ impl Forward<'_> {
             let told = if is_final { Told::Failed(failure) } else { Told::Rejected(failure) };
             self.relay.tell(told);
         }
-        match failed {
-            Failed::Rejected(rejection) => {
-                let body = clean(&link.profile, &String::from_utf8_lossy(&rejection.body));
-                let status = StatusCode::from_u16(rejection.status).ok();
-                let is_error =
-                    |status: &StatusCode| status.is_client_error() || status.is_server_error();
-                let Some(status) = status.filter(is_error) else {
-                    return Err(Refusal::new(StatusCode::BAD_GATEWAY, words));
-                };
-                let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
-                let mut response = super::response(status, "application/json", body.boxed_unsync());
-                let retry = HeaderValue::from_static("false");
-                response.headers_mut().insert("x-should-retry", retry);
-                Ok(response)
-            }
-            Failed::Fault(_) => Err(Refusal::new(StatusCode::BAD_GATEWAY, words)),
-        }
+        let is_error = |status: &StatusCode| status.is_client_error() || status.is_server_error();
+        let rejected = rejection.and_then(|Rejection { status, body, .. }| {
+            Some((StatusCode::from_u16(status).ok().filter(is_error)?, body))
+        });
+        let Some((status, body)) = rejected else {
+            return Err(Refusal::new(StatusCode::BAD_GATEWAY, words));
+        };
+        let body = clean(&link.profile, &String::from_utf8_lossy(&body));
+        let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
+        let mut response = super::response(status, "application/json", body.boxed_unsync());
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        Ok(response)
     }
 
     async fn attempt(&self, link: &Link, permit: Option<Permit>) -> Result<Response<Body>, Failed> {
@@ -174,10 +165,10 @@ impl Forward<'_> {
         let streams = self.asked.stream == Some(true);
         let pause = if streams { profile.response_timeout } else { WHOLE_ANSWER };
         let limits = Limits::new(pause);
-        let request = self.request(profile).map_err(Failed::Fault)?;
-        let response = http::send(request, &limits).await.map_err(Failed::Fault)?;
+        let response = http::send(self.request(profile)?, &limits).await?;
         if !response.status().is_success() {
-            return Err(Failed::Rejected(Rejection::read(response, &limits).await));
+            let rejection = Rejection::read(response, &limits).await;
+            return Err(Failed { fault: rejection.fault(), rejection: Some(rejection), tries: 1 });
         }
         let content_type = response.headers().get(CONTENT_TYPE).cloned();
         let wire = match self.route {
@@ -185,10 +176,7 @@ impl Forward<'_> {
             Route::Models | Route::CountTokens => None,
         };
         let body = Answer {
-            meter: wire.map(|_| {
-                let bill = self.relay.bill(profile, self.asked.model.clone());
-                Meter::new(self.body.len(), profile, bill)
-            }),
+            meter: wire.map(|_| Meter::new(self.body.len(), profile, self.relay.bill(link))),
             response,
             size: 0,
             pause,

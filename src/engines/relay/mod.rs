@@ -41,11 +41,8 @@ mod offline;
 mod tests;
 
 use self::admission::Once;
-use super::native::{Link, gate::Permit, price, retry::RetryPolicy};
-use crate::{
-    logging::seldom::Seldom,
-    settings::providers::{Profile, Provider},
-};
+use super::native::{Link, gate::Permit, retry::RetryPolicy};
+use crate::{logging::seldom::Seldom, settings::providers::Provider};
 
 const LARGEST_REQUEST: usize = 32 * 1024 * 1024;
 /// Each may hold a whole request. One agent has a few.
@@ -302,13 +299,11 @@ impl Relay {
     }
 
     /// Tells what a request has cost.
-    fn bill(&self, profile: &Arc<Profile>, model: String) -> impl FnOnce(Usage) + Send + use<> {
-        let (spent, profile) = (Arc::clone(&self.pass.spent), Arc::clone(profile));
-        move |mut usage| {
-            // One that cost nothing says nothing about prices.
-            if usage != Usage::default() {
-                price(&mut usage, profile.pricing.as_ref());
-                spent(Paid { profile: profile.name.clone(), model, usage });
+    fn bill(&self, link: &Link) -> impl FnOnce(Usage) + Send + use<> {
+        let (spent, link) = (Arc::clone(&self.pass.spent), link.clone());
+        move |usage| {
+            if let Some(paid) = link.paid(usage) {
+                spent(paid);
             }
         }
     }

@@ -19,7 +19,10 @@ use super::*;
 use crate::{
     engines::native::state::ProfileState,
     providers::client,
-    settings::{providers::Pricing, secret::Secret},
+    settings::{
+        providers::{Pricing, Profile},
+        secret::Secret,
+    },
 };
 
 const KEY: &str = "sk-real-key-0123456789";

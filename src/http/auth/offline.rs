@@ -47,5 +47,5 @@ pub fn rotate_operator(
 }
 
 fn commit(storage: &dyn Storage, change: &Change) -> Result<(), AuthError> {
-    Ok(storage.commit(&change.batch()?)?)
+    Ok(storage.commit(&change.writes().batch()?)?)
 }

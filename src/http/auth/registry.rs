@@ -9,11 +9,12 @@ use hivewright_actors::{
     ids::CredentialId,
     router::trust::NOBODY,
     storage::{Storage, StorageError},
+    store::reads::{Range, scan},
 };
 
 use super::{
     error::AuthError,
-    rows::{self, Change, Grant, Session},
+    rows::{Change, Grant, Session},
     token::{self, Hash},
 };
 use crate::{
@@ -24,6 +25,8 @@ use crate::{
     settings::secret::Secret,
 };
 
+/// A token that has ended is shown this long.
+const SHOWN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The principal that the operator token speaks for.
 pub const OPERATOR: &str = "operator";
 /// Names that audits, rules and the trust gate give to somebody else.
@@ -68,16 +71,16 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// As it was left.
+    /// As it was left. A damaged row lets nobody in.
     pub fn load(storage: &dyn Storage) -> Result<Self, StorageError> {
-        let (mut grants, sessions) = rows::read(storage)?;
+        let mut grants: Vec<Grant> = scan(storage, Range::all())?;
         // Scopes that are new in this version are the operator's too.
         for grant in &mut grants {
             if grant.kind == TokenKind::Operator {
                 grant.scopes = Scopes::all();
             }
         }
-        Ok(Self { grants, sessions })
+        Ok(Self { grants, sessions: scan(storage, Range::all())? })
     }
 
     /// All tokens, oldest first, ended ones included.
@@ -292,15 +295,18 @@ impl Registry {
         Change { ended_sessions: vec![id.clone()], ..Change::default() }
     }
 
-    /// Drops sessions that have ended by themselves. Ended tokens stay, to be seen.
+    /// Drops sessions that have ended by themselves, and tokens that have long ago: others that ended stay, to be seen.
     pub fn sweep(&self, now: Timestamp) -> Change {
         let is_over = |session: &&Session| {
             let grant = self.grant(&session.grant);
             now >= session.ends_at() || !grant.is_some_and(|grant| grant.is_live(now))
         };
         let ended = self.sessions.iter().filter(is_over);
+        let is_old = |grant: &&Grant| grant.expires_at.is_some_and(|end| end + SHOWN < now);
+        let old = self.grants.iter().filter(is_old);
         Change {
             ended_sessions: ended.map(|session| session.id.clone()).collect(),
+            ended_grants: old.map(|grant| grant.id.clone()).collect(),
             ..Change::default()
         }
     }

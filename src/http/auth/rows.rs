@@ -2,15 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{
-    clock::Timestamp,
-    ids::CredentialId,
-    storage::{Batch, Storage, StorageError},
-    store::{
-        reads::{Range, scan},
-        records::Writes,
-    },
-};
+use hivewright_actors::{clock::Timestamp, ids::CredentialId, store::records::Writes};
 use serde::{Deserialize, Serialize};
 
 use super::token::Hash;
@@ -93,19 +85,9 @@ impl Change {
         let writes = self.ended_grants.iter().fold(writes, |writes, id| writes.delete::<Grant>(id));
         self.ended_sessions.iter().fold(writes, |writes, id| writes.delete::<Session>(id))
     }
-
-    /// For a storage that no store is running on.
-    pub fn batch(&self) -> Result<Batch, StorageError> {
-        self.writes().batch()
-    }
 }
 
 hivewright_actors::records! {
     Grant: "edge\0token", CredentialId, |row| row.id.clone();
     Session: "edge\0session", CredentialId, |row| row.id.clone();
-}
-
-/// All grants and sessions, whether still good or not. A damaged row lets nobody in.
-pub(super) fn read(storage: &dyn Storage) -> Result<(Vec<Grant>, Vec<Session>), StorageError> {
-    Ok((scan(storage, Range::all())?, scan(storage, Range::all())?))
 }

@@ -118,6 +118,23 @@ async fn a_token_has_the_stored_scopes_until_it_expires() {
     assert!(auth.token(minted.text.expose()).is_none());
 }
 
+/// OP-11: an ended token is shown for a year.
+#[actix::test]
+async fn a_token_that_ended_long_ago_is_forgotten() {
+    let place = Place::new();
+    let auth = place.start().await;
+    let operator = auth.token(&place.operator_token()).unwrap();
+    auth.mint(wish("ci", &[Scope::Read]), &operator).await.unwrap();
+    let shown = async || place.start().await.grants().len();
+
+    place.clock.advance(366 * DAY);
+    let first = shown().await;
+    place.clock.advance(DAY);
+    let then = shown().await;
+
+    assert_eq!((first, then), (2, 1));
+}
+
 /// OP-11, SC-01
 #[actix::test]
 async fn a_token_gives_away_only_what_it_has() {

@@ -150,42 +150,47 @@ fn operator(caller: &Caller) -> By {
     By::Operator(caller.principal.id.to_string())
 }
 
-async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
-    let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
+/// Lets a team, or all of them, rest or work.
+async fn pause(
+    state: &State,
+    caller: &Caller,
+    team: Option<ByName>,
+    paused: bool,
+    now: bool,
+) -> ApiResult<Data<TeamsPaused>> {
+    match &team {
+        Some(ByName { name }) => drop(known_team(state, caller, name)?),
+        None => caller.all_teams()?,
+    }
+    let team = team.map(|path| path.name.into());
+    let pause = Pause { team, paused, now, by: operator(caller) };
     let teams = state.org().org.send(pause).await??;
-    Ok(Data(TeamsPaused { teams, state: wanted }))
+    let state = if paused { TeamState::Paused } else { TeamState::Active };
+    Ok(Data(TeamsPaused { teams, state }))
 }
 
 pub(in crate::http) async fn pause_one(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
-    known_team(&state, &caller, &path.name)?;
-    let by = operator(&caller);
-    pause(&state, Pause { team: Some(path.name.into()), paused: true, now: body.now, by }).await
+    pause(&state, &caller, Some(path), true, body.now).await
 }
 
 pub(in crate::http) async fn resume_one(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamsPaused>> {
-    known_team(&state, &caller, &path.name)?;
-    let by = operator(&caller);
-    pause(&state, Pause { team: Some(path.name.into()), paused: false, now: false, by }).await
+    pause(&state, &caller, Some(path), false, false).await
 }
 
 pub(in crate::http) async fn pause_every(
     Call { state, caller, body, .. }: Call<Empty, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
-    caller.all_teams()?;
-    let by = operator(&caller);
-    pause(&state, Pause { team: None, paused: true, now: body.now, by }).await
+    pause(&state, &caller, None, true, body.now).await
 }
 
 pub(in crate::http) async fn resume_every(
     Call { state, caller, .. }: Call,
 ) -> ApiResult<Data<TeamsPaused>> {
-    caller.all_teams()?;
-    let by = operator(&caller);
-    pause(&state, Pause { team: None, paused: false, now: false, by }).await
+    pause(&state, &caller, None, false, false).await
 }
 
 /// The first work of a team is given to it again. A team that is ready has none to do.

@@ -1,12 +1,14 @@
 //! The audit of what is done over HTTP, and the notice of a token that was seen.
 
 use hivewright_actors::{
+    approvals::{Ask, question::AnswerKind},
     audit::{Audit, CallAudit, Decision},
+    queue::Drain,
     store::reads::{Range, scan},
 };
 use serde_json::json;
 
-use super::{contract::filled, *};
+use super::{approvals::question, contract::filled, *};
 use crate::http::table;
 
 /// All lines, oldest first.
@@ -74,6 +76,29 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
     expected.sort_unstable();
     assert_eq!(sorted, expected);
     assert!(!format!("{lines:?}").contains("a-secret-value"));
+}
+
+/// OP-18: what is written down with the answer itself is not written down again as a request.
+#[actix::test]
+async fn an_answer_to_a_question_leaves_one_line() {
+    let bench = Bench::new().await;
+    let bob = bench.token("bob", only(Scope::Approve)).await;
+    let spine = &bench.state.spine;
+    // The answer becomes a task, and nobody here works.
+    spine.queue.do_send(Drain);
+    spine.approvals.send(Ask(question(&bench, AnswerKind::Text))).await.unwrap().unwrap();
+    let path = "/api/v1/questions/qst-1/answer";
+
+    let unfit = bench.post(path, &bob, json!({"selected": ["green"]})).await;
+    let answered = bench.post(path, &bob, json!({"text": "blue"})).await;
+
+    let lines = lines(&bench).await;
+    let of_question = lines.iter().filter(|line| line.target.starts_with("qst-1"));
+    let mut acts: Vec<_> =
+        of_question.map(|line| (line.action.as_str(), line.outcome.as_str())).collect();
+    acts.sort_unstable();
+    assert_eq!([unfit.status, answered.status], [422, 200]);
+    assert_eq!(acts, [("question.answer", "answered"), ("questions.answer", "422")]);
 }
 
 /// OP-18: nothing that can be changed is changed without a line, and neither is what was refused.

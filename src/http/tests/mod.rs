@@ -53,7 +53,7 @@ use super::{
     Service, State,
     access::Access,
     auth::{authenticator::Authenticator, identities::Identities, operator},
-    backups::{Backup, Backups},
+    backups::Backups,
     config, configure,
     error::ApiError,
     jobs::{Jobs, Work},
@@ -62,6 +62,7 @@ use super::{
 };
 use crate::{
     api::{
+        backups::BackupRow,
         jobs::JobProgress,
         scope::{Scope, Scopes},
         teams::{Equipment, TeamItem},
@@ -92,6 +93,7 @@ use crate::{
     system::{Randomness, sha256},
     taint::{self, Taint},
     teams::{folders::TeamFolders, self_changes::Changes},
+    time::date,
     timezone::ZoneDays,
     tools::org::office::{self, Office},
     triggers::{
@@ -160,11 +162,11 @@ impl Backups for Shelf {
         }
     }
 
-    fn list(&self) -> std::io::Result<Vec<Backup>> {
-        let kept = [1, 2].map(|number| Backup {
-            file: format!("/backups/{number}.tar.zst").into(),
+    fn list(&self) -> std::io::Result<Vec<BackupRow>> {
+        let kept = [1, 2].map(|number| BackupRow {
+            file: format!("/backups/{number}.tar.zst"),
             bytes: number * 100,
-            made: Timestamp(1_700_000_000_000 + number),
+            created_at: date(Timestamp(1_700_000_000_000 + number)),
             holds_redacted: number == 1,
         });
         Ok(kept.into())
@@ -228,10 +230,6 @@ impl Service for Surroundings {
 
     fn store_bytes(&self) -> u64 {
         4_096
-    }
-
-    fn teams(&self) -> usize {
-        1
     }
 
     fn team(&self, name: &str) -> Option<TeamKey> {

@@ -13,7 +13,7 @@ use hivewright_actors::{
     ids::MAIN,
     storage::{Storage, StorageError},
     store::records::Writes,
-    task::{Lane, records::FinishedTask},
+    task::Lane,
 };
 
 use super::{
@@ -110,12 +110,6 @@ impl Site<'_> {
                 writes.and(self.vault.set_at_rest(&entry.scope, [put], &Actor::System)?)
             }
             Artifact::Memory(entry) => writes.put(&**entry),
-            Artifact::Trigger(trigger) => writes.put(&**trigger),
-            Artifact::Task(task) if task.outcome.is_some() => writes.put(&FinishedTask::of(task)),
-            Artifact::Task(task) => writes.put(&**task),
-            Artifact::PluginTool(team, tool) => {
-                writes.put_at(&format!("{team}/{}", tool.tool), tool)
-            }
             Artifact::Topic(channel, topic, events) => {
                 // The operator may resume channels of WebSockets.
                 let row = ChannelRow {
@@ -131,10 +125,7 @@ impl Site<'_> {
                 let writes = turns.fold(writes, |writes, turn| writes.events(&lane, 1, turn));
                 writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
             }
-            Artifact::Interaction(name, row) => writes.put_at(&row.key_named(name), row),
-            Artifact::Grant(grant) => writes.put(grant),
-            Artifact::Decision(row) => writes.put(row),
-            Artifact::Notice(notice) => writes.put(notice),
+            Artifact::Row { writes: row, .. } => writes.and(row.clone()),
         })
     }
 }

@@ -1,6 +1,9 @@
 //! Escalations: problems that teams handed up. Those without an answer become notices.
 
-use hivewright_actors::notice::{Notice, NoticeKind};
+use hivewright_actors::{
+    notice::{Notice, NoticeKind},
+    store::records::Writes,
+};
 
 use super::{
     moment::moment,
@@ -14,7 +17,9 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
     let (open, over): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.status == "pending");
     for row in open {
         let change = "becomes a notice in the operator's inbox".to_owned();
-        let conversion = Ok((Artifact::Notice(notice(row, planner)), vec![change]));
+        let notice = notice(row, planner);
+        let made = Artifact::row(&notice.id, Writes::new().put(&notice));
+        let conversion = Ok((made, vec![change]));
         planner.take(Kind::Escalation, Some(&row.from), &row.id, row.mark(), conversion);
     }
     if !over.is_empty() {
@@ -25,17 +30,13 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
 
 fn notice(row: &EscalationRow, planner: &Planner<'_>) -> Notice {
     let (from, to) = (planner.called(&row.from), planner.called(&row.to));
-    Notice {
-        id: planner.ids.notice(),
-        kind: NoticeKind::Escalation,
-        team: Some(from.as_str().into()),
-        text: format!(
-            "In OpenHive `{from}` escalated something to `{to}` that was never answered \
-             (`{}`). Its text was not kept there; ask the team what it was about.",
-            row.id
-        ),
-        refs: row.task.iter().cloned().collect(),
-        at: moment(&row.created_at).unwrap_or(planner.target.now),
-        read: false,
-    }
+    let text = format!(
+        "In OpenHive `{from}` escalated something to `{to}` that was never answered \
+         (`{}`). Its text was not kept there; ask the team what it was about.",
+        row.id
+    );
+    let refs = row.task.iter().cloned().collect();
+    let at = moment(&row.created_at).unwrap_or(planner.target.now);
+    let team = from.as_str().into();
+    Notice::of_team(planner.ids, NoticeKind::Escalation, &team, text, refs, at)
 }

@@ -10,6 +10,7 @@ use std::{
 
 use super::target::{MAIN_FILE, is_free};
 use crate::{
+    removal::if_there,
     settings::{
         home::{Home, TEAM_FILE as CONFIG, create_private},
         replace::replace,
@@ -59,17 +60,10 @@ impl FolderCopy {
             return if is_free { write_file(&config, &self.config) } else { Ok(()) };
         }
         let building = to.with_file_name(format!(".importing-{}", self.team));
-        clear(&building).map_err(disk(&building))?;
+        if_there(fs::remove_dir_all(&building)).map_err(disk(&building))?;
         copy(&self.from, &building).map_err(disk(&building))?;
         write_file(&building.join(CONFIG), &self.config)?;
         fs::rename(&building, &to).map_err(disk(&to))
-    }
-}
-
-fn clear(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

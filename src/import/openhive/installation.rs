@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     prompt::markdown::{Outline, bullets},
+    removal::if_there,
     storage::folder::{self, Found},
 };
 
@@ -141,12 +142,8 @@ fn rules(path: &Path) -> Result<Rules, SourceError> {
 }
 
 fn folders(path: &Path) -> Result<BTreeMap<String, TeamFolder>, SourceError> {
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        entries => entries.map_err(disk(path))?,
-    };
     let mut folders = BTreeMap::new();
-    for entry in entries {
+    for entry in if_there(fs::read_dir(path)).map_err(disk(path))?.into_iter().flatten() {
         let entry = entry.map_err(disk(path))?;
         if entry.file_type().map_err(disk(path))?.is_dir() {
             let name = entry.file_name().to_string_lossy().into_owned();

@@ -10,6 +10,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     ids::{ChannelId, MAIN, TopicId},
     interactions::{Interaction, SNIPPET, Said},
+    store::records::Writes,
     task::{Label, Lane, cause::Cause, outcome::Ending},
     usage::Usage,
 };
@@ -44,7 +45,9 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
                 let lines = interaction.said.iter().map(|said| said.line.clone());
                 said.entry(place).or_default().extend(lines);
             }
-            (Artifact::Interaction(format!("import-{:020}", row.id), interaction), changes)
+            let name = format!("import-{:020}", row.id);
+            let writes = Writes::new().put_at(&interaction.key_named(&name), &interaction);
+            (Artifact::row(name, writes), changes)
         });
         planner.take(Kind::Interactions, None, &row.channel, row.mark(), conversion);
     }

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hivewright_actors::{
     history::HistoryEvent,
     ids::{ChannelId, Ids, MAIN, TeamKey},
-    interactions::Interaction,
-    notice::Notice,
     org::record::TeamRecord,
-    router::{audit::AuditRow, grants::SenderGrant, topics::Topic},
-    scheduler::trigger::Trigger,
-    task::{Task, TopicRef},
+    router::topics::Topic,
+    store::records::Writes,
+    task::TopicRef,
 };
 
 use super::{
@@ -25,7 +23,6 @@ use super::{
 use crate::{
     memory::entry::Entry as Memory,
     settings::secret::Secret,
-    tools::plugin_tool::PluginTool,
     vault::{entry::Put, scope::Scope},
 };
 
@@ -69,38 +66,33 @@ pub(super) enum Artifact {
     Folder(FolderCopy),
     Secret(VaultEntry),
     Memory(Box<Memory>),
-    Trigger(Box<Trigger>),
-    Task(Box<Task>),
-    PluginTool(TeamKey, PluginTool),
     /// With what was said in it, as turns of its session: both are there, or neither.
     Topic(ChannelId, Topic, Vec<HistoryEvent>),
-    /// Something said, under its name in the log of conversations.
-    Interaction(String, Interaction),
-    Grant(SenderGrant),
-    Decision(AuditRow),
-    Notice(Notice),
+    /// A row of any other kind, as it is stored.
+    Row {
+        name: String,
+        writes: Writes,
+    },
     /// Lines of JSON.
     Log(String),
 }
 
 impl Artifact {
+    pub(super) fn row(name: impl ToString, writes: Writes) -> Self {
+        Self::Row { name: name.to_string(), writes }
+    }
+
     /// What it is called here.
     pub(super) fn name(&self) -> String {
         match self {
             Self::SettingsFile { name, .. } => (*name).to_owned(),
-            Self::Rule { name, .. } | Self::Interaction(name, _) => name.clone(),
+            Self::Rule { name, .. } | Self::Row { name, .. } => name.clone(),
             Self::MainTeam => MAIN.to_owned(),
             Self::Team(record) => record.name.to_string(),
             Self::Folder(folder) => folder.team.clone(),
             Self::Secret(entry) => entry.key.clone(),
             Self::Memory(memory) => memory.id.to_string(),
-            Self::Trigger(trigger) => trigger.id.to_string(),
-            Self::Task(task) => task.id.to_string(),
-            Self::PluginTool(_, tool) => tool.tool.clone(),
             Self::Topic(_, topic, _) => topic.id.to_string(),
-            Self::Grant(grant) => grant.id.clone(),
-            Self::Decision(decision) => decision.id.clone(),
-            Self::Notice(notice) => notice.id.to_string(),
             Self::Log(_) => "log".to_owned(),
         }
     }

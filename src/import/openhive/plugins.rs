@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, store::records::Writes};
 
 use super::{
     files::SOURCES,
@@ -33,7 +33,8 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
             if !skills.is_empty() {
                 changes.push(format!("skills that need it: {}", skills.join(", ")));
             }
-            Ok((Artifact::PluginTool(team.key.clone(), tool), changes))
+            let key = format!("{}/{}", team.key, tool.tool);
+            Ok((Artifact::row(&tool.tool, Writes::new().put_at(&key, &tool)), changes))
         };
         let mark = mark("plugin_tools", format!("{}/{}", row.team, row.tool), &row.created_at);
         planner.take(Kind::Plugin, Some(team.former), &row.tool, mark, conversion);

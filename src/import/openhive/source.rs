@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     io,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -13,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
 use super::schema::{ALWAYS, Column, DERIVED, Record, Table};
+use crate::removal::{TemporaryFolder, if_there};
 
 /// The database, in the run folder.
 const DATABASE: &str = "openhive.db";
@@ -112,7 +112,7 @@ pub(super) struct Extra {
 pub(super) struct DatabaseCopy {
     original: PathBuf,
     connection: Connection,
-    // After the connection: a folder in use cannot go.
+    // After the connection: a folder in use cannot go. The database holds secrets as they are.
     _folder: TemporaryFolder,
 }
 
@@ -124,8 +124,8 @@ impl DatabaseCopy {
             return Err(SourceError::Missing { path: original, flag: "--run", what: "run folder" });
         }
         check_locks(&original)?;
-        let folder = TemporaryFolder::new().map_err(disk(&std::env::temp_dir()))?;
-        let copy = folder.0.join(DATABASE);
+        let folder = TemporaryFolder::new("import").map_err(disk(&std::env::temp_dir()))?;
+        let copy = folder.path().join(DATABASE);
         copy_files(&original, &copy)?;
         // The log is worked into the copy, so this is open for writing.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -180,11 +180,7 @@ fn companion(path: &Path, suffix: &str) -> PathBuf {
 /// not stopped by our reading: so any lock means that someone is at work.
 fn check_locks(database: &Path) -> Result<(), SourceError> {
     for (path, range) in [(database.to_owned(), LOCKS), (companion(database, "-shm"), LOG_LOCKS)] {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(source) => return Err(SourceError::Disk { path, source }),
-        };
+        let Some(file) = if_there(File::open(&path)).map_err(disk(&path))? else { continue };
         let wish = Flock {
             start: range.0,
             length: range.1,
@@ -225,11 +221,11 @@ fn copy_files(original: &Path, copy: &Path) -> Result<(), SourceError> {
 
 /// Length and time of the last change; none if there is no such file.
 fn state(path: &Path) -> Result<Option<(u64, SystemTime)>, SourceError> {
-    match fs::metadata(path) {
-        Ok(found) => Ok(Some((found.len(), found.modified().map_err(disk(path))?))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(disk(path)(error)),
-    }
+    let found = if_there(fs::metadata(path)).and_then(|found| {
+        let state = |found: fs::Metadata| Ok((found.len(), found.modified()?));
+        found.map(state).transpose()
+    });
+    found.map_err(disk(path))
 }
 
 fn check_pages(original: &Path, connection: &Connection) -> Result<(), SourceError> {
@@ -237,27 +233,6 @@ fn check_pages(original: &Path, connection: &Connection) -> Result<(), SourceErr
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|error| damaged(original, None, error))?;
     if verdict == "ok" { Ok(()) } else { Err(damaged(original, None, verdict)) }
-}
-
-/// A folder for the owner alone. The database holds secrets as they are, so it goes when dropped.
-#[derive(Debug)]
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn new() -> io::Result<Self> {
-        let number = getrandom::u64().map_err(io::Error::other)?;
-        let path = std::env::temp_dir().join(format!("hivewright-import-{number:016x}"));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "a copy of the database stays behind; remove it");
-        }
-    }
 }
 
 /// Refuses a database that lacks what is read from it, and tells what is in it beside that.

@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamKey},
+    store::records::Writes,
     task::{
         Kind, Lane, Options, Priority, Source, Task, TopicRef,
         cause::Cause,
         outcome::{Code, Ending, Outcome},
+        records::FinishedTask,
     },
     usage::Usage,
 };
@@ -35,7 +37,11 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
                 Some(outcome) => planner.redactor.clean(&mut outcome.text, &mut changes),
                 None => task.arrival = arrival,
             }
-            (Artifact::Task(Box::new(task)), changes)
+            let writes = match task.outcome {
+                Some(_) => Writes::new().put(&FinishedTask::of(&task)),
+                None => Writes::new().put(&task),
+            };
+            (Artifact::row(&task.id, writes), changes)
         });
         planner.take(report::Kind::Task, Some(team.former), &row.id, row.mark(), conversion);
     }
@@ -151,15 +157,11 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
         })
         .unwrap_or_default();
     Options {
-        cycle: None,
         max_steps: max_steps.map(|steps| steps.clamp(1.0, 500.0) as u32),
         // A subagent chooses its skills itself.
         skill: skill.filter(|_| subagent.is_none()),
         subagent,
-        turn_timeout_ms: None,
-        profile: None,
-        thinking: None,
-        steers: false,
+        ..Options::default()
     }
 }
 

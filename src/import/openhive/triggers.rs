@@ -13,6 +13,7 @@ use hivewright_actors::{
             validation::Problems,
         },
     },
+    store::records::Writes,
     text::Span,
 };
 use serde_json::{Map, Value, json};
@@ -70,7 +71,7 @@ fn convert_one(
     }
     let definition = draft.check(row, planner, team)?;
     let stored = draft.stored(row, definition, planner, team);
-    Ok((Artifact::Trigger(Box::new(stored)), draft.changes))
+    Ok((Artifact::row(&stored.id, Writes::new().put(&stored)), draft.changes))
 }
 
 /// Work on itself that every team of OpenHive is given, and that is a setting here.

@@ -9,6 +9,7 @@ use hivewright_actors::{
         audit,
         grants::{Grantee, SenderGrant, is_plain},
     },
+    store::records::Writes,
 };
 
 use super::{
@@ -28,13 +29,17 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             let kind = &grant.grantee.channel_type;
             let is_renamed = kind.to_string() != row.channel_type;
             let change = is_renamed.then(|| format!("`{}` is `{kind}` here", row.channel_type));
-            (Artifact::Grant(grant), change.into_iter().collect())
+            let made = Artifact::row(&grant.id, Writes::new().put(&grant));
+            (made, change.into_iter().collect())
         });
         planner.take(Kind::Trust, None, name, row.mark(), conversion);
     }
     for row in &tables.audit {
         let conversion = decision(row, ids, now).map_err(Refusal::from);
-        let conversion = conversion.map(|row| (Artifact::Decision(row), Vec::new()));
+        let conversion = conversion.map(|row| {
+            let made = Artifact::row(&row.id, Writes::new().put(&row));
+            (made, Vec::new())
+        });
         planner.take(Kind::Audit, None, &row.channel, row.mark(), conversion);
     }
 }

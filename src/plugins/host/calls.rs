@@ -79,7 +79,6 @@ impl Port for CallPort {
     }
 }
 
-/// A call that runs.
 struct Call {
     inbox: Sender<Answer>,
     stop: Arc<AtomicBool>,
@@ -150,12 +149,7 @@ pub(super) fn serve(
             place.jobs.send(job).map_err(|_| io::Error::other("its thread has ended"))
         });
         if begun.is_err() {
-            let fault = Fault::new("the host has no room for another call");
-            calls.end(FromHost::Done {
-                id,
-                outcome: Outcome::Failed(fault),
-                console: String::new(),
-            });
+            calls.fail(id, Fault::new("the host has no room for another call"));
         }
     }
 }
@@ -192,9 +186,13 @@ impl Calls {
         if let Err(fault) = made
             && let Ok(Job { id, .. }) = jobs.recv()
         {
-            let outcome = Outcome::Failed(fault);
-            self.end(FromHost::Done { id, outcome, console: String::new() });
+            self.fail(id, fault);
         }
+    }
+
+    fn fail(&self, id: u64, fault: Fault) {
+        let (outcome, console) = (Outcome::Failed(fault), String::new());
+        self.end(FromHost::Done { id, outcome, console });
     }
 
     fn end(&self, done: FromHost) {

@@ -91,8 +91,10 @@ impl Host {
                     return refuse(&self.output, &message["id"], &why);
                 }
             };
-            if let Some(started) = &engines.started {
-                let message = started_again(started);
+            if let Some(told) = &engines.started {
+                // Its settings, for an engine that takes the place of another: nobody waits for an answer.
+                let message =
+                    json!({ "jsonrpc": "2.0", "method": told["method"], "params": told["params"] });
                 let _ = engine.inbox.send(Mail::Message { message, is_handed_on: true });
             }
             engines.all.insert(engines.current, engine);
@@ -122,11 +124,6 @@ impl Host {
             }
         }
     }
-}
-
-/// What told the plugin its settings, for an engine that takes the place of another: nobody waits for an answer.
-fn started_again(message: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "method": message["method"], "params": message["params"] })
 }
 
 /// The engine that asked, and what it is answered.
@@ -269,7 +266,6 @@ impl PluginPort {
         }
     }
 
-    /// The next deadline.
     fn next(&self) -> Option<Instant> {
         self.waiting.borrow().values().map(|(_, deadline)| *deadline).min()
     }

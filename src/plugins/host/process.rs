@@ -19,10 +19,9 @@ use hivewright_actors::{
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::unix::OwnedWriteHalf,
     process::ChildStderr,
-    runtime::Handle,
     sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
     time::Instant,
@@ -40,7 +39,7 @@ use crate::{
             Sandbox, SandboxError,
             agent::{Launched, Life},
         },
-        thread::Thread,
+        thread::LazyThread,
     },
 };
 
@@ -66,7 +65,6 @@ pub trait Broker: Send + Sync {
     fn fetch(&self, params: Value) -> BoxFuture<'static, Result<Value, String>>;
 }
 
-/// Refuses every request.
 pub struct Offline;
 
 impl Broker for Offline {
@@ -84,7 +82,6 @@ pub struct Call {
     pub limits: CallLimits,
 }
 
-/// How a call ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
     pub outcome: Outcome,
@@ -112,7 +109,8 @@ struct Inner {
     sandbox: Arc<Sandbox>,
     idle: Duration,
     teams: Mutex<HashMap<TeamName, Arc<TeamHost>>>,
-    thread: OnceLock<Option<Thread>>,
+    /// Where connections to hosts live.
+    thread: LazyThread,
 }
 
 /// The place of a team's host.
@@ -127,7 +125,7 @@ impl Hosts {
     }
 
     fn resting_after(sandbox: Arc<Sandbox>, idle: Duration) -> Self {
-        let (teams, thread) = (Mutex::default(), OnceLock::new());
+        let (teams, thread) = (Mutex::default(), LazyThread::new("scripts"));
         Self(Arc::new(Inner { sandbox, idle, teams, thread }))
     }
 
@@ -135,15 +133,6 @@ impl Hosts {
     #[cfg(test)]
     pub(crate) fn unused() -> Self {
         Self::new(Arc::new(Sandbox::unused()))
-    }
-
-    /// Where connections to hosts live, from the first use on.
-    fn runtime(&self) -> Option<&Handle> {
-        let start = || {
-            let started = Thread::start("scripts");
-            started.inspect_err(|error| tracing::error!(%error, "no thread for script hosts can be started; tools that teams wrote fail until a restart")).ok()
-        };
-        self.0.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
     }
 
     fn of_team(&self, team: &TeamName) -> Arc<TeamHost> {
@@ -161,7 +150,7 @@ impl Hosts {
     ) -> Result<Done, HostError> {
         let (this, place, team) = (self.clone(), self.of_team(team), team.clone());
         let ended = || HostError::Ended("the service has no thread for it".to_owned());
-        let runtime = self.runtime().ok_or_else(ended)?;
+        let runtime = self.0.thread.runtime().ok_or_else(ended)?;
         // Whoever gives up waiting stops the call.
         let guard = cancel.clone().drop_guard();
         let calling =
@@ -218,7 +207,6 @@ impl Hosts {
         Ok(host)
     }
 
-    /// Ends all hosts.
     pub async fn end(&self) {
         let places: Vec<_> = self.0.teams.lock().values().cloned().collect();
         Self::end_all(places).await;
@@ -262,7 +250,6 @@ struct Running {
     requests: JoinSet<()>,
 }
 
-/// A host that runs.
 struct Host {
     requests: mpsc::UnboundedSender<ToHost>,
     calls: Mutex<HashMap<u64, Running>>,
@@ -319,7 +306,6 @@ impl Host {
         !self.retired.load(Ordering::Relaxed) && !self.end.is_cancelled()
     }
 
-    /// Why it ended.
     fn why(&self) -> String {
         self.reason.get().cloned().unwrap_or_else(|| "it was lost".to_owned())
     }
@@ -360,7 +346,7 @@ impl Host {
     /// Hears what a host says. Returns why it ended, unless that was wanted.
     async fn listen(
         self: &Arc<Self>,
-        mut lines: impl AsyncBufReadExt + Unpin,
+        mut lines: impl AsyncBufRead + Unpin,
         idle: Duration,
     ) -> Option<String> {
         let mut line = Vec::new();
@@ -485,25 +471,17 @@ async fn write(
 
 /// Reads on in a line. Dropped, it has lost nothing. False at the end.
 async fn read_line(
-    lines: &mut (impl AsyncBufReadExt + Unpin),
+    lines: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
 ) -> Result<bool, String> {
-    loop {
-        let piece = lines.fill_buf().await.map_err(|error| error.to_string())?;
-        if piece.is_empty() {
-            return Ok(false);
-        }
-        let end = piece.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(piece.len(), |at| at + 1);
-        line.extend_from_slice(&piece[..taken]);
-        lines.consume(taken);
-        if line.len() > LONGEST_LINE {
-            return Err("it wrote a line of more than 8 MiB".to_owned());
-        }
-        if end.is_some() {
-            return Ok(true);
-        }
+    // One byte more than allowed tells a line that is too long.
+    let room = (LONGEST_LINE + 1).saturating_sub(line.len());
+    let read = lines.take(room as u64).read_until(b'\n', line).await;
+    read.map_err(|error| error.to_string())?;
+    if line.len() > LONGEST_LINE {
+        return Err("it wrote a line of more than 8 MiB".to_owned());
     }
+    Ok(line.ends_with(b"\n"))
 }
 
 #[cfg(test)]

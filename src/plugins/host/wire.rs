@@ -46,7 +46,6 @@ pub enum Opening {
         /// Of one engine, in bytes.
         memory: usize,
     },
-    /// One plugin.
     Plugin(PluginOpening),
 }
 
@@ -92,7 +91,6 @@ pub struct CallLimits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
 pub enum FromHost {
-    /// A call has ended.
     Done {
         id: u64,
         outcome: Outcome,
@@ -108,7 +106,6 @@ pub enum FromHost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// What a module offers.
     Offers(Box<Offer>),
     /// What a function returned, as text.
     Returned(String),

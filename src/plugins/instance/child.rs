@@ -21,7 +21,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{TeamPlugin, errors::Lines, inbound::Inbound, life::Life, offers, wire};
+use super::{
+    TeamPlugin,
+    errors::Lines,
+    inbound::Inbound,
+    life::Life,
+    offers,
+    wire::{self, RequestError},
+};
 use crate::{
     mcp::{
         definition::shown,
@@ -49,24 +56,6 @@ const SETTLES: Duration = Duration::from_millis(500);
 
 /// Why a child ended that was told to.
 const UNNEEDED: &str = "it was not needed any more";
-
-/// Why a request has no answer.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    #[error("the plugin did not answer in time")]
-    Timeout,
-    #[error("the plugin ended before it answered")]
-    Gone,
-    /// It cannot have taken effect.
-    #[error("the plugin ended before it was asked")]
-    Unsent,
-    #[error("the plugin answered something else")]
-    Senseless,
-    /// The words are the plugin's.
-    #[error("{message}")]
-    Refused { code: i32, message: String, data: Option<Value> },
-}
 
 /// What runs of a plugin of a team. Dropping it ends it.
 pub struct Child {

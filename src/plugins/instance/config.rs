@@ -317,14 +317,9 @@ fn each_text(value: &mut Value, pointer: &str, visit: &mut Visit<'_>) {
 fn each_secret(schema: &Schema, config: &mut Value, visit: &mut Visit<'_>) {
     each_text(config, "", &mut |pointer, text| {
         let is_meant = |pattern: &String| {
-            let (mut parts, mut found) = (pattern.split('/'), pointer.split('/'));
-            loop {
-                match (parts.next(), found.next()) {
-                    (None, None) => return true,
-                    (Some(part), Some(name)) if part == "*" || part == name => {}
-                    _ => return false,
-                }
-            }
+            let (parts, found) = (pattern.split('/'), pointer.split('/'));
+            parts.clone().count() == found.clone().count()
+                && parts.zip(found).all(|(part, name)| part == "*" || part == name)
         };
         if schema.secrets().iter().any(is_meant) {
             visit(pointer, text);

@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hivewright_actors::blocking;
 use reqwest::{
     Method, Url,
-    header::{self, HeaderMap, HeaderName, HeaderValue},
+    header::{self, HeaderMap, HeaderValue},
 };
 use rmcp::{
     ClientHandler, RoleClient,
@@ -26,7 +26,7 @@ use crate::{
     plugins::{manifest::Network, package::Package},
     sandbox::egress::{
         body,
-        request::{Request, Terms},
+        request::{Request, Terms, is_ours, sensitive},
     },
     settings::network::{HostPattern, host_name},
 };
@@ -35,9 +35,6 @@ use crate::{
 const MOST_BYTES: usize = 1 << 20;
 const USUAL_TIMEOUT: Duration = Duration::from_secs(15);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Headers that say how a message is framed and routed: these are ours.
-const OURS: [&str; 6] =
-    ["host", "content-length", "connection", "transfer-encoding", "upgrade", "te"];
 
 /// What a child may ask.
 pub(super) struct Inbound {
@@ -122,14 +119,9 @@ fn request(fetch: wire::Fetch) -> Result<Request, String> {
     for (name, value) in &fetch.headers {
         // What is wrong with a value is not said with the value: there may be a secret in it.
         let wrong = || format!("the header `{name}` cannot be sent");
-        let lower = name.to_ascii_lowercase();
-        if OURS.contains(&&*lower) || lower.starts_with("proxy-") {
-            return Err(wrong());
-        }
-        let value = value.as_str().ok_or_else(wrong)?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(HeaderName::try_from(name).map_err(|_| wrong())?, value);
+        let value = value.as_str().filter(|_| !is_ours(name)).ok_or_else(wrong)?;
+        let (name, value) = sensitive(name, value).ok_or_else(wrong)?;
+        headers.insert(name, value);
     }
     headers.entry(header::ACCEPT_ENCODING).or_insert(HeaderValue::from_static("gzip"));
     let body = fetch.body_base64.map(|body| BASE64_STANDARD.decode(body)).transpose();

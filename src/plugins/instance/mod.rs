@@ -435,7 +435,6 @@ impl Instances {
         }
     }
 
-    /// Ends all plugins.
     pub async fn end(&self) {
         let all = self.all();
         for plugin in &all {

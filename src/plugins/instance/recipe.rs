@@ -19,24 +19,25 @@ use tokio::{io::AsyncWriteExt, sync::Notify};
 use super::{
     TeamPlugin,
     channel::webhook,
-    child::{self, Child, RequestError, Running},
+    child::{self, Child, Running},
     config,
     errors::Lines,
     inbound::{self, Inbound},
     life::Spawned,
-    offers, wire,
+    offers,
+    wire::{self, RequestError},
 };
 use crate::{
     mcp::{fault::Faults, flood::Guarded, lines::Bounded, opening},
     plugins::{
         builtin, host,
-        loading::PROGRAM_PATH,
+        loading::find_program,
         manifest::{Protocol, RunKind},
         package::Package,
         schema::Mismatch,
     },
     sandbox::process::{
-        self, SandboxError, plan::PluginProgram, plugin::PluginJob, server::ServerProcess,
+        self, SandboxError, plan::Executable, plugin::PluginJob, server::ServerProcess,
     },
     settings::network::HostPattern,
     vault::expand::wipe,
@@ -74,17 +75,12 @@ impl PluginPort for Recipe {
         let (plugin, package) = (Arc::clone(&self.plugin), Arc::clone(&self.package));
         let config = self.config.clone();
         Box::pin(async move {
-            let TeamPlugin { team, key, grounds, .. } = &*plugin;
-            let lines = Lines::new(team, key, Arc::clone(&grounds.scrubbers));
-            let limit = package.manifest.limits.start_timeout.0;
-            let starting = start(&plugin, &package, config, &lines);
-            let started = tokio::time::timeout(limit, starting).await;
-            let started = started.unwrap_or_else(|_| Err(for_now("it did not start in time")));
+            let lines = lines_of(&plugin);
+            let started = in_time(&package, start(&plugin, &package, config, &lines)).await;
             started.map_err(|fault| {
                 let reason =
                     if fault.for_good { fault.reason } else { lines.with_last(fault.reason) };
-                let reason = grounds.scrubbers.of(&team.name).scrub(&reason).into_owned();
-                StartFault { reason, for_good: fault.for_good }
+                StartFault { reason: plugin.scrub(&reason), for_good: fault.for_good }
             })
         })
     }
@@ -103,15 +99,26 @@ pub(super) async fn start_setup(
     plugin: &Arc<TeamPlugin>,
     package: &Arc<Package>,
 ) -> Result<(Child, Lines), StartFault> {
-    let lines = Lines::new(&plugin.team, &plugin.key, Arc::clone(&plugin.grounds.scrubbers));
+    let lines = lines_of(plugin);
     let starting = async {
         let hosts = inbound::hosts(package, &Value::Null);
         let Launched { running, faults } = launch(plugin, package, hosts, true, &lines).await?;
         Ok((Child::new(running, faults, Arc::clone(plugin), true), lines.clone()))
     };
-    let started = tokio::time::timeout(package.manifest.limits.start_timeout.0, starting).await;
-    let started = started.unwrap_or_else(|_| Err(for_now("it did not start in time")));
+    let started = in_time(package, starting).await;
     started.map_err(|fault| StartFault { reason: lines.with_last(fault.reason), ..fault })
+}
+
+fn lines_of(plugin: &TeamPlugin) -> Lines {
+    Lines::new(&plugin.team, &plugin.key, Arc::clone(&plugin.grounds.scrubbers))
+}
+
+async fn in_time<T>(
+    package: &Package,
+    starting: impl Future<Output = Result<T, StartFault>>,
+) -> Result<T, StartFault> {
+    let started = tokio::time::timeout(package.manifest.limits.start_timeout.0, starting).await;
+    started.unwrap_or_else(|_| Err(for_now("it did not start in time")))
 }
 
 async fn start(
@@ -271,25 +278,23 @@ async fn spawn_program(
     let manifest = &package.manifest;
     let (grounds, run) = (&plugin.grounds, &manifest.run);
     let unusable = || for_good("there is nothing of it that could be run");
-    let program = match (package.files.folder(), &run.command) {
-        (Some(folder), Some(command)) => {
-            let command = if command.contains('/') {
-                folder.join(command)
-            } else {
-                let found = PROGRAM_PATH.iter().map(|path| PathBuf::from(path).join(command));
-                found.into_iter().find(|path| path.is_file()).ok_or_else(unusable)?
-            };
-            let mut shown = vec![folder.to_owned()];
-            shown.extend(readable(plugin, package)?);
-            PluginProgram { command, args: run.args.clone(), folder: folder.to_owned(), shown }
-        }
-        _ => return Err(unusable()),
+    let (Some(folder), Some(command)) = (package.files.folder(), &run.command) else {
+        return Err(unusable());
     };
+    let command = if command.contains('/') {
+        folder.join(command)
+    } else {
+        find_program(command).ok_or_else(unusable)?
+    };
+    let mut shown = vec![folder.to_owned()];
+    shown.extend(readable(plugin, package)?);
+    let program = Executable { command, args: run.args.clone(), shown };
     let wanted = run.env_allow.iter().map(String::as_str).chain([USUAL_ENV]);
     let env: BTreeMap<String, String> =
         wanted.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect();
     let job = PluginJob {
         program,
+        folder: folder.to_owned(),
         data: plugin.data(),
         env,
         memory: manifest.memory().0,

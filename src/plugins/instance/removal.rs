@@ -12,7 +12,7 @@ use hivewright_actors::{
 };
 
 use super::{END, Instances, TeamPlugin, channel, data_of};
-use crate::removal::remove_tree;
+use crate::removal::{if_there, remove_tree};
 
 /// What plugins of teams leave behind.
 struct Estate {
@@ -69,11 +69,7 @@ impl Instances {
         let gone = estate.settle(&self.0.grounds.store).await;
         let (data, key) = (self.0.grounds.home.plugin_data(), key.to_owned());
         let removed = blocking::run(move || {
-            let teams = match fs::read_dir(data) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                teams => teams?,
-            };
-            for team in teams {
+            for team in if_there(fs::read_dir(data))?.into_iter().flatten() {
                 remove(team?.path().join(&key))?;
             }
             Ok::<_, io::Error>(())
@@ -85,10 +81,7 @@ impl Instances {
 }
 
 fn remove(folder: PathBuf) -> io::Result<()> {
-    match remove_tree(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    if_there(remove_tree(&folder)).map(drop)
 }
 
 /// The plugins of a team that is shut down, with all they kept.

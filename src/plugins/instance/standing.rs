@@ -85,9 +85,7 @@ impl TeamPlugin {
         row.last_error = message;
         drop(state);
         if reports_error {
-            let about = json!({"team": self.team.name, "plugin": self.key, "status": status, "reports_error": true});
-            let event = Event::new(Kind::PluginChanged, about).of_team(&self.team.name);
-            self.grounds.live.publish(event);
+            self.publish(json!({"status": status, "reports_error": true}));
         }
         self.changed();
     }
@@ -103,15 +101,24 @@ impl TeamPlugin {
         if text.len() > MOST_SHOWN {
             return self.note(Some("its state is larger than 16 KiB, and is not shown".to_owned()));
         }
-        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&text).into_owned();
+        let text = self.scrub(&text);
         self.state().row.runtime_state = serde_json::from_str(&text).unwrap_or_default();
         self.changed();
     }
 
     /// Words of a plugin as people may see them.
     pub(super) fn clean(&self, text: &str) -> String {
-        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&shown(text)).into_owned();
-        excerpt::line(&text, LONGEST_ERROR)
+        excerpt::line(&self.scrub(&shown(text)), LONGEST_ERROR)
+    }
+
+    /// A text without the secrets of its team.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.grounds.scrubbers.of(&self.team.name).scrub(text).into_owned()
+    }
+
+    /// A text that goes to people or to a team, without anybody's secrets.
+    pub(super) fn scrub_known(&self, text: &str) -> String {
+        self.grounds.scrubbers.everything().scrub_known(text).into_owned()
     }
 
     pub(super) fn stands(self: &Arc<Self>, standing: &Standing) {
@@ -141,17 +148,17 @@ impl TeamPlugin {
             "Plugin `{key}` of team `{team}` does not run: {reason}. \
              `hivewright plugin restart {key} --team {team}` tries again."
         );
-        let notice = Notice {
-            team: Some(team.clone()),
-            ..Notice::new(
-                self.grounds.ids.notice(),
-                NoticeKind::PluginFailed,
-                text,
-                WallClock.now(),
-            )
-        };
+        let (kind, now) = (NoticeKind::PluginFailed, WallClock.now());
+        let notice = Notice::of_team(&self.grounds.ids, kind, team, text, Vec::new(), now);
         // The store takes it in now; nobody waits until it is safe.
         drop(self.grounds.store.commit(Writes::new().put(&notice)));
+    }
+
+    /// Tells whoever watches how it stands.
+    fn publish(&self, mut standing: Value) {
+        let team = &self.team.name;
+        (standing["team"], standing["plugin"]) = (json!(team), json!(self.key));
+        self.grounds.live.publish(Event::new(Kind::PluginChanged, standing).of_team(team));
     }
 
     /// Tells whoever watches, and stores how it stands soon.
@@ -164,8 +171,7 @@ impl TeamPlugin {
             }
             state.row.status
         };
-        let about = json!({"team": self.team.name, "plugin": self.key, "status": status});
-        self.grounds.live.publish(Event::new(Kind::PluginChanged, about).of_team(&self.team.name));
+        self.publish(json!({ "status": status }));
         let plugin = Arc::clone(self);
         self.thread.spawn(async move {
             tokio::time::sleep(GATHERED).await;
@@ -178,10 +184,7 @@ impl TeamPlugin {
                 (state.row.clone(), status)
             };
             if row.status != before {
-                let about =
-                    json!({"team": plugin.team.name, "plugin": plugin.key, "status": row.status});
-                let event = Event::new(Kind::PluginChanged, about).of_team(&plugin.team.name);
-                plugin.grounds.live.publish(event);
+                plugin.publish(json!({ "status": row.status }));
             }
             // What is lost with the process is found out again.
             drop(plugin.grounds.store.commit(Writes::new().put(&row)));

@@ -35,6 +35,24 @@ pub const STATE_SET: &str = "state/set";
 pub const PLUGIN_ERROR: &str = "plugin/error";
 pub const PLUGIN_STATE: &str = "plugin/state";
 
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    #[error("the plugin did not answer in time")]
+    Timeout,
+    #[error("the plugin ended before it answered")]
+    Gone,
+    /// It cannot have taken effect.
+    #[error("the plugin ended before it was asked")]
+    Unsent,
+    #[error("the plugin answered something else")]
+    Senseless,
+    /// The words are the plugin's.
+    #[error("{message}")]
+    Refused { code: i32, message: String, data: Option<Value> },
+}
+
 /// What we say with `initialize`.
 #[derive(Debug, Serialize)]
 pub struct Hello<'a> {

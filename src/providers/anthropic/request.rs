@@ -7,10 +7,7 @@ use hivewright_actors::{
     tool::ToolSpec,
 };
 use serde::Serialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::providers::{
     Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault, key,
@@ -58,9 +55,7 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         ("anthropic-version", VERSION.to_owned()),
     ];
     headers.extend(credential);
-    let tools = written(ask, FORMAT.plain, |specs| {
-        to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>())
-    })?;
+    let tools = written(ask, &FORMAT, tool)?;
     let head = head(ask, tools.as_deref());
     Outgoing::new(url, headers, &head, &messages(ask)?)
 }
@@ -215,6 +210,7 @@ mod tests {
 
     use hivewright_actors::{
         engine::{FixedMessages, SystemPrompt},
+        shared_list::SharedList,
         tool::{Args, ToolCall, ToolFault, specs::ToolSpecs},
     };
 
@@ -284,7 +280,7 @@ mod tests {
             step: 2,
             system: &system,
             tools: &specs,
-            earlier,
+            earlier: &earlier.iter().cloned().collect(),
             messages,
             pictures: &Pictures::default(),
             thinking: None,
@@ -305,7 +301,7 @@ mod tests {
             step: 1,
             system: &SystemPrompt::default(),
             tools: &ToolSpecs::default(),
-            earlier: &[],
+            earlier: &SharedList::default(),
             messages: &[Message::User("hello".into())],
             pictures: &Pictures::default(),
             thinking: level,

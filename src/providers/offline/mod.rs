@@ -222,6 +222,7 @@ mod tests {
 
     use hivewright_actors::{
         engine::{SystemPrompt, ToolOutput},
+        shared_list::SharedList,
         tool::specs::ToolSpecs,
     };
     use serde_json::json;
@@ -259,7 +260,7 @@ mod tests {
                 step,
                 system: &SystemPrompt::default(),
                 tools: &tools,
-                earlier: &[],
+                earlier: &SharedList::default(),
                 messages,
                 pictures: &crate::providers::Pictures::default(),
                 thinking: None,

@@ -60,9 +60,7 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     let Access { url, credential } = access(ask.profile, "chat/completions")?;
     let mut headers = vec![("content-type", "application/json".to_owned())];
     headers.extend(credential);
-    let tools = written(ask, FORMAT.plain, |specs| {
-        to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>())
-    })?;
+    let tools = written(ask, &FORMAT, tool)?;
     let head = head(ask, is_own(base(ask.profile)), tools.as_deref());
     let mut messages =
         Messages::new(ask, &FORMAT, conversation, conversation(ask.messages, ask.pictures))?;
@@ -272,7 +270,7 @@ mod tests {
                 description: "d".into(),
                 schema: json!({"type": "object"}),
             }]),
-            earlier,
+            earlier: &earlier.iter().cloned().collect(),
             messages,
             pictures: &Pictures::default(),
             thinking: None,

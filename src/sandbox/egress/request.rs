@@ -2,11 +2,14 @@
 
 use reqwest::{
     Method, StatusCode, Url,
-    header::{self, HeaderMap, HeaderName},
+    header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 
 use super::{EgressError, Guard};
-use crate::settings::{egress::Egress, network::host_name};
+use crate::{
+    settings::{egress::Egress, network::host_name},
+    text::root_cause,
+};
 
 const MOST_REDIRECTS: usize = 5;
 
@@ -25,6 +28,21 @@ pub struct Request {
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Option<Vec<u8>>,
+}
+
+/// Headers that say how a message is framed and routed: these are ours.
+pub fn is_ours(header: &str) -> bool {
+    const OURS: [&str; 6] =
+        ["host", "content-length", "connection", "transfer-encoding", "upgrade", "te"];
+    let header = header.to_ascii_lowercase();
+    OURS.contains(&&*header) || header.starts_with("proxy-")
+}
+
+/// A header that may hold a secret; none if one of the two cannot stand in a header.
+pub fn sensitive(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some((HeaderName::try_from(name).ok()?, value))
 }
 
 /// What a request must keep to, wherever it is led.
@@ -133,10 +151,7 @@ fn led_on(
 
 /// The first cause of an error, without the address: that is in the message already.
 pub(super) fn cause(error: &reqwest::Error) -> String {
-    let mut root: &dyn std::error::Error = error;
-    while let Some(cause) = root.source() {
-        root = cause;
-    }
+    let root = root_cause(error);
     match root.downcast_ref::<reqwest::Error>() {
         Some(_) => "unknown cause".to_owned(),
         None => root.to_string(),

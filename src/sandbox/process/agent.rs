@@ -33,7 +33,7 @@ use super::{
     folder, launch,
     layers::{Layer, Missing},
     layout::{FILES, FILES_FOLDER, HOME},
-    plan::{AgentProgram, Ended, Program, Report, TERMINATE},
+    plan::{Ended, Executable, Program, Report, TERMINATE},
 };
 use crate::sandbox::quota;
 
@@ -45,7 +45,9 @@ const KILLED: Duration = Duration::from_secs(10);
 /// What is to be started.
 #[derive(Debug)]
 pub struct AgentJob {
-    pub program: AgentProgram,
+    pub program: Executable,
+    /// Where it finds programs, before those of the system.
+    pub path: Vec<PathBuf>,
     pub env: BTreeMap<String, String>,
     /// What it reads, by its path inside: below [`FILES`] or [`HOME`].
     pub files: Vec<(PathBuf, String)>,
@@ -161,9 +163,10 @@ impl Sandbox {
             let reason = "the program needs a network of its own".to_owned();
             return Err(SandboxError::Unavailable { layer: Layer::Namespaces, reason });
         }
-        let AgentJob { program, env, files, processes } = job;
+        let AgentJob { program, path, env, files, processes } = job;
+        let program = Program::Agent { program, path };
         let (prepared, bridge) = blocking(move || {
-            let prepared = ground.prepare(Program::Agent(program), env, MEMORY, processes)?;
+            let prepared = ground.prepare(program, env, MEMORY, processes)?;
             let scratch = &prepared.scratch.path;
             let inside = scratch.join(FILES_FOLDER);
             folder(&inside.join("work"))?;
@@ -185,13 +188,7 @@ impl Sandbox {
         let Prepared { plan, scratch, group } = prepared;
         let (mut control, their_control) = UnixStream::pair()?;
         let (streams, their_streams) = UnixStream::pair()?;
-        let mut child = Command::new(&self.settings.launcher)
-            .arg(launch::ARGUMENT)
-            .env_clear()
-            .stdin(Stdio::from(inherited(their_control)?))
-            .stdout(Stdio::from(inherited(their_streams)?))
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = self.spawn(their_control, inherited(their_streams)?.into())?;
         let errors = child.stderr.take().ok_or_else(|| io::Error::other("no output streams"))?;
         control.write_all(&plan.to_bytes()?).await?;
         let (reports, orders) = control.into_split();
@@ -202,6 +199,17 @@ impl Sandbox {
             left: Some((scratch, group)),
         };
         Ok(Launched { streams, errors, life })
+    }
+
+    /// Starts a launcher that takes its orders from here.
+    pub(super) fn spawn(&self, orders: UnixStream, output: Stdio) -> io::Result<Child> {
+        Command::new(&self.settings.launcher)
+            .arg(launch::ARGUMENT)
+            .env_clear()
+            .stdin(inherited(orders)?)
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .spawn()
     }
 }
 

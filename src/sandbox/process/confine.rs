@@ -90,7 +90,7 @@ pub(super) fn apply(plan: &Plan, home: &Home) -> Result<(), Missing> {
     limit(plan)?;
     drop_capabilities()?;
     restrict_files(plan, home)?;
-    seccomp::apply(plan.namespaces, plan.agent().is_some() || plan.has_network())
+    seccomp::apply(plan.namespaces, plan.is_agent() || plan.has_network())
 }
 
 fn limit(plan: &Plan) -> Result<(), Missing> {
@@ -197,7 +197,7 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
     for path in [&home.home, &home.tmp] {
         rules = allow_path(rules, path, writable())?;
     }
-    if plan.agent().is_some() {
+    if plan.is_agent() {
         let port = NetPort::new(layout::PORT, AccessNet::ConnectTcp);
         rules = rules.add_rule(port).map_err(|error| Missing::new(Layer::Landlock, error))?;
         rules = allow_path(rules, Path::new(layout::FILES), look)?;

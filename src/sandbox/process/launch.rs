@@ -155,7 +155,7 @@ fn enter_namespaces(plan: &Plan) -> Result<(), Missing> {
 fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
     let base = Missing::of(Layer::Base, "first process");
     mounts::enter(plan)?;
-    if plan.agent().is_some() {
+    if plan.is_agent() {
         listen(control).map_err(Missing::of(Layer::Network, "a port inside"))?;
     }
     let first = ourselves()?;
@@ -205,10 +205,10 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
         Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
     let workspace = match (&plan.program, plan.folders.first()) {
-        (Program::Agent(_), _) => Path::new(WORK),
-        (Program::Plugin(plugin), _) => plugin.folder.as_path(),
+        (Program::Agent { .. }, _) => Path::new(WORK),
+        (Program::Plugin { folder, .. }, _) => folder,
         (_, Some(folder)) => folder.path.as_path(),
-        (Program::Server(_), None) => &home.home,
+        (Program::Server { .. }, None) => &home.home,
         (_, None) => return Err(Missing::new(Layer::Base, "the plan names no workspace")),
     };
     rustix::process::chdir(workspace).map_err(Missing::of(Layer::Base, "workspace"))?;
@@ -216,24 +216,18 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     let (binary, args) = match &plan.program {
         Program::SelfTest(targets) => return Ok(attempt(targets)),
         Program::Bash(command) => (Path::new("/bin/bash"), vec!["-c", command]),
-        Program::Agent(agent) => {
+        Program::Agent { program, .. }
+        | Program::Server { program, .. }
+        | Program::Plugin { program, .. } => {
             join_streams()?;
-            (agent.binary.as_path(), agent.args.iter().map(String::as_str).collect())
-        }
-        Program::Server(server) => {
-            join_streams()?;
-            (server.command.as_path(), server.args.iter().map(String::as_str).collect())
-        }
-        Program::Plugin(plugin) => {
-            join_streams()?;
-            (plugin.command.as_path(), plugin.args.iter().map(String::as_str).collect())
+            (program.command.as_path(), program.args.iter().map(String::as_str).collect())
         }
     };
     let mut command = Command::new(binary);
     command.args(args).env_clear().envs(&plan.env);
     command.env("PATH", path(plan)).env("TMPDIR", &home.tmp).env("LANG", "C.UTF-8");
     match (&plan.program, plan.folders.first()) {
-        (Program::Plugin(_), Some(data)) => command.env("HOME", &data.path),
+        (Program::Plugin { .. }, Some(data)) => command.env("HOME", &data.path),
         _ => command
             .env("HOME", &home.home)
             .env("USER", "team")
@@ -252,8 +246,11 @@ fn join_streams() -> Result<(), Missing> {
 /// Where programs are found. An agent may be a script whose interpreter stands in a folder that it is shown.
 fn path(plan: &Plan) -> OsString {
     let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    let shown = plan.agent().map(|agent| agent.path.as_slice()).unwrap_or_default();
-    let folders = shown.iter().map(PathBuf::as_path).chain(system.map(Path::new));
+    let own = match &plan.program {
+        Program::Agent { path, .. } => path.as_slice(),
+        _ => &[],
+    };
+    let folders = own.iter().map(PathBuf::as_path).chain(system.map(Path::new));
     std::env::join_paths(folders).unwrap_or_else(|_| system.join(":").into())
 }
 

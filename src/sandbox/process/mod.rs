@@ -22,7 +22,6 @@ use rustix::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    process::Command,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +40,7 @@ use super::{
 };
 use crate::{
     logging::seldom::Seldom,
-    removal::remove_tree,
+    removal::{if_there, remove_tree},
     settings::{config::Limits, folder_access::Access},
 };
 
@@ -276,15 +275,7 @@ impl Sandbox {
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
         let (ours, theirs) = UnixStream::pair()?;
-        let theirs = theirs.into_std()?;
-        theirs.set_nonblocking(false)?;
-        let mut child = Command::new(&self.settings.launcher)
-            .arg(launch::ARGUMENT)
-            .env_clear()
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = self.spawn(theirs, Stdio::piped())?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("no output streams").into());
         };
@@ -529,11 +520,8 @@ impl Drop for Scratch {
 }
 
 fn remove(scratch: &Path) {
-    match remove_tree(scratch) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %scratch.display(), %error, "the scratch folder of a command stays until the next start");
-        }
-        _ => {}
+    if let Err(error) = if_there(remove_tree(scratch)) {
+        tracing::warn!(path = %scratch.display(), %error, "the scratch folder of a command stays until the next start");
     }
 }
 

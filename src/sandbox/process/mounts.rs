@@ -47,7 +47,7 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     tree.processes(plan)?;
     tree.bind(&plan.scratch.join("tmp"), Path::new("/tmp"), WRITABLE)?;
     tree.bind(&plan.scratch.join("home"), Path::new(HOME), WRITABLE)?;
-    if plan.agent().is_some() {
+    if plan.is_agent() {
         tree.bind(&plan.scratch.join(FILES_FOLDER), Path::new(FILES), READ_ONLY)?;
     }
     for path in plan.shown() {

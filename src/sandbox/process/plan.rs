@@ -60,44 +60,31 @@ pub(super) struct Folder {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Program {
     Bash(String),
-    Agent(AgentProgram),
-    Server(ServerProgram),
-    Plugin(PluginProgram),
+    /// A command-line agent, which also talks to one port. It finds programs in `path`, before those of the system.
+    Agent {
+        program: Executable,
+        path: Vec<PathBuf>,
+    },
+    /// A tool server, which may have the network of the machine instead of none.
+    Server {
+        program: Executable,
+        network: bool,
+    },
+    /// A plugin, which is started in its package.
+    Plugin {
+        program: Executable,
+        folder: PathBuf,
+    },
     /// The attempts of the self-test.
     SelfTest(Targets),
 }
 
-/// A command-line agent: it talks through its standard streams, and to one port.
+/// A program that talks through its standard streams.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct AgentProgram {
-    pub binary: PathBuf,
-    pub args: Vec<String>,
-    /// What it may read and run besides, at the same place inside.
-    pub shown: Vec<PathBuf>,
-    /// Where it finds programs, before those of the system.
-    pub path: Vec<PathBuf>,
-}
-
-/// A tool server: it talks through its standard streams.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ServerProgram {
+pub struct Executable {
     /// A path, or the name of a program of the system.
     pub command: PathBuf,
     pub args: Vec<String>,
-    /// What it may read and run besides, at the same place inside.
-    pub shown: Vec<PathBuf>,
-    /// It has the network of the machine instead of none.
-    pub network: bool,
-}
-
-/// A plugin: it talks through its standard streams, and is started in its package.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PluginProgram {
-    /// A path, or the name of a program of the system.
-    pub command: PathBuf,
-    pub args: Vec<String>,
-    /// Where it is started.
-    pub folder: PathBuf,
     /// What it may read and run besides the system, at the same place inside.
     pub shown: Vec<PathBuf>,
 }
@@ -142,32 +129,28 @@ impl Drop for Plan {
 }
 
 impl Plan {
-    /// The agent that it starts, if it is one.
-    pub(super) fn agent(&self) -> Option<&AgentProgram> {
-        match &self.program {
-            Program::Agent(agent) => Some(agent),
-            _ => None,
-        }
+    pub(super) fn is_agent(&self) -> bool {
+        matches!(self.program, Program::Agent { .. })
     }
 
     /// What the program may read and run besides.
     pub(super) fn shown(&self) -> &[PathBuf] {
         match &self.program {
-            Program::Agent(agent) => &agent.shown,
-            Program::Server(server) => &server.shown,
-            Program::Plugin(plugin) => &plugin.shown,
-            _ => &[],
+            Program::Agent { program, .. }
+            | Program::Server { program, .. }
+            | Program::Plugin { program, .. } => &program.shown,
+            Program::Bash(_) | Program::SelfTest(_) => &[],
         }
     }
 
     /// Its first folder is a team's, with what governs the team in it.
     pub(super) fn is_governed(&self) -> bool {
-        !matches!(self.program, Program::Plugin(_))
+        !matches!(self.program, Program::Plugin { .. })
     }
 
     /// The program has the network of the machine.
     pub(super) fn has_network(&self) -> bool {
-        matches!(&self.program, Program::Server(ServerProgram { network: true, .. }))
+        matches!(self.program, Program::Server { network: true, .. })
     }
 
     /// Length and JSON.

@@ -9,7 +9,7 @@ use super::{
     FILE_SIZE, Sandbox, SandboxError,
     agent::Launched,
     blocking, folder, folders,
-    plan::{PluginProgram, Program},
+    plan::{Executable, Program},
     server::ServerProcess,
     until_excess,
 };
@@ -18,7 +18,9 @@ use crate::sandbox::{quota::Watch, workspace::Workspace};
 /// What is to be started.
 #[derive(Debug)]
 pub struct PluginJob {
-    pub program: PluginProgram,
+    pub program: Executable,
+    /// Where it is started.
+    pub folder: PathBuf,
     /// Its private folder, made if it is not there: its home, the only place that outlives it.
     pub data: PathBuf,
     /// Variables beside `PATH`, `HOME`, `TMPDIR` and `LANG`.
@@ -33,14 +35,15 @@ impl Sandbox {
     /// Starts a plugin.
     pub async fn plug(&self, job: PluginJob) -> Result<ServerProcess, SandboxError> {
         let ground = self.ground()?;
-        let PluginJob { program, data, env, memory, processes } = job;
+        let PluginJob { program, folder: started_in, data, env, memory, processes } = job;
+        let program = Program::Plugin { program, folder: started_in };
         let quota = Arc::clone(&self.quota);
         let prepared = blocking(move || {
             folder(&data)?;
             let workspace = Workspace::open(&data, &[]).map_err(io::Error::other)?;
             let workspace = Arc::new(workspace);
             ground.keep_private(&workspace, "plugins")?;
-            let mut prepared = ground.prepare(Program::Plugin(program), env, memory, processes)?;
+            let mut prepared = ground.prepare(program, env, memory, processes)?;
             let watch = Watch::new(&quota, &workspace, &prepared.scratch.path);
             prepared.plan.folders = folders(&workspace)?;
             prepared.plan.file_size = FILE_SIZE.min(watch.largest_file());

@@ -12,7 +12,7 @@ use super::{
     agent::Launched,
     blocking,
     layers::Missing,
-    plan::{Program, ServerProgram},
+    plan::{Executable, Program},
     seccomp,
 };
 
@@ -25,12 +25,12 @@ impl Sandbox {
     /// Starts a script host that may hold so many bytes in memory.
     pub async fn start_script_host(&self, memory: u64) -> Result<Launched, SandboxError> {
         let ground = self.ground()?;
-        let program = Program::Server(ServerProgram {
+        let program = Executable {
             command: self.settings.launcher.clone(),
             args: vec![ARGUMENT.to_owned()],
             shown: vec![self.settings.launcher.clone()],
-            network: false,
-        });
+        };
+        let program = Program::Server { program, network: false };
         let prepared = blocking(move || ground.prepare(program, BTreeMap::new(), memory, THREADS));
         let mut prepared = prepared.await?;
         prepared.plan.file_size = 0;

@@ -11,7 +11,7 @@ use tokio::{net::UnixStream, process::ChildStderr};
 use super::{
     Job, Sandbox, SandboxError,
     agent::{Launched, Life},
-    plan::{Program, ServerProgram},
+    plan::{Executable, Program},
     until_excess,
 };
 use crate::{
@@ -25,7 +25,9 @@ pub struct ServerJob {
     pub workspace: Arc<Workspace>,
     /// What it may do in the folders of the team; without any it sees none of them.
     pub access: Option<Access>,
-    pub program: ServerProgram,
+    pub program: Executable,
+    /// It has the network of the machine instead of none.
+    pub network: bool,
     pub env: BTreeMap<String, String>,
 }
 
@@ -42,8 +44,8 @@ pub struct ServerProcess {
 impl Sandbox {
     /// Starts a server.
     pub async fn serve(&self, job: ServerJob) -> Result<ServerProcess, SandboxError> {
-        let ServerJob { workspace, access, program, env } = job;
-        let program = Program::Server(program);
+        let ServerJob { workspace, access, program, network, env } = job;
+        let program = Program::Server { program, network };
         let job = Job { workspace, program, env, keeps_self: access.is_some() };
         let (mut prepared, watch) = self.prepare(job).await?;
         let plan = &mut prepared.plan;

@@ -46,12 +46,10 @@ impl Keys {
         }
     }
 
-    /// The key of a task in its table.
     pub(super) fn of_task(self, id: &TaskId) -> Vec<u8> {
         self.stored(FinishedTask::KIND, id.as_str().as_bytes()).into_owned()
     }
 
-    /// The id of a task from its key in its table.
     pub(super) fn task(self, stored: &[u8]) -> TaskId {
         TaskId::from(&*String::from_utf8_lossy(&self.rest(FinishedTask::KIND, stored)))
     }

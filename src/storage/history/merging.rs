@@ -116,11 +116,11 @@ pub(super) fn merge<Place>(
     mut streams: Vec<Stream>,
     window: &Window<Place>,
     after: Option<Row>,
-    is_known: Option<&dyn Fn(&TaskId) -> bool>,
+    known: Option<&HashSet<TaskId>>,
 ) -> rusqlite::Result<Vec<(f64, TaskId)>> {
     let mut skip = window.skip;
     let wanted = window.most.saturating_sub(skip);
-    if let ([only], None) = (&mut *streams, is_known) {
+    if let ([only], None) = (&mut *streams, known) {
         only.skip = std::mem::take(&mut skip);
     }
     let mut piece = ((wanted + skip) / streams.len().max(1)).clamp(1, LARGEST_PIECE - 1) + 1;
@@ -139,13 +139,13 @@ pub(super) fn merge<Place>(
         };
         let Some(((Rank(rank), key), place)) = first else { break };
         heads.extend(streams[place].next(connection, piece)?.map(|row| (row, place)));
-        if skip > 0 && is_known.is_none() {
+        if skip > 0 && known.is_none() {
             skip -= 1;
             continue;
         }
         let id = keys.task(&key);
-        match is_known {
-            Some(is_known) if is_known(&id) => {}
+        match known {
+            Some(known) if known.contains(&id) => {}
             _ if skip > 0 => skip -= 1,
             _ => rows.push((rank, id)),
         }

@@ -72,13 +72,12 @@ pub(super) const FILE: &str = "history.db";
 const CACHE_KIB: i64 = 1024;
 /// A check names no more faults than this.
 const MOST_FAULTS: usize = 100;
-/// How long a connection waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The archive of a store.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct History {
-    /// None for an archive that does not exist: it holds nothing.
+    /// None for an archive that does not exist, of a store of a former version: it holds nothing.
     path: Option<PathBuf>,
     tables: Vec<Table>,
     writer: Mutex<Option<Writer>>,
@@ -125,17 +124,6 @@ pub(super) enum Taken<'a> {
 pub(super) type Found = (Vec<u8>, Result<Vec<u8>, StorageError>);
 
 impl History {
-    /// An archive that does not exist, of a store of a former version.
-    pub(super) fn absent() -> Self {
-        Self {
-            path: None,
-            tables: Vec::new(),
-            writer: Mutex::default(),
-            readers: Readers::default(),
-        }
-    }
-
-    /// Makes an empty archive in a folder.
     pub(super) fn create(folder: &Path, store: u64) -> io::Result<Self> {
         let path = folder.join(FILE);
         let connection = connect(&path, true).map_err(io::Error::other)?;
@@ -143,12 +131,8 @@ impl History {
         let tables = tables::all(&shelves(), Keys::Short);
         let writer = Writer::new(connection);
         writer.prepare(&tables).map_err(io::Error::other)?;
-        Ok(Self {
-            path: Some(path),
-            tables,
-            writer: Mutex::new(Some(writer)),
-            readers: Readers::default(),
-        })
+        let writer = Mutex::new(Some(writer));
+        Ok(Self { path: Some(path), tables, writer, ..Self::default() })
     }
 
     /// Opens the archive in a folder. Returns it with what it says of itself.
@@ -164,7 +148,7 @@ impl History {
         let standing = standing(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
         let writer = Mutex::new(Some(writer));
-        Ok((Self { path: Some(path), tables, writer, readers: Readers::default() }, standing))
+        Ok((Self { path: Some(path), tables, writer, ..Self::default() }, standing))
     }
 
     /// Opens the archive in a folder to look at it: nothing of it changes, also not its version.
@@ -182,8 +166,7 @@ impl History {
             }
         }
         tables.retain(|table| !missing.contains(&table.kind()));
-        let (writer, readers) = Default::default();
-        Ok(Self { path: Some(path), tables, writer, readers })
+        Ok(Self { path: Some(path), tables, ..Self::default() })
     }
 
     /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive. An error while

@@ -28,7 +28,6 @@ const BY_ARRIVAL: &[&str] = &[Piece::KIND];
 /// The kind whose records may be guests: in `piece` is the row of the journal that such a one stands in.
 const GUEST: &str = FinishedTask::KIND;
 
-/// The table of one kind of record.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     shelf: Shelf,
@@ -110,7 +109,6 @@ impl Table {
         }
     }
 
-    /// The kind of record.
     pub(super) fn kind(&self) -> &'static str {
         self.shelf.kind
     }
@@ -120,7 +118,6 @@ impl Table {
         self.keys
     }
 
-    /// Whether a search finds its records.
     pub(super) fn is_indexed(&self) -> bool {
         self.shelf.index.is_some()
     }

@@ -154,12 +154,11 @@ pub(super) fn page(
     };
     let found = list.count_known(keys, known)?;
     let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let is_known = |id: &TaskId| known.contains(id);
-    let is_known: Option<&dyn Fn(&TaskId) -> bool> = if found > 0 { Some(&is_known) } else { None };
+    let known = (found > 0).then_some(known);
     let after = window.after.as_ref();
     let after = list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), keys.of_task(id))));
     part(window, total, |window| {
-        let rows = merge(connection, keys, list.streams(), window, Some(after.clone()), is_known)?;
+        let rows = merge(connection, keys, list.streams(), window, Some(after.clone()), known)?;
         Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
     })
 }
@@ -202,7 +201,6 @@ pub(super) fn count_all(
     Ok(counts)
 }
 
-/// A list of archived tasks.
 struct List<'a> {
     connection: &'a Connection,
     order: Order,
@@ -349,7 +347,6 @@ impl<'a> List<'a> {
     }
 }
 
-/// The facets of tasks that are wanted.
 fn facets(connection: &Connection, wanted: &TaskQuery) -> rusqlite::Result<Vec<i64>> {
     let TaskQuery { state, teams, kind, priority, admitted, sender, .. } = wanted;
     let mut statement = connection

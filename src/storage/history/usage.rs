@@ -106,13 +106,12 @@ pub(super) fn page(
     let list = List::new(connection, wanted, window.order)?;
     let found = list.count_known(keys, known)?;
     let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let is_known = |id: &TaskId| known.contains(id);
-    let is_known: Option<&dyn Fn(&TaskId) -> bool> = if found > 0 { Some(&is_known) } else { None };
+    let known = (found > 0).then_some(known);
     let after = window.after.as_ref();
     let after = after.map(|(rank, id)| (Rank(*rank), keys.of_task(id)));
     let is_short = total <= window.counted;
     part(window, total, |window| {
-        merge(connection, keys, list.streams(is_short), window, after.clone(), is_known)
+        merge(connection, keys, list.streams(is_short), window, after.clone(), known)
     })
 }
 

@@ -4,13 +4,13 @@ use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CLASS, GROUP, Nothing, find, finish, marked};
+use super::{CLASS, GROUP, find, finish, marked};
 use crate::{
     browser::{Browsers, session::looking::Picture},
     files::FileStore,
     tools::{
         about::About,
-        contract::{Tool, ToolContext},
+        contract::{NoArgs, Tool, ToolContext},
         error::ToolError,
         pictures,
         provenance::Scope,
@@ -31,9 +31,9 @@ impl Tool for Snapshot {
     const ABOUT: About = About::new("browser_snapshot", GROUP, CLASS, Effect::Pure).exclusive();
     const DESCRIPTION: &'static str = "Tells what the page shows, line by line, each with a `ref` to click it or type into \
         it. The names hold until the next snapshot or page.";
-    type Args = Nothing;
+    type Args = NoArgs;
 
-    async fn call(&self, _: Nothing, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, _: NoArgs, cx: &ToolContext) -> Result<String, ToolError> {
         let used = find(&self.0, cx).await?;
         let session = used.session()?;
         finish(used, cx, session.snapshot()).await.map(|told| marked(&told))

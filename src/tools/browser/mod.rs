@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use hivewright_actors::{policy::Subject, task::Label, tool::ToolFault};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::{answer, contract::ToolContext, error::ToolError, toolbox::Toolbox, web::Web};
 use crate::{
@@ -34,10 +32,6 @@ pub fn add(toolbox: Toolbox, browsers: &Browsers, web: &Web, files: &FileStore) 
         .with(Snapshot(browsers.clone()))
         .with(Type(browsers.clone()))
 }
-
-/// A call that says nothing but its name.
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
 
 /// What a call may reach. Rules about hosts hold as for the call that opened the page, and for whoever calls now.
 fn terms(cx: &ToolContext) -> Terms {

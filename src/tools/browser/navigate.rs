@@ -10,7 +10,7 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CLASS, GROUP, Nothing, find, finish, marked, terms};
+use super::{CLASS, GROUP, find, finish, marked, terms};
 use crate::{
     browser::{
         Browsers,
@@ -21,7 +21,7 @@ use crate::{
     settings::network::host_name,
     tools::{
         about::About,
-        contract::{Tool, ToolContext},
+        contract::{NoArgs, Tool, ToolContext},
         error::ToolError,
         reach::Reach,
         web::Web,
@@ -87,9 +87,9 @@ impl Tool for GoBack {
     const ABOUT: About =
         About::new("browser_go_back", GROUP, CLASS, Effect::Idempotent).exclusive();
     const DESCRIPTION: &'static str = "Goes back to the page before this one.";
-    type Args = Nothing;
+    type Args = NoArgs;
 
-    async fn call(&self, _: Nothing, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, _: NoArgs, cx: &ToolContext) -> Result<String, ToolError> {
         go(&self.0, Way::Back, cx).await
     }
 }
@@ -98,9 +98,9 @@ impl Tool for GoForward {
     const ABOUT: About =
         About::new("browser_go_forward", GROUP, CLASS, Effect::Idempotent).exclusive();
     const DESCRIPTION: &'static str = "Goes forward again after going back.";
-    type Args = Nothing;
+    type Args = NoArgs;
 
-    async fn call(&self, _: Nothing, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, _: NoArgs, cx: &ToolContext) -> Result<String, ToolError> {
         go(&self.0, Way::Forward, cx).await
     }
 }
@@ -115,9 +115,9 @@ impl Tool for Close {
     const ABOUT: About = About::new("browser_close", GROUP, CLASS, Effect::Idempotent).exclusive();
     const DESCRIPTION: &'static str = "Closes the browser with all its pages, cookies and logins. It closes by itself \
         after five minutes without a call.";
-    type Args = Nothing;
+    type Args = NoArgs;
 
-    async fn call(&self, _: Nothing, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, _: NoArgs, cx: &ToolContext) -> Result<String, ToolError> {
         let was_open = self.0.close(&cx.grant.team).await;
         Ok(if was_open { "The browser is closed." } else { "No browser was open." }.to_owned())
     }

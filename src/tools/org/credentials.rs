@@ -1,14 +1,12 @@
 //! Port to the vault: where the secrets of a team go that is about to be made.
 
-use std::collections::BTreeMap;
-
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{ids::TeamKey, store::records::Alongside, tool::Stow};
 use serde_json::Value;
 
 use crate::{
     scrub::json,
-    tools::contract::Redaction,
+    tools::contract::{Redaction, SecretValues},
     vault::{
         Vault,
         aside::{Aside, Origin, check_given},
@@ -18,69 +16,47 @@ use crate::{
     },
 };
 
+/// What makes values secrets of a team, once it is committed.
+pub type Handing = BoxFuture<'static, Result<Alongside, String>>;
+
 /// Keeps values from the moment a call was let through until it has its result, and makes them
 /// secrets of the new team. Nothing of a value is ever written in the clear.
 pub trait Credentials: Send + Sync + 'static {
     /// Says why values cannot be secrets, if they cannot.
-    fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError>;
+    fn check(&self, values: &SecretValues) -> Result<(), VaultError>;
 
     /// Takes the values of a call, all or none. They are kept once the answer is durable.
-    fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>)
-    -> Result<Stow, VaultError>;
+    fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError>;
 
     /// What makes the values of a call secrets of a team, and forgets them where they were. An error
     /// if there is none for one of the keys.
-    fn hand_over(
-        &self,
-        of: &Origin,
-        keys: Vec<String>,
-        team: TeamKey,
-    ) -> BoxFuture<'static, Result<Alongside, String>>;
+    fn hand_over(&self, of: &Origin, keys: Vec<String>, team: TeamKey) -> Handing;
 
     /// What makes values secrets of a team.
-    fn give(
-        &self,
-        values: BTreeMap<String, String>,
-        team: TeamKey,
-        by: Actor,
-    ) -> BoxFuture<'static, Result<Alongside, String>>;
+    fn give(&self, values: SecretValues, team: TeamKey, by: Actor) -> Handing;
 
     /// Nobody comes for the values of a call any more.
     fn release(&self, of: &Origin);
 }
 
 impl Credentials for Vault {
-    fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
+    fn check(&self, values: &SecretValues) -> Result<(), VaultError> {
         match self.locked() {
             Some(locked) => Err(VaultError::Locked(locked)),
             None => check_given(values),
         }
     }
 
-    fn put_aside(
-        &self,
-        of: &Origin,
-        values: &BTreeMap<String, String>,
-    ) -> Result<Stow, VaultError> {
+    fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError> {
         Ok(stow(Self::put_aside(self, of, values)?))
     }
 
-    fn hand_over(
-        &self,
-        of: &Origin,
-        keys: Vec<String>,
-        team: TeamKey,
-    ) -> BoxFuture<'static, Result<Alongside, String>> {
+    fn hand_over(&self, of: &Origin, keys: Vec<String>, team: TeamKey) -> Handing {
         let (vault, of) = (self.clone(), of.clone());
         async move { alongside(vault.hand_over(&of, &keys, &team).await) }.boxed()
     }
 
-    fn give(
-        &self,
-        values: BTreeMap<String, String>,
-        team: TeamKey,
-        by: Actor,
-    ) -> BoxFuture<'static, Result<Alongside, String>> {
+    fn give(&self, values: SecretValues, team: TeamKey, by: Actor) -> Handing {
         let vault = self.clone();
         async move { alongside(vault.give(&values, &team, &by).await) }.boxed()
     }
@@ -111,12 +87,12 @@ const SHORTEST: usize = 4;
 pub(crate) const MOST: usize = 50;
 
 /// A text with references in place of the values that stand in it.
-pub(crate) fn masked(text: &str, values: &BTreeMap<String, String>) -> String {
+pub(crate) fn masked(text: &str, values: &SecretValues) -> String {
     cleaned(text, &longest_first(values))
 }
 
 /// A value that holds another must go first.
-fn longest_first(values: &BTreeMap<String, String>) -> Vec<(&String, &String)> {
+fn longest_first(values: &SecretValues) -> Vec<(&String, &String)> {
     let mut longest: Vec<(&String, &String)> = values.iter().collect();
     longest.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
     longest
@@ -139,9 +115,9 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
         args.insert(FIELD.to_owned(), Value::String("[REDACTED]".to_owned()));
         return Some(Redaction::of(Value::Object(args)));
     };
-    let mut values = BTreeMap::new();
+    let mut values = SecretValues::new();
     // What is no text is refused by its kind; what is in it is nobody's business.
-    let mut hidden = BTreeMap::new();
+    let mut hidden = SecretValues::new();
     for (key, value) in given {
         match value {
             Value::String(text) if *text == reference(key) => {}
@@ -156,7 +132,7 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
     if values.is_empty() && hidden.is_empty() {
         return None;
     }
-    let all: BTreeMap<String, String> = values.clone().into_iter().chain(hidden).collect();
+    let all: SecretValues = values.clone().into_iter().chain(hidden).collect();
     let longest = longest_first(&all);
     let fields = args.iter().map(|(field, value)| match field.as_str() {
         FIELD => {

@@ -163,21 +163,14 @@ impl Escalate {
         let team = &cx.caller.team;
         let reason = args.reason.as_ref().map(|reason| format!(" ({reason})"));
         let text = format!("{}{}", args.message, reason.unwrap_or_default());
+        let row = Escalation { task: None, at: Some(now) };
+        let refs = vec![cx.caller.task.to_string(), escalated.correlation_id.clone()];
+        let kind = NoticeKind::Escalation;
+        let notice = Notice::of_team(&parts.ids, kind, &team.name, text.clone(), refs, now);
         let mut writes = Writes::new()
             .put_at(&cx.key, &Answer(escalated))
-            .put_at(
-                &key_of(team, &escalated.correlation_id),
-                &Escalation { task: None, at: Some(now) },
-            )
-            .put(&Notice {
-                id: parts.ids.notice(),
-                kind: NoticeKind::Escalation,
-                team: Some(team.name.clone()),
-                text: text.clone(),
-                refs: vec![cx.caller.task.to_string(), escalated.correlation_id.clone()],
-                at: now,
-                read: false,
-            });
+            .put_at(&key_of(team, &escalated.correlation_id), &row)
+            .put(&notice);
         if let Some(source) = &cx.caller.source {
             let notification = Notification {
                 task_id: Some(cx.caller.task.clone()),

@@ -67,18 +67,9 @@ pub(super) struct Several {
     timeout_ms: Option<u64>,
 }
 
-/// Why a team gave no answer.
-struct Silence {
-    code: &'static str,
-    message: String,
-    /// What the team does instead.
-    current: Option<Value>,
-}
-
-impl Silence {
-    fn new(code: &'static str, message: String) -> Self {
-        Self { code, message, current: None }
-    }
+/// A team gave no answer to a question. `current`: what it does instead.
+fn silence(code: &str, message: String, task: &TaskId, current: Option<Value>) -> ToolError {
+    answer::refuse_with(code, message, json!({ "task_id": task, "current_task": current }))
 }
 
 /// Withdraws a question if whoever asked goes away without an answer.
@@ -110,7 +101,7 @@ async fn ask(
     name: &TeamName,
     query: &str,
     patience: Duration,
-) -> Result<(TaskId, Result<String, Silence>), ToolError> {
+) -> Result<(TaskId, String), ToolError> {
     let tree = parts.tree();
     let team = tree.as_parent(&by(cx), name)?;
     let part = format!("/{name}");
@@ -135,12 +126,12 @@ async fn ask(
         Ok(()) = degraded => {
             parts.work.cancel(id.clone(), rests(name)).await;
             open.closed();
-            return Ok((id, Err(Silence::new("team_failed", rests(name)))));
+            return Err(silence("team_failed", rests(name), &id, None));
         }
         () = tokio::time::sleep(patience) => {
             let silence = withdraw(parts, team, &id, patience).await;
             open.closed();
-            return Ok((id, Err(silence)));
+            return Err(silence);
         }
         () = cx.cancel.cancelled() => return Err(ToolError::stopped("")),
     };
@@ -150,10 +141,14 @@ async fn ask(
     let row = row.await.ok().flatten();
     // The row has the label of the turn that answered. What cannot be looked up is not believed.
     cx.believe(row.as_ref().map_or(Label::Untrusted, |task| task.label));
-    let outcome = ended.or_else(|| row.and_then(|task| task.outcome));
-    let lost =
-        || Silence::new("team_failed", format!("`{name}`: the question was lost; ask again"));
-    Ok((id, outcome.ok_or_else(lost).and_then(|outcome| read(name, outcome))))
+    let text = match ended.or_else(|| row.and_then(|task| task.outcome)) {
+        Some(outcome) => read(name, outcome),
+        None => Err(("team_failed", format!("`{name}`: the question was lost; ask again"))),
+    };
+    match text {
+        Ok(text) => Ok((id, text)),
+        Err((code, message)) => Err(silence(code, message, &id, None)),
+    }
 }
 
 /// Nobody waits for an answer of a team that starts no turn before it has rested.
@@ -186,30 +181,27 @@ async fn give(
 }
 
 /// The time is over: the question ends, and the caller learns what the team does.
-async fn withdraw(parts: &Parts, team: &TeamRecord, id: &TaskId, patience: Duration) -> Silence {
+async fn withdraw(parts: &Parts, team: &TeamRecord, id: &TaskId, patience: Duration) -> ToolError {
     let open = parts.work.open(Some(team.name.clone())).await;
     let reason = "the team that asked stopped waiting".to_owned();
     parts.work.cancel(id.clone(), reason).await;
     let current = open.iter().find(|task| task.task_id != *id).map(shown);
-    Silence {
-        code: "timeout",
-        message: format!(
-            "`{}` gave no answer within {} ms, and the question was withdrawn; use `delegate_task` for work that takes longer",
-            team.name,
-            patience.as_millis()
-        ),
-        current,
-    }
+    let message = format!(
+        "`{}` gave no answer within {} ms, and the question was withdrawn; use `delegate_task` for work that takes longer",
+        team.name,
+        patience.as_millis()
+    );
+    silence("timeout", message, id, current)
 }
 
-/// What the end of a question says.
-fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
+/// What the end of a question says: the answer, or the code and the words of why there is none.
+fn read(team: &TeamName, outcome: Outcome) -> Result<String, (&'static str, String)> {
     match outcome.ending {
         Ending::Done if outcome.text.trim().is_empty() => {
-            Err(Silence::new("empty_response", format!("`{team}` answered with nothing")))
+            Err(("empty_response", format!("`{team}` answered with nothing")))
         }
         Ending::Done => Ok(outcome.text),
-        Ending::Expired => Err(Silence::new(
+        Ending::Expired => Err((
             "timeout",
             format!(
                 "`{team}` gave no answer in time; use `delegate_task` for work that takes longer"
@@ -218,10 +210,7 @@ fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
         Ending::Failed | Ending::Cancelled | Ending::Dead => {
             let why = outcome.message.unwrap_or_else(|| "no reason was given".to_owned());
             let ending = outcome.ending.as_str();
-            Err(Silence::new(
-                "team_failed",
-                format!("`{team}`: the question ended as {ending}: {why}"),
-            ))
+            Err(("team_failed", format!("`{team}`: the question ended as {ending}: {why}")))
         }
     }
 }
@@ -251,15 +240,8 @@ impl Tool for QueryTeam {
         let parts = self.0.parts();
         let team = TeamName::from(args.team);
         let patience = patience(args.timeout_ms, ONE);
-        let (task_id, heard) = ask(parts, cx, &team, &args.query, patience).await?;
-        match heard {
-            Ok(response) => Ok(answer::ok(json!({ "response": response, "task_id": task_id }))),
-            Err(silence) => Err(answer::refuse_with(
-                silence.code,
-                silence.message,
-                json!({ "task_id": task_id, "current_task": silence.current }),
-            )),
-        }
+        let (task_id, response) = ask(parts, cx, &team, &args.query, patience).await?;
+        Ok(answer::ok(json!({ "response": response, "task_id": task_id })))
     }
 }
 
@@ -303,24 +285,20 @@ impl Tool for QueryTeams {
             return Err(ToolError::stopped(""));
         }
         let results = names.iter().zip(heard).map(|(team, heard)| match heard {
-            Ok((task_id, Ok(response))) => {
+            Ok((task_id, response)) => {
                 json!({ "team": team, "ok": true, "response": response, "task_id": task_id })
             }
-            Ok((task_id, Err(silence))) => json!({
-                "team": team,
-                "ok": false,
-                "error": silence.code,
-                "message": silence.message,
-                "task_id": task_id,
-            }),
-            Err(error) => {
-                let said: Value = serde_json::from_str(&error.message).unwrap_or_default();
-                json!({
+            Err(ToolError { fault, message, refusal, .. }) => {
+                let mut row = json!({
                     "team": team,
                     "ok": false,
-                    "error": said["error"].as_str().unwrap_or(error.fault.as_str()),
-                    "message": said["message"].as_str().unwrap_or(&error.message),
-                })
+                    "error": refusal["error"].as_str().unwrap_or(fault.as_str()),
+                    "message": refusal["message"].as_str().unwrap_or(&message),
+                });
+                if let Some(task) = refusal.get("task_id") {
+                    row["task_id"] = task.clone();
+                }
+                row
             }
         });
         let results: Vec<Value> = results.collect();

@@ -1,6 +1,6 @@
 //! `spawn_team`: a new team below the caller.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -27,7 +27,7 @@ use crate::{
     tools::{
         about::About,
         answer,
-        contract::{Redaction, Tool, ToolContext},
+        contract::{Redaction, SecretValues, Tool, ToolContext},
         error::ToolError,
         filter::ToolFilter,
         grant::Grant,
@@ -45,7 +45,7 @@ pub(super) struct Args {
     team: NewTeam,
     /// Secrets by key, for its vault: put them nowhere else.
     #[serde(default)]
-    credentials: BTreeMap<String, String>,
+    credentials: SecretValues,
 }
 
 fn for_models(schema: &mut Schema) {
@@ -213,12 +213,7 @@ impl Tool for SpawnTeam {
         redact(args)
     }
 
-    fn stow(
-        &self,
-        values: &BTreeMap<String, String>,
-        of: &Origin,
-        _: &Grant,
-    ) -> Result<Stow, ToolError> {
+    fn stow(&self, values: &SecretValues, of: &Origin, _: &Grant) -> Result<Stow, ToolError> {
         let vault = &self.0.parts().credentials;
         // With its name, as long as that is one: it may be a value in the wrong place.
         for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {

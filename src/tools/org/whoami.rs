@@ -1,30 +1,25 @@
 //! `whoami`: the calling turn, as the service knows it.
 
 use hivewright_actors::{org::record::Capability, task::TaskState, text::Words, tool::Effect};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::office::Office;
 use crate::tools::{
     about::About,
     answer,
-    contract::{Tool, ToolContext},
+    contract::{NoArgs, Tool, ToolContext},
     error::ToolError,
 };
 
 pub(super) struct Whoami(pub(super) Office);
 
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Args {}
-
 impl Tool for Whoami {
     const ABOUT: About = About::new("whoami", "@org", "org.whoami", Effect::Pure);
     const DESCRIPTION: &'static str =
         "Your team, parent, task, deadline, capabilities, budget, and how many tasks wait.";
-    type Args = Args;
+    type Args = NoArgs;
 
-    async fn call(&self, _: Args, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, _: NoArgs, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts();
         let (tree, caller) = (parts.tree(), &cx.caller);
         let name = &caller.team.name;

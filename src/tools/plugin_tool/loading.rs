@@ -116,15 +116,8 @@ impl PluginTools {
     }
 
     fn notice(&self, team: &TeamName, text: String) -> Notice {
-        Notice {
-            id: self.0.ids.notice(),
-            kind: NoticeKind::PluginFailed,
-            team: Some(team.clone()),
-            text,
-            refs: Vec::new(),
-            at: self.0.clock.now(),
-            read: false,
-        }
+        let (kind, now) = (NoticeKind::PluginFailed, self.0.clock.now());
+        Notice::of_team(&self.0.ids, kind, team, text, Vec::new(), now)
     }
 
     /// The source of a tool, if it is what was verified; else why not. Blocks.

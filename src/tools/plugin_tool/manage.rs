@@ -70,6 +70,21 @@ struct Registration {
     sample_input: Option<Value>,
 }
 
+impl Registration {
+    fn candidate<'a>(&'a self, scrubber: &'a Scrubber) -> Candidate<'a> {
+        Candidate { name: &self.tool_name, source: &self.source_code, scrubber }
+    }
+}
+
+/// Whom a change is written down to.
+fn by(cx: &ToolContext) -> String {
+    format!("team {}, task {}", cx.caller.team.name, cx.caller.task)
+}
+
+fn changed(team: &TeamName, row: &PluginTool) -> String {
+    answer::ok(json!({ "tool": run::key(team, &row.tool), "status": row.status }))
+}
+
 impl Register {
     /// The same source is in use already: an earlier try of the call came to its end.
     fn is_done(&self, args: &Registration, known: Option<&PluginTool>) -> bool {
@@ -78,17 +93,18 @@ impl Register {
         })
     }
 
-    fn is_taken(args: &Registration, known: Option<&PluginTool>) -> Result<(), Refusal> {
-        match known {
-            Some(row) if row.status != Status::Removed && !args.update => Err(Refusal {
-                check: "exists",
-                message: format!("`{}` exists; pass `update: true`", args.tool_name),
-            }),
-            _ => Ok(()),
+    /// Its name can be given.
+    fn check_place(
+        &self,
+        args: &Registration,
+        team: &TeamName,
+        known: Option<&PluginTool>,
+    ) -> Result<(), Refusal> {
+        verify::check_name(&args.tool_name)?;
+        if known.is_some_and(|row| row.status != Status::Removed && !args.update) {
+            let message = format!("`{}` exists; pass `update: true`", args.tool_name);
+            return Err(Refusal { check: "exists", message });
         }
-    }
-
-    fn has_room(&self, args: &Registration, team: &TeamName) -> Result<(), Refusal> {
         let room = self.tools.has_room(team, &args.tool_name);
         room.map_err(|error| Refusal { check: "room", message: error.to_string() })
     }
@@ -110,7 +126,7 @@ impl Register {
         scrubber: &Scrubber,
         cancel: &CancellationToken,
     ) -> Result<(Declared, Verification), ToolError> {
-        let candidate = Candidate { name: &args.tool_name, source: &args.source_code, scrubber };
+        let candidate = args.candidate(scrubber);
         let (hosts, sample) = (self.tools.hosts(), args.sample_input.as_ref());
         let mut verification = Verification::default();
         match candidate.verify(team, hosts, sample, cancel, &mut verification).await {
@@ -151,12 +167,9 @@ impl Tool for Register {
             return Ok(());
         }
         let scrubber = Scrubber::with(Vec::new());
-        let candidate =
-            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
-        let looked = verify::check_name(&args.tool_name)
-            .and_then(|()| Self::is_taken(args, known.as_deref()))
-            .and_then(|()| self.has_room(args, &caller.team.name))
-            .and_then(|()| candidate.look());
+        let looked = self
+            .check_place(args, &caller.team.name, known.as_deref())
+            .and_then(|()| args.candidate(&scrubber).look());
         looked.map(drop).map_err(|refusal| self.refuse(args, refusal, Verification::default()))
     }
 
@@ -187,10 +200,8 @@ impl Tool for Register {
             return None;
         }
         let scrubber = Scrubber::with(Vec::new());
-        let candidate =
-            Candidate { name: &args.tool_name, source: &args.source_code, scrubber: &scrubber };
         // One that cannot be taken is refused anyway.
-        let hosts = candidate.look().ok()?;
+        let hosts = args.candidate(&scrubber).look().ok()?;
         let (beyond, secrets) = (self.beyond(&hosts), keys_in_source(&args.source_code));
         if beyond.is_empty() && secrets.is_empty() {
             return None;
@@ -229,16 +240,12 @@ impl Tool for Register {
         if let Some(row) = known.as_deref().filter(|row| self.is_done(&args, Some(row))) {
             return Ok(told(row));
         }
-        let taken = verify::check_name(&args.tool_name)
-            .and_then(|()| Self::is_taken(&args, known.as_deref()))
-            .and_then(|()| self.has_room(&args, &team.name));
-        if let Err(refusal) = taken {
-            return Err(self.refuse(&args, refusal, Verification::default()));
-        }
+        self.check_place(&args, &team.name, known.as_deref())
+            .map_err(|refusal| self.refuse(&args, refusal, Verification::default()))?;
         let scrubber = cx.grant.secrets.of(&team.name);
         let (declared, verification) =
             self.verify(&args, &team.name, &scrubber, &cx.cancel).await?;
-        let by = format!("team {}, task {}", team.name, cx.caller.task);
+        let by = by(cx);
         let (name, source) = (&args.tool_name, &args.source_code);
         let row = self.tools.adopt(team, name, source, declared, verification, &by).await?;
         Ok(told(&row))
@@ -277,9 +284,8 @@ impl Tool for Deprecate {
 
     async fn call(&self, args: Deprecation, cx: &ToolContext) -> Result<String, ToolError> {
         let team = &cx.caller.team.name;
-        let by = format!("team {team}, task {}", cx.caller.task);
-        let row = self.0.deprecate(team, &args.tool_name, args.reason.trim(), &by).await?;
-        Ok(answer::ok(json!({ "tool": run::key(team, &row.tool), "status": row.status })))
+        let row = self.0.deprecate(team, &args.tool_name, args.reason.trim(), &by(cx)).await?;
+        Ok(changed(team, &row))
     }
 }
 
@@ -300,9 +306,8 @@ impl Tool for Remove {
 
     async fn call(&self, args: Removal, cx: &ToolContext) -> Result<String, ToolError> {
         let team = &cx.caller.team.name;
-        let by = format!("team {team}, task {}", cx.caller.task);
-        let row = self.0.remove(team, &args.tool_name, &by).await?;
-        Ok(answer::ok(json!({ "tool": run::key(team, &row.tool), "status": row.status })))
+        let row = self.0.remove(team, &args.tool_name, &by(cx)).await?;
+        Ok(changed(team, &row))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Its code is not trusted. Requests are made here, to the hosts that the tool was verified with; a reference to a secret is
 //! expanded on the way out, and what comes back is scrubbed before the code sees it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
@@ -11,10 +11,10 @@ use hivewright_actors::{
     clock::millis,
     ids::TeamName,
     task::Label,
-    tool::{Caller, Checked, Effect, ToolFault, ToolSpec},
+    tool::{Effect, ToolFault},
 };
 use reqwest::Url;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Declared, PluginTools, loading::Loaded, verify};
 use crate::{
@@ -23,17 +23,15 @@ use crate::{
         process::{Broker, CPU, Call, Done, HostError},
         wire::{CallLimits, Outcome},
     },
-    sandbox::process::Sandbox,
     settings::network::{HostPattern, host_name},
     tools::{
         about::About,
         contract::ToolContext,
         error::ToolError,
-        hosted::{Hosted, check_by},
-        judge::Sight,
         made::Made,
+        outside::OutsideTool,
         reach::Reach,
-        secrets, told,
+        secrets,
         web::{Web, fetch},
     },
     vault::{
@@ -81,6 +79,32 @@ impl TeamTool {
     fn declared(&self) -> &Declared {
         &self.loaded.tool.declared
     }
+}
+
+impl OutsideTool for TeamTool {
+    fn about(&self) -> About {
+        let Declared { effect, timeout_ms, .. } = *self.declared();
+        let limit = Duration::from_millis(timeout_ms) + MARGIN;
+        About { effect, ..ABOUT }.within(limit, limit)
+    }
+
+    fn description(&self) -> String {
+        self.declared().description.clone()
+    }
+
+    fn schema(&self) -> &Value {
+        &self.declared().input_schema
+    }
+
+    /// A grant is good for this version alone.
+    fn form(&self) -> String {
+        self.loaded.tool.sha256.clone()
+    }
+
+    fn reaches(&self, _: &Value) -> Vec<Reach> {
+        let hosts = self.declared().hosts.iter();
+        hosts.map(|host| Reach::Host(host.trim_start_matches("*.").to_owned())).collect()
+    }
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let time_ms = self.declared().timeout_ms;
@@ -118,41 +142,6 @@ impl TeamTool {
             }
             Outcome::Offers(_) => Err(ToolError::failed("the host gave no result")),
         }
-    }
-}
-
-impl Hosted for TeamTool {
-    fn about(&self) -> About {
-        let Declared { effect, timeout_ms, .. } = *self.declared();
-        let limit = Duration::from_millis(timeout_ms) + MARGIN;
-        About { effect, ..ABOUT }.within(limit, limit)
-    }
-
-    fn spec(&self, name: String, _: &Sandbox) -> ToolSpec {
-        let Declared { description, input_schema, .. } = self.declared();
-        ToolSpec { name, description: description.clone(), schema: told::schema(input_schema) }
-    }
-
-    /// A grant is good for this version alone.
-    fn form(&self) -> String {
-        self.loaded.tool.sha256.clone()
-    }
-
-    fn look(&self, key: &str, args: &Value, _: &Caller) -> Result<(Checked, Sight), ToolError> {
-        check_by(&self.declared().input_schema, args)?;
-        let about = self.about();
-        let hosts = self.declared().hosts.iter();
-        let reaches = hosts.map(|host| Reach::Host(host.trim_start_matches("*.").to_owned()));
-        let sight = Sight::new(key, about, reaches.collect());
-        Ok((Checked::allowed(about.effect, about.exclusive, about.timeout), sight))
-    }
-
-    fn call(
-        self: Arc<Self>,
-        args: Value,
-        cx: ToolContext,
-    ) -> BoxFuture<'static, Result<String, ToolError>> {
-        Box::pin(async move { self.run(args, &cx).await })
     }
 }
 
@@ -219,13 +208,9 @@ impl Fetcher {
         let got = fetch::exchange(&self.web, &args, cx, &|host| self.admit(host)).await?;
         cx.believe(Label::Untrusted);
         let scrubber = cx.grant.secrets.of(&cx.grant.team);
-        let headers = got.headers.keys().map(|name| {
-            let values = got.headers.get_all(name).iter();
-            let values: Vec<_> =
-                values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-            (name.to_string(), scrubber.scrub_known(&values.join(", ")).into_owned().into())
-        });
-        let headers: Map<String, Value> = headers.collect();
+        let headers: BTreeMap<_, _> = fetch::listed(&got.headers)
+            .map(|(name, values)| (name, scrubber.scrub_known(&values).into_owned()))
+            .collect();
         let text = String::from_utf8_lossy(&got.body.bytes);
         let clean = match scrubber.scrub_known(&text) {
             std::borrow::Cow::Borrowed(_) => got.body.bytes.clone(),

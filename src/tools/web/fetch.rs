@@ -9,18 +9,18 @@ use hivewright_actors::{
 };
 use reqwest::{
     Url,
-    header::{self, HeaderMap, HeaderName, HeaderValue},
+    header::{self, HeaderMap, HeaderValue},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Web, content::Content, page};
 use crate::{
     sandbox::egress::{
         EgressError,
         body::{self, Body},
-        request::{Request, Terms},
+        request::{Request, Terms, is_ours, sensitive},
     },
     settings::network::host_name,
     tools::{
@@ -41,13 +41,7 @@ const LONGEST_MS: u64 = 60_000;
 /// How much later the host stops a call that does not stop itself.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Headers that say how a message is framed and routed: these are ours.
-const OURS: [&str; 6] =
-    ["host", "content-length", "connection", "transfer-encoding", "upgrade", "te"];
-
-pub(super) struct WebFetch {
-    web: Web,
-}
+pub(super) struct WebFetch(pub(super) Web);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -174,9 +168,8 @@ impl Args {
             // What is wrong with a value is not said with the value: there may be a secret in it.
             let wrong =
                 || ToolError::invalid(format!("`headers.{name}`: cannot stand in a header"));
-            let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::try_from(name).map_err(|_| wrong())?, value);
+            let (name, value) = sensitive(name, value).ok_or_else(wrong)?;
+            headers.insert(name, value);
         }
         // All that we unpack.
         headers.entry(header::ACCEPT_ENCODING).or_insert(HeaderValue::from_static("gzip"));
@@ -193,12 +186,8 @@ impl Args {
 }
 
 impl WebFetch {
-    pub(super) fn new(web: Web) -> Self {
-        Self { web }
-    }
-
     async fn fetch(&self, args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let exchanged = exchange(&self.web, args, cx, &|host| cx.admit_host(host)).await?;
+        let exchanged = exchange(&self.0, args, cx, &|host| cx.admit_host(host)).await?;
         let raw = args.raw;
         cx.blocking(move |_| Ok(told(&exchanged, raw))).await
     }
@@ -228,11 +217,7 @@ impl Tool for WebFetch {
         if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
             return Err(format!("`headers`: at most {MOST_HEADERS}, of 16 KiB in all"));
         }
-        let is_ours = |name: &&String| {
-            let name = name.to_ascii_lowercase();
-            OURS.contains(&&*name) || name.starts_with("proxy-")
-        };
-        if let Some(name) = headers.keys().find(is_ours) {
+        if let Some(name) = headers.keys().find(|name| is_ours(name)) {
             return Err(format!("`headers`: `{name}` cannot be set"));
         }
         match body {
@@ -252,7 +237,7 @@ impl Tool for WebFetch {
     }
 
     fn caution_if_untrusted(&self, args: &Args, caller: &Caller) -> Option<Caution> {
-        args.caution(&self.web, caller)
+        args.caution(&self.0, caller)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -275,9 +260,10 @@ fn told(exchanged: &Exchange, raw: bool) -> String {
     let Exchange { status, headers, body, length, url } = exchanged;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let content_type = headers.get(header::CONTENT_TYPE).map(text);
+    let shown: BTreeMap<_, _> = listed(headers).collect();
     let mut told = json!({
         "status": status,
-        "headers": listed(headers),
+        "headers": shown,
         "final_url": url.as_str(),
         "content_type": content_type,
         "truncated": body.truncated,
@@ -301,13 +287,11 @@ fn told(exchanged: &Exchange, raw: bool) -> String {
 }
 
 /// Headers by name; those of one name as one.
-fn listed(headers: &HeaderMap) -> Value {
-    let mut listed = Map::new();
-    for name in headers.keys() {
+pub(in crate::tools) fn listed(headers: &HeaderMap) -> impl Iterator<Item = (String, String)> {
+    headers.keys().map(move |name| {
         let values = headers.get_all(name).iter();
         let values: Vec<_> =
-            values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-        listed.insert(name.to_string(), values.join(", ").into());
-    }
-    Value::Object(listed)
+            values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        (name.to_string(), values.join(", "))
+    })
 }

@@ -27,7 +27,7 @@ pub struct Web {
 }
 
 pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {
-    toolbox.with(WebFetch::new(web.clone()))
+    toolbox.with(WebFetch(web.clone()))
 }
 
 impl From<EgressError> for ToolError {

@@ -3,7 +3,9 @@ use hivewright_actors::{
     frame::{Notification, NotificationKind},
     ids::TopicId,
     store::records::Writes,
-    task::{Label, Lane, Source, TaskState, TopicRef, outcome::Code, records::FinishedTask},
+    task::{
+        Label, Lane, Parked, Source, TopicRef, WaitReason, outcome::Code, records::FinishedTask,
+    },
     tool::Effect,
     usage::Usage,
 };
@@ -163,9 +165,30 @@ fn blocks(message: &ConversationMessage) -> Vec<String> {
         ConversationBlock::ToolCall { call_id, result, .. } => {
             format!("<{call_id}: {}>", result.as_deref().unwrap_or("…"))
         }
-        ConversationBlock::Note { text } => format!("({text})"),
+        ConversationBlock::Note { text, .. } => format!("({text})"),
     };
     message.blocks.iter().map(line).collect()
+}
+
+/// What work waits for is told while it waits, and not above the answer that came of it.
+#[test]
+fn what_a_turn_waited_for_is_not_told_once_it_has_gone_on() {
+    let mut stage = Stage::default();
+    let parked = Some(Parked { reason: WaitReason::Budget, since: Timestamp(250), until: None });
+    let waiting = Task { parked, ..task(2) };
+    stage.tasks(&[ended(1, Ending::Done, "Done."), waiting, task(3)]);
+    let waits = |reason| Fact::Meta(Meta::Parked(reason));
+    let asks = || vec![call("c1", "a"), waits(WaitReason::Approval)];
+    let turn = |task: &str, then: Vec<Fact>| [vec![begin(task)], asks(), then].concat();
+    stage.turn(110, turn("task-1", vec![result("c1", "A"), text("Done.")]));
+    stage.turn(210, turn("task-2", vec![result("c1", "A"), waits(WaitReason::Budget)]));
+    stage.turn(310, turn("task-3", Vec::new()));
+
+    let shown = stage.shown(&[3, 2, 1], Depth::Frames);
+
+    let shown: Vec<Vec<String>> = shown.iter().map(blocks).collect();
+    let budget = "(Waiting: the budget is spent.)";
+    assert_eq!(shown, [vec!["<c1: …>"], vec!["<c1: A>", budget], vec!["<c1: A>", "Done."]]);
 }
 
 /// CH-160: words, calls and results stand as they happened, and each message has its own.

@@ -43,6 +43,10 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
     assert!(service.path("run/teams/main/a.txt").exists());
     let said = answers(&browser).await.to_string();
     assert!(said.contains("Wrote"), "{said}");
+    let notes =
+        "[...document.querySelectorAll('#turns .note')].map((note) => note.textContent).join()";
+    let notes = browser.value(notes).await.to_string();
+    assert!(!notes.contains("Waiting"), "{notes}");
     // What is told of the decision makes no second card.
     assert_eq!(browser.value("document.querySelectorAll('hw-approval').length").await, 1);
     has_no_complaints(&browser).await;

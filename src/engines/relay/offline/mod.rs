@@ -1,10 +1,11 @@
 //! The offline demo in the wire formats of the vendors, so that each agent runs without a network.
 
-use std::{future::ready, io, sync::Arc};
+use std::{future::ready, io};
 
 use futures_util::{StreamExt, stream};
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, SystemPrompt, ToolOutput},
+    shared_list::SharedList,
     tool::{Args, ToolCall, ToolFault, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
@@ -24,7 +25,6 @@ use super::{Asked, Body, Refusal, Relay, Route, Told, Wire, json_response, respo
 use crate::{
     engines::{harness::wake, native::Link},
     providers::{self, Answer, Ask, LeftOut},
-    settings::providers::Profile,
 };
 
 /// What agents put around what they add to a conversation on their own: that is not for the demo to obey.
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     let step = messages.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
     let spoken = Spoken {
         id: format!("offline_{}", step + 1),
-        model: asked.model.clone(),
+        model: asked.model,
         tells_usage: body["stream_options"]["include_usage"] == true,
         said: Vec::new(),
         open: false,
@@ -61,7 +61,7 @@ pub(super) async fn answer(
     let mut telling = Telling { format, spoken, tools, number: 0 };
     let permit = relay.enter(link, route).await;
     relay.tell(Told::Answered);
-    let events = play(relay, &link.profile, asked.model, step as u32 + 1, messages, &telling.tools);
+    let events = play(relay, link, step as u32 + 1, messages, &telling.tools);
     // The place is free when the answer is over.
     let events = events.map(move |event| {
         let _ = &permit;
@@ -93,25 +93,23 @@ enum Played {
 /// Plays a step, in its own time. Dropping the stream ends it.
 fn play(
     relay: &Relay,
-    profile: &Arc<Profile>,
-    model: String,
+    link: &Link,
     step: u32,
     messages: Vec<Message>,
     tools: &[Offered],
 ) -> impl stream::Stream<Item = Played> + Send + 'static {
     let tools: ToolSpecs = tools.iter().map(Offered::spec).collect();
-    let (http, profile) = (relay.http.clone(), Arc::clone(profile));
-    let bill = relay.bill(&profile, model.clone());
+    let (http, link, bill) = (relay.http.clone(), link.clone(), relay.bill(link));
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let work = async move {
         let ask = Ask {
-            profile: &profile,
-            model: &model,
-            max_output_tokens: profile.max_output_tokens,
+            profile: &link.profile,
+            model: &link.model,
+            max_output_tokens: link.profile.max_output_tokens,
             step,
             system: &SystemPrompt::default(),
             tools: &tools,
-            earlier: &[],
+            earlier: &SharedList::default(),
             messages: &messages,
             pictures: &providers::Pictures::default(),
             thinking: None,
@@ -159,20 +157,6 @@ enum Said {
 }
 
 impl Said {
-    /// The same, before a word of it is said.
-    fn emptied(&self) -> Self {
-        match self {
-            Self::Text(_) => Self::Text(String::new()),
-            Self::Thinking(_) => Self::Thinking(String::new()),
-            Self::Call { id, name, namespace, .. } => Self::Call {
-                id: id.clone(),
-                name: name.clone(),
-                namespace: namespace.clone(),
-                arguments: String::new(),
-            },
-        }
-    }
-
     /// A piece of the other kind begins another block.
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
@@ -206,6 +190,7 @@ trait Format: Send + Sync {
     fn conversation(&self, body: &Value) -> Vec<Message>;
     fn tools(&self, body: &Value) -> Vec<Offered>;
     fn begin(&self, spoken: &Spoken) -> Vec<Value>;
+    /// A block begins, before a word of it is said.
     fn open(&self, at: usize, said: &Said, spoken: &Spoken) -> Vec<Value>;
     fn piece(&self, at: usize, said: &Said, piece: &str, spoken: &Spoken) -> Vec<Value>;
     fn close(&self, at: usize, said: &Said, spoken: &Spoken) -> Vec<Value>;

@@ -60,7 +60,7 @@ impl Format for Responses {
 
     fn open(&self, at: usize, said: &Said, spoken: &Spoken) -> Vec<Value> {
         let id = item_id(at, said, spoken);
-        let mut begun = item(at, &said.emptied(), spoken);
+        let mut begun = item(at, said, spoken);
         begun["status"] = "in_progress".into();
         // A part of a message or of a summary is there before it has words.
         let part = match said {

@@ -79,6 +79,8 @@ export const picture = (name) => `${SPRITE}#${name}`;
 export const icon = (name) =>
   draw("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 20 20" }, draw("use", { href: picture(name) }));
 
+export const spinner = () => make("span", { class: "spinner", "aria-hidden": "true" });
+
 /** @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
 

@@ -4,6 +4,22 @@
 
 import { madeAs, note } from "./dom.js";
 
+/**
+ * Draws with the next frame, once however often that is asked for. A hidden page gets no frames, and need not be drawn.
+ * @param {() => void} draw
+ */
+export function withFrame(draw) {
+  let due = false;
+  return () => {
+    if (due) return;
+    due = true;
+    requestAnimationFrame(() => {
+      due = false;
+      draw();
+    });
+  };
+}
+
 /** @param {Element} container @param {...import("./dom.js").Child} children */
 export function paint(container, ...children) {
   const fresh = document.createElement("div");

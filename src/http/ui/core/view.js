@@ -128,10 +128,18 @@ export class View extends HTMLElement {
   /** Called when the view is opened. */
   begin() {}
 
+  /** Called when the filters in the address have become others: asks for what they let through. */
+  refresh() {}
+
+  /** Called when the palette asks for something new. */
+  create() {}
+
   /** Called when the address changes within the view. @param {import("./place.js").Place} place */
   moved(place) {
+    const was = JSON.stringify(this.place.query);
     this.place = place;
     this.update();
+    if (was !== JSON.stringify(place.query)) this.refresh();
   }
 
   /** What the view looks like now. @returns {import("./dom.js").Child} */
@@ -177,5 +185,18 @@ export class View extends HTMLElement {
     amend(write(view, rest, { ...query, ...changes }));
     this.place = here();
     this.update();
+  }
+
+  /** The same with filters of what is fetched. @param {Record<string, string>} changes */
+  narrow(changes) {
+    this.filter(changes);
+    this.refresh();
+  }
+
+  /** The palette asks for something new by the address. */
+  wish() {
+    if (!this.place.query.new) return;
+    this.filter({ new: "" });
+    this.create();
   }
 }

@@ -4,12 +4,11 @@
 import { get, may, part, post } from "../core/api.js";
 import { clean, coded, make } from "../core/dom.js";
 import { pretty, since, when, words } from "../core/format.js";
-import { write } from "../core/place.js";
 import { Asked, askCard } from "./asked.js";
 import { diff } from "./diff.js";
 import { input } from "./fields.js";
 import { ask, confirm } from "./dialog.js";
-import { button, code, facts, fold, teamLink } from "./marks.js";
+import { button, code, facts, fold, taskLink, teamLink } from "./marks.js";
 import { act, toast } from "./toast.js";
 import { approval, denial, MOST_USES, term, usesOf } from "./verdict.js";
 
@@ -172,13 +171,8 @@ const origin = (row) =>
   facts([
     ["Asked", when(row.created_at)],
     ["By", row.requester ? clean(who(row.requester)) : null],
-    ["Task", row.task_id ? make("a", { href: write("tasks", [row.task_id]) }, clean(row.task_id)) : null],
-    [
-      "Began with",
-      row.lineage?.root && row.lineage.root !== row.task_id
-        ? make("a", { href: write("tasks", [row.lineage.root]) }, clean(row.lineage.root))
-        : null,
-    ],
+    ["Task", row.task_id ? taskLink(row.task_id) : null],
+    ["Began with", row.lineage?.root && row.lineage.root !== row.task_id ? taskLink(row.lineage.root) : null],
     ["Transcript", row.session ? clean(row.session) : null],
     ["Folder", row.cwd ? make("code", {}, clean(row.cwd)) : null],
     ["Secrets", row.secrets?.length ? clean(row.secrets.join(", ")) : null],

@@ -1,9 +1,11 @@
 // @ts-check
-// Small marks: states with a shape and a word, teams as cells of the comb.
+// Small marks: states with a shape and a word, teams as cells of the comb; and the heads and frames that pages are made of.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, icon, make, spinner } from "../core/dom.js";
 import { words } from "../core/format.js";
 import { write } from "../core/place.js";
+
+/** @typedef {import("../core/dom.js").Child} Child */
 
 /** State → picture and tone. The word is always there too. @type {Record<string, [string, string]>} */
 const STATES = {
@@ -46,7 +48,7 @@ export function pill(state, word) {
   return make(
     "span",
     { class: "pill", "data-tone": tone },
-    picture === "turning" ? make("span", { class: "spinner", "aria-hidden": "true" }) : icon(picture),
+    picture === "turning" ? spinner() : icon(picture),
     words(word ?? state),
   );
 }
@@ -73,6 +75,9 @@ export const teamLink = (team) =>
     ? make("a", { class: "team-link", href: write("team", [team]) }, cell(team), make("span", {}, clean(team)))
     : make("span", { class: "muted" }, "–");
 
+/** @param {string} id */
+export const taskLink = (id) => make("a", { href: write("tasks", [id]) }, clean(id));
+
 /** An id, which a press copies. @param {string} id */
 export const code = (id) =>
   make(
@@ -97,7 +102,7 @@ async function copyId({ currentTarget }) {
 export const badge = (number, word) =>
   number > 0 ? make("span", { class: "badge" }, String(number), make("span", { class: "hidden" }, ` ${word}`)) : null;
 
-/** Facts in pairs. @param {[string, import("../core/dom.js").Child][]} rows */
+/** Facts in pairs. @param {[string, Child][]} rows */
 export const facts = (rows) =>
   make(
     "dl",
@@ -107,16 +112,25 @@ export const facts = (rows) =>
       .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
   );
 
-/** @param {string} title @param {import("../core/dom.js").Child} lead @param {import("../core/dom.js").Child} [actions] */
+/** @param {Child} about @param {Child} [actions] */
+export const pageHead = (about, actions) =>
+  make("header", { class: "page-head" }, about, actions ? make("div", { class: "actions" }, actions) : null);
+
+/** Above a list. @param {string} title @param {Child} lead @param {Child} [actions] */
 export const head = (title, lead, actions) =>
-  make(
-    "header",
-    { class: "page-head" },
+  pageHead(
     make("div", {}, make("h1", { tabindex: "-1" }, title), lead ? make("p", { class: "muted" }, lead) : null),
-    actions ? make("div", { class: "actions" }, actions) : null,
+    actions,
   );
 
-/** What a part of a page is about, and what can be done there. @param {import("../core/dom.js").Child} words @param {import("../core/dom.js").Child} [actions] */
+/** Above one of a list: its name, and how it stands. @param {string} name @param {Child[]} line @param {Child} [actions] */
+export const headOf = (name, line, actions) =>
+  pageHead(make("div", {}, make("h1", {}, name), make("p", { class: "ask-line" }, line)), actions);
+
+/** A part of a page in a frame. @param {Child} title @param {...Child} body */
+export const panel = (title, ...body) => make("section", { class: "panel" }, make("h2", {}, title), body);
+
+/** What a part of a page is about, and what can be done there. @param {Child} words @param {Child} [actions] */
 export const intro = (words, actions) =>
   make(
     "div",
@@ -124,6 +138,9 @@ export const intro = (words, actions) =>
     make("p", { class: "muted" }, words),
     actions ? make("div", { class: "actions push" }, actions) : null,
   );
+
+/** What is wrong. @param {...Child} words */
+export const problem = (...words) => make("p", { class: "problem" }, icon("alert"), make("span", {}, words));
 
 /** @param {string} word @param {string} picture @param {(button: HTMLButtonElement) => void} onclick @param {Record<string, any>} [more] */
 export const button = (word, picture, onclick, { tone = "", ...more } = {}) =>
@@ -139,7 +156,7 @@ export const button = (word, picture, onclick, { tone = "", ...more } = {}) =>
     word,
   );
 
-/** Something that is there for those who want it. @param {import("../core/dom.js").Child} title @param {import("../core/dom.js").Child} body @param {Record<string, any>} [more] */
+/** Something that is there for those who want it. @param {Child} title @param {Child} body @param {Record<string, any>} [more] */
 export const fold = (title, body, { class: name = "", ...more } = {}) =>
   make("details", { class: `fold ${name}`.trim(), ...more }, make("summary", {}, icon("chevron"), title), body);
 
@@ -147,7 +164,7 @@ export const fold = (title, body, { class: name = "", ...more } = {}) =>
 export const crumb = (view, word) =>
   make("p", { class: "crumb" }, make("a", { href: write(view) }, icon("back"), word));
 
-/** @param {string} name @param {import("../core/dom.js").Child} value */
+/** @param {string} name @param {Child} value */
 export const figure = (name, value) =>
   make(
     "div",

@@ -1,10 +1,10 @@
 // @ts-check
 // What a view shows when there is nothing to show yet, nothing at all, or something went wrong.
 
-import { clean, coded, icon, make } from "../core/dom.js";
+import { clean, coded, icon, make, spinner } from "../core/dom.js";
+import { button } from "./marks.js";
 
-export const loading = (word = "Loading…") =>
-  make("div", { class: "loading", role: "status" }, make("span", { class: "spinner", "aria-hidden": "true" }), word);
+export const loading = (word = "Loading…") => make("div", { class: "loading", role: "status" }, spinner(), word);
 
 /**
  * What will appear here, and the one next step.
@@ -19,6 +19,10 @@ export const empty = (picture, title, about, step) =>
     make("p", { class: "muted" }, about),
     step ? make("div", { class: "step" }, step) : null,
   );
+
+/** Where filters let nothing through. @param {string} about @param {() => void} showAll */
+export const noMatch = (about, showAll) =>
+  empty("search", "Nothing matches", about, button("Show all", "close", showAll));
 
 /** @param {import("../core/api.js").Refusal} refusal @param {() => void} retry */
 export function failure(refusal, retry) {

@@ -2,7 +2,7 @@
 // Tables that become cards where there is little room.
 
 import { make } from "../core/dom.js";
-import { paint } from "../core/paint.js";
+import { paint, withFrame } from "../core/paint.js";
 
 /**
  * @typedef {{name: string, cell: (row: any) => import("../core/dom.js").Child, wide?: boolean, number?: boolean, quiet?: boolean}} Column
@@ -83,7 +83,7 @@ function line(row, columns, { key, open, chosen }, at) {
 class LongRows extends HTMLElement {
   /** @type {{caption: string, columns: Column[], rows: any[], ways: Ways} | null} */ list = null;
   /** How high a row is, once some have been drawn. */ height = 0;
-  due = false;
+  soon = withFrame(() => this.draw());
 
   get data() {
     return this.list;
@@ -104,15 +104,6 @@ class LongRows extends HTMLElement {
 
   disconnectedCallback() {
     this.life?.abort();
-  }
-
-  soon() {
-    if (this.due) return;
-    this.due = true;
-    requestAnimationFrame(() => {
-      this.due = false;
-      this.draw();
-    });
   }
 
   draw() {
@@ -170,6 +161,16 @@ customElements.define("hw-rows", LongRows);
 const place = (column) =>
   [column.number ? "number" : "", column.wide ? "wide" : "", column.quiet ? "quiet" : ""].filter(Boolean).join(" ") ||
   null;
+
+/**
+ * What was fetched of a list, with a way to more; or what stands there as long as it has no rows.
+ * @param {import("../core/view.js").Source | undefined} source @param {string} caption @param {Column[]} columns
+ * @param {import("../core/dom.js").Child} none
+ */
+export const listed = (source, caption, columns, none) =>
+  source?.show(({ rows }) =>
+    rows.length ? [table(caption, columns, rows, { key: (row) => row.id }), remainder(source)] : none,
+  );
 
 /** How much of a list is shown, with a way to more. @param {import("../core/view.js").Source | undefined} source */
 export const remainder = (source) =>

@@ -52,10 +52,12 @@ class History extends View {
 
   /** @param {import("../core/place.js").Place} place */
   moved(place) {
-    const was = JSON.stringify(this.place.query);
     super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.sessions?.reload();
     this.follow();
+  }
+
+  refresh() {
+    this.sessions?.reload();
   }
 
   follow() {

@@ -43,13 +43,6 @@ class Logs extends View {
     this.on(["log"], (event) => this.heard(event.detail));
   }
 
-  /** @param {import("../core/place.js").Place} place */
-  moved(place) {
-    const was = JSON.stringify(this.place.query);
-    super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.lines?.reload();
-  }
-
   /** @param {any} line */
   heard(line) {
     if (isAmong(line, this.stored())) return;
@@ -67,9 +60,7 @@ class Logs extends View {
     );
   }
 
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.lines?.reload();
   }
 

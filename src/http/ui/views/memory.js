@@ -10,8 +10,8 @@ import { ask } from "../parts/dialog.js";
 import { between } from "../parts/diff.js";
 import { area, choice, input, search, select } from "../parts/fields.js";
 import { markdown } from "../parts/markdown.js";
-import { button, crumb, facts, head, pill, teamLink } from "../parts/marks.js";
-import { empty } from "../parts/states.js";
+import { button, crumb, facts, head, headOf, panel, pill, taskLink, teamLink } from "../parts/marks.js";
+import { empty, noMatch } from "../parts/states.js";
 import { remainder, table } from "../parts/table.js";
 import { teamChoice, teamNames } from "../parts/teams.js";
 import { act } from "../parts/toast.js";
@@ -36,12 +36,18 @@ const inPrompt = (injection) => {
   }
 };
 
+/** @param {any} entry */
+const standing = ({ active, proposal, pinned }) => [
+  active ? pill("active", "in use") : proposal ? pill("pending", "to review") : pill("off", "forgotten"),
+  pinned ? make("span", { class: "tag" }, "pinned") : null,
+];
+
 /** Where it comes from, with links to the task and the transcript. @param {any} source @returns {[string, any][]} */
 const provenance = (source) => [
   ["Source", clean([words(source.origin ?? ""), source.ref].filter(Boolean).join(": "))],
   ["Sender", source.sender ? clean(source.sender) : null],
   ["Subagent", source.subagent ? clean(source.subagent) : null],
-  ["Task", source.task_id ? make("a", { href: write("tasks", [source.task_id]) }, clean(source.task_id)) : null],
+  ["Task", source.task_id ? taskLink(source.task_id) : null],
   [
     "Transcript",
     // Entries of earlier versions name their session in a form that leads nowhere.
@@ -77,9 +83,7 @@ class Memory extends View {
 
   /** @param {import("../core/place.js").Place} place */
   moved(place) {
-    const was = JSON.stringify(this.place.query);
     super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.rows?.reload();
     this.follow();
   }
 
@@ -94,9 +98,7 @@ class Memory extends View {
     this.chain = this.source((signal) => all(`/memories/${part(id)}/chain`, {}, signal), ["memory.changed"]);
   }
 
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.rows?.reload();
   }
 
@@ -135,12 +137,7 @@ class Memory extends View {
   list(rows) {
     const { q, team, type, active } = this.place.query;
     if (!rows.length && (q || team || type || active))
-      return empty(
-        "search",
-        "Nothing matches",
-        "No memory matches.",
-        button("Show all", "close", () => this.narrow({ q: "", team: "", type: "", active: "" })),
-      );
+      return noMatch("No memory matches.", () => this.narrow({ q: "", team: "", type: "", active: "" }));
     if (!rows.length)
       return empty(
         "memory",
@@ -164,17 +161,7 @@ class Memory extends View {
           { name: "Team", cell: (row) => teamLink(row.team) },
           {
             name: "State",
-            cell: (row) =>
-              make(
-                "span",
-                { class: "tags" },
-                row.active
-                  ? pill("active", "in use")
-                  : row.proposal
-                    ? pill("pending", "to review")
-                    : pill("off", "forgotten"),
-                row.pinned ? make("span", { class: "tag" }, "pinned") : null,
-              ),
+            cell: (row) => make("span", { class: "tags" }, standing(row)),
           },
           {
             name: "Told to the model",
@@ -194,25 +181,10 @@ class Memory extends View {
   /** @param {any} entry */
   page(entry) {
     return [
-      make(
-        "header",
-        { class: "page-head" },
-        make(
-          "div",
-          {},
-          make("h1", {}, clean(entry.key)),
-          make(
-            "p",
-            { class: "ask-line" },
-            teamLink(entry.team),
-            make("span", { class: "tag" }, words(entry.type)),
-            entry.active
-              ? pill("active", "in use")
-              : pill(entry.proposal ? "pending" : "off", entry.proposal ? "to review" : "forgotten"),
-            entry.pinned ? make("span", { class: "tag" }, "pinned") : null,
-          ),
-        ),
-        may("operate") ? make("div", { class: "actions" }, this.actions(entry)) : null,
+      headOf(
+        clean(entry.key),
+        [teamLink(entry.team), make("span", { class: "tag" }, words(entry.type)), standing(entry)],
+        may("operate") && this.actions(entry),
       ),
       make(
         "div",
@@ -220,26 +192,17 @@ class Memory extends View {
         make(
           "div",
           { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Content"), markdown(entry.content)),
+          panel("Content", markdown(entry.content)),
           entry.current
-            ? make(
-                "section",
-                { class: "panel" },
-                make("h2", {}, "Compared with the version in use"),
-                between(entry.current.content, entry.content),
-              )
+            ? panel("Compared with the version in use", between(entry.current.content, entry.content))
             : null,
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Versions"),
+          panel(
+            "Versions",
             this.chain?.show((rows) => this.versions(rows)),
           ),
         ),
-        make(
-          "section",
-          { class: "panel" },
-          make("h2", {}, "Where it comes from"),
+        panel(
+          "Where it comes from",
           facts([
             ["Told to the model", inPrompt(entry.injection)],
             ["Written by", actor(entry.updated_by)],

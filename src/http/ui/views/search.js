@@ -35,16 +35,7 @@ class Search extends View {
       requestAnimationFrame(() => /** @type {any} */ (this.querySelector("input.search"))?.focus());
   }
 
-  /** @param {import("../core/place.js").Place} place */
-  moved(place) {
-    const was = JSON.stringify(this.place.query);
-    super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.found?.reload();
-  }
-
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.found?.reload();
   }
 

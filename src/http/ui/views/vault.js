@@ -8,8 +8,8 @@ import { View } from "../core/view.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { choice, input, search, select, split, tick } from "../parts/fields.js";
 import { button, head, pill, teamLink } from "../parts/marks.js";
-import { empty } from "../parts/states.js";
-import { remainder, table } from "../parts/table.js";
+import { empty, noMatch } from "../parts/states.js";
+import { listed, remainder, table } from "../parts/table.js";
 import { tabs } from "../parts/tabs.js";
 import { teamNames } from "../parts/teams.js";
 
@@ -30,16 +30,7 @@ class Vault extends View {
     this.audit = this.source((signal, wanted) => upTo("/vault/audit", {}, wanted, signal), ["vault.changed"]);
   }
 
-  /** @param {import("../core/place.js").Place} place */
-  moved(place) {
-    const was = JSON.stringify(this.place.query);
-    super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.rows?.reload();
-  }
-
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.rows?.reload();
   }
 
@@ -66,7 +57,7 @@ class Vault extends View {
         tab,
       ),
       tab === "audit"
-        ? this.audit?.show(({ rows }) => this.used(rows))
+        ? this.used()
         : [
             make(
               "div",
@@ -102,13 +93,7 @@ class Vault extends View {
           ? button("New secret", "plus", () => this.set(), { tone: "primary" })
           : make("code", {}, "hivewright vault set"),
       );
-    if (!rows.length)
-      return empty(
-        "search",
-        "Nothing matches",
-        "No secret matches.",
-        button("Show all", "close", () => this.narrow({ q: "", scope: "" })),
-      );
+    if (!rows.length) return noMatch("No secret matches.", () => this.narrow({ q: "", scope: "" }));
     return [
       table(
         "Secrets in the vault",
@@ -170,37 +155,33 @@ class Vault extends View {
     ];
   }
 
-  /** @param {any[]} rows */
-  used(rows) {
-    if (!rows.length) return empty("vault", "Not used yet", "Who set, read or used which secret is listed here.");
-    return [
-      table(
-        "Use of the vault",
-        [
-          { name: "When", cell: (row) => when(row.at) },
-          { name: "What", cell: (row) => words(row.action) },
-          { name: "Name", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
-          { name: "Owner", cell: (row) => owner(row.scope) },
-          {
-            name: "Who",
-            cell: (row) =>
-              clean(
-                typeof row.actor === "string"
-                  ? row.actor
-                  : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" ")),
-              ),
-            quiet: true,
-          },
-          { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
-          {
-            name: "Outcome",
-            cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome),
-          },
-        ],
-        rows,
-      ),
-      remainder(this.audit),
-    ];
+  used() {
+    return listed(
+      this.audit,
+      "Use of the vault",
+      [
+        { name: "When", cell: (row) => when(row.at) },
+        { name: "What", cell: (row) => words(row.action) },
+        { name: "Name", cell: (row) => (row.key ? make("code", {}, clean(row.key)) : "–") },
+        { name: "Owner", cell: (row) => owner(row.scope) },
+        {
+          name: "Who",
+          cell: (row) =>
+            clean(
+              typeof row.actor === "string"
+                ? row.actor
+                : (row.actor?.name ?? row.actor?.team ?? Object.values(row.actor ?? {}).join(" ")),
+            ),
+          quiet: true,
+        },
+        { name: "For", cell: (row) => clean([row.tool, row.host].filter(Boolean).join(" → ")) || "–", quiet: true },
+        {
+          name: "Outcome",
+          cell: (row) => pill(row.outcome === "ok" || row.outcome === "done" ? "ok" : row.outcome, row.outcome),
+        },
+      ],
+      empty("vault", "Not used yet", "Who set, read or used which secret is listed here."),
+    );
   }
 
   /** @param {any} [row] the one that is changed */

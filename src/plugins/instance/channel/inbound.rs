@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use hivewright_actors::{
     clock::millis,
-    excerpt,
     frame::ErrorBody,
     ids::{MAIN, MessageId, PrincipalId},
     queue,
@@ -17,7 +16,7 @@ use hivewright_actors::{
 };
 
 use super::super::{TeamPlugin, config::canonical, wire};
-use crate::text::rough_size;
+use crate::text::{in_brackets, rough_size};
 
 /// The longest message, in characters.
 const LONGEST_TEXT: usize = 100_000;
@@ -131,19 +130,12 @@ fn words(plugin: &TeamPlugin, text: &str, files: &[wire::Attached]) -> Result<St
     if content.is_empty() || content.chars().count() > LONGEST_TEXT {
         return Err(format!("`text`: expected 1 to {LONGEST_TEXT} characters"));
     }
-    Ok(plugin.grounds.scrubbers.everything().scrub_known(&content).into_owned())
+    Ok(plugin.scrub_known(&content))
 }
 
 /// How a team is told of a file. Nothing in a name can end the line.
 fn line(file: &wire::Attached) -> String {
-    let plain = |text: &str| {
-        let letters = text.chars().map(|letter| match letter {
-            '[' | ']' => '_',
-            letter if letter.is_control() => '_',
-            letter => letter,
-        });
-        excerpt::line(&letters.collect::<String>(), LONGEST_NAME)
-    };
+    let plain = |text: &str| in_brackets(text, LONGEST_NAME);
     let size = file.size.map(|size| format!(", {}", rough_size(size))).unwrap_or_default();
     let mime = file.mime.as_deref().map(|mime| format!(", {}", plain(mime))).unwrap_or_default();
     let url = file.url.as_deref().map(|url| format!(", at {}", plain(url))).unwrap_or_default();

@@ -11,7 +11,11 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use actix::{Addr, AsyncContext, Context};
 use hivewright_actors::{
-    channel::{Channel, records::ChannelRow},
+    channel::{
+        Channel,
+        network::{self, Network},
+        records::ChannelRow,
+    },
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
     identities::Owner,
@@ -127,8 +131,8 @@ impl OpenChannel {
         let post = Arc::new(Post::new(Arc::clone(plugin), conversation));
         let closed = self.closed.clone();
         plugin.thread.spawn(async move {
-            closed.run_until_cancelled(Arc::clone(&post).run()).await;
-            post.detach();
+            closed.run_until_cancelled(network::run(Arc::clone(&post))).await;
+            post.cursor().detach();
         });
     }
 

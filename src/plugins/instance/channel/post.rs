@@ -6,37 +6,36 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     channel::{
-        Adopt, Detach,
-        adapter::{Adapter, ConnectError, Delivery, serve},
+        adapter::Delivery,
+        network::{Cursor, Network},
         outbound::Outbound,
         outbox,
         records::DeliveryMark,
-        socket::{Closing, Socket},
     },
-    clock::{Clock, doubling, millis},
+    clock::{Clock, millis},
     file::{FileRef, harmless_name},
     frame::{Body, ProgressKind},
     ids::{ChannelId, MessageId},
-    store::records::Writes,
 };
-use parking_lot::Mutex;
-use tokio::io::AsyncReadExt;
 
-use super::super::{TeamPlugin, child::RequestError, wire};
+use super::super::{
+    TeamPlugin,
+    wire::{self, RequestError},
+};
 use crate::{
+    files::FileError,
     system::{WallClock, sha256},
-    text::{rough_size, sentence},
+    text::{self, rough_size},
 };
 
-/// The first pause after a failure; each one more doubles it, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The same while no child runs: one that comes again is not kept waiting for long.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(15);
 /// The shortest pause that a plugin may ask for.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// A channel that was closed from our side is opened again after this.
-const REOPENED_AFTER: Duration = Duration::from_secs(1);
+/// How long a plugin has to answer whose package is gone.
+const NO_PACKAGE: Duration = Duration::from_secs(1);
 /// The largest file that goes along, in bytes, and all of a message together.
 const LARGEST_FILE: u64 = 4 << 20;
 
@@ -44,17 +43,7 @@ const LARGEST_FILE: u64 = 4 << 20;
 pub(super) struct Post {
     plugin: Arc<TeamPlugin>,
     conversation: String,
-    channel: ChannelId,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    socket: Option<Arc<Socket>>,
-    closing: Option<Closing>,
-    /// What the plugin has taken.
-    mark: DeliveryMark,
-    failures: u32,
+    cursor: Cursor,
 }
 
 /// What a frame makes to be sent.
@@ -69,80 +58,39 @@ struct Saying<'a> {
 
 impl Post {
     pub(super) fn new(plugin: Arc<TeamPlugin>, conversation: &str) -> Self {
+        let (store, hub) = (plugin.grounds.store.clone(), plugin.grounds.channels.channel.clone());
         Self {
-            channel: plugin.channel_of(conversation),
+            cursor: Cursor::new(plugin.channel_of(conversation), store, hub),
             plugin,
             conversation: conversation.to_owned(),
-            state: Mutex::default(),
         }
     }
 
-    /// Brings the conversation what it is told, until the service stops.
-    pub(super) async fn run(self: Arc<Self>) {
-        loop {
-            let socket = Arc::new(Socket::of_network());
-            self.state.lock().socket = Some(socket.clone());
-            let undelivered = self.plugin.grounds.channels.channel.clone().recipient();
-            serve(Arc::new(WayOut(self.clone())), socket, undelivered).await;
-            self.detach();
-            if self.state.lock().closing == Some(Closing::Shutdown) {
-                return;
-            }
-            tokio::time::sleep(REOPENED_AFTER).await;
-        }
-    }
-
-    /// Nothing is brought from here any more; what comes waits in the outbox.
-    pub(super) fn detach(&self) {
-        if let Some(socket) = self.state.lock().socket.take() {
-            let (channel, connection) = (self.channel.clone(), socket.connection());
-            self.plugin.grounds.channels.channel.do_send(Detach { channel, connection });
-        }
-    }
-
-    async fn connect_now(self: Arc<Self>) -> Result<(), ConnectError> {
-        let channel = self.channel.clone();
-        let read =
-            self.plugin.grounds.store.read(move |storage| DeliveryMark::read(storage, &channel));
-        let mark = read.await.map_err(|error| ConnectError(error.to_string()))?;
-        let mut state = self.state.lock();
-        state.closing = None;
-        let last_seq = mark.seq;
-        state.mark = mark;
-        if let Some(socket) = state.socket.clone() {
-            let channel = self.channel.clone();
-            let adopt = Adopt { channel, socket, last_seq };
-            self.plugin.grounds.channels.channel.do_send(adopt);
-        }
-        Ok(())
-    }
-
-    async fn deliver_now(self: Arc<Self>, frame: Arc<Outbound>) -> Delivery {
+    async fn deliver(&self, frame: &Outbound) -> Delivery {
         let Some(saying) = Saying::of(&frame.frame.body) else {
-            // It costs no commit: it would be nothing again.
-            let mut state = self.state.lock();
-            state.mark.seq = state.mark.seq.max(frame.seq);
+            let mark = self.cursor.mark();
+            self.cursor.set(DeliveryMark { seq: mark.seq.max(frame.seq), ..mark });
             return Delivery::Delivered(None);
         };
         if frame.frame.ts + outbox::MOST_AGE < WallClock.now() {
-            self.pass(frame.seq).await;
+            self.cursor.pass(frame.seq).await;
             return Delivery::Undeliverable("the plugin did not take it for a day".to_owned());
         }
         let lease = match self.plugin.lease().await {
             Ok(lease) => lease,
-            Err(_) => return Delivery::RetryAfter(self.pause(LONGEST_ABSENCE)),
+            Err(_) => return Delivery::RetryAfter(self.cursor.pause(LONGEST_ABSENCE)),
         };
-        let send = self.send(&frame, &saying).await;
+        let send = self.send(frame, &saying).await;
         let limit = Duration::from_millis(send.deadline_ms);
         let sent = lease.child.request::<wire::Sent>(wire::CHANNEL_SEND, &send, limit).await;
         drop(lease);
         match sent {
             Ok(wire::Sent::Delivered { native_id }) => {
-                self.pass(frame.seq).await;
+                self.cursor.pass(frame.seq).await;
                 Delivery::Delivered(native_id)
             }
             Ok(wire::Sent::Undeliverable { reason }) => {
-                self.pass(frame.seq).await;
+                self.cursor.pass(frame.seq).await;
                 Delivery::Undeliverable(self.plugin.clean(&reason))
             }
             Ok(wire::Sent::Retry { after_ms }) => {
@@ -150,10 +98,10 @@ impl Post {
                 Delivery::RetryAfter(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             // How it ended is told of the child.
-            Err(RequestError::Gone) => Delivery::RetryAfter(self.pause(LONGEST_ABSENCE)),
+            Err(RequestError::Gone) => Delivery::RetryAfter(self.cursor.pause(LONGEST_ABSENCE)),
             Err(error) => {
                 self.plugin.fail(&format!("`{}`: {error}", wire::CHANNEL_SEND));
-                Delivery::RetryAfter(self.pause(LONGEST_PAUSE))
+                Delivery::RetryAfter(self.cursor.pause(LONGEST_PAUSE))
             }
         }
     }
@@ -163,18 +111,18 @@ impl Post {
         let mut lines = vec![saying.text.clone()];
         lines.retain(|text| !text.is_empty());
         lines.extend(apologies);
-        let content =
-            self.plugin.grounds.scrubbers.everything().scrub_known(&lines.join("\n")).into_owned();
-        let limit = self.plugin.package().map(|package| package.manifest.limits.call_timeout.0);
+        let content = self.plugin.scrub_known(&lines.join("\n"));
+        let package = self.plugin.package();
+        let limit = package.map_or(NO_PACKAGE, |package| package.manifest.limits.call_timeout.0);
         wire::Outgoing {
-            delivery_id: delivery_id(&self.channel, frame.seq),
+            delivery_id: delivery_id(self.cursor.channel(), frame.seq),
             recipient: &self.conversation,
             content,
             attachments,
             topic: frame.frame.topic.as_ref().map(|topic| topic.name.as_str()),
             kind: saying.kind,
             reply_to: saying.answers.map(MessageId::as_str),
-            deadline_ms: millis(limit.unwrap_or(FIRST_PAUSE)),
+            deadline_ms: millis(limit),
         }
     }
 
@@ -182,9 +130,7 @@ impl Post {
     async fn attachments(&self, files: &[FileRef]) -> (Vec<wire::Attachment>, Vec<String>) {
         let (mut read, mut apologies, mut left) = (Vec::new(), Vec::new(), LARGEST_FILE);
         for file in files {
-            let name =
-                self.plugin.grounds.scrubbers.everything().scrub_known(&file.name).into_owned();
-            let name = harmless_name(&name);
+            let name = harmless_name(&self.plugin.scrub_known(&file.name));
             let bytes = if file.size > left { None } else { self.content(file).await };
             match bytes {
                 Some(bytes) => {
@@ -206,44 +152,12 @@ impl Post {
         (read, apologies)
     }
 
-    /// Never more than it was when it was taken in.
     async fn content(&self, file: &FileRef) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let opened = self.plugin.grounds.channels.files.content(file).await;
-        let read = match opened {
-            Ok(opened) => opened
-                .take(file.size)
-                .read_to_end(&mut bytes)
-                .await
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let read = self.plugin.grounds.channels.files.bytes(file).await;
+        let failed = |error: &FileError| {
+            tracing::warn!(channel = %self.cursor.channel(), file = %file.id, %error, "a file cannot be read, and is not sent");
         };
-        if let Err(error) = &read {
-            tracing::warn!(channel = %self.channel, file = %file.id, error, "a file cannot be read, and is not sent");
-        }
-        read.ok().map(|_| bytes)
-    }
-
-    /// A frame is done with: it is not sent again.
-    async fn pass(&self, seq: u64) {
-        let mark = {
-            let mut state = self.state.lock();
-            state.failures = 0;
-            state.mark.seq = state.mark.seq.max(seq);
-            state.mark.clone()
-        };
-        let stored =
-            self.plugin.grounds.store.commit(Writes::new().put_at(&self.channel, &mark)).await;
-        if let Err(error) = stored {
-            tracing::error!(channel = %self.channel, %error, "what a plugin has sent cannot be noted; after a restart it may be sent again");
-        }
-    }
-
-    /// How long a message waits that could not be sent.
-    fn pause(&self, longest: Duration) -> Duration {
-        let mut state = self.state.lock();
-        state.failures = state.failures.saturating_add(1);
-        doubling(FIRST_PAUSE, longest, state.failures - 1)
+        read.inspect_err(failed).ok()
     }
 }
 
@@ -270,20 +184,13 @@ impl<'a> Saying<'a> {
                 })
             }
             Body::Response(response) => {
-                let text = match (response.content.trim(), response.status.as_str()) {
-                    ("", "cancelled") => "Stopped.".to_owned(),
-                    ("", _) => return None,
-                    (text, _) => text.to_owned(),
-                };
+                let text = text::ending(&response.content, &response.status)?;
                 let answers = Some(&response.message_id);
                 Some(Self { kind: wire::SendKind::Response, text, answers, files: &[] })
             }
             Body::Error(error) => {
-                let reason = sentence(&error.error);
-                let text = match error.content.as_deref().unwrap_or_default().trim() {
-                    "" => reason,
-                    so_far => format!("{so_far}\n\n{reason}"),
-                };
+                let so_far = error.content.as_deref().unwrap_or_default();
+                let text = text::failure(so_far, &error.error);
                 let answers = error.message_id.as_ref();
                 Some(Self { kind: wire::SendKind::Error, text, answers, files: &[] })
             }
@@ -304,23 +211,13 @@ fn delivery_id(channel: &ChannelId, seq: u64) -> String {
     id
 }
 
-/// The way out as [`serve`] knows it.
-struct WayOut(Arc<Post>);
-
-impl Adapter for WayOut {
-    fn connect(&self) -> BoxFuture<'static, Result<(), ConnectError>> {
-        self.0.clone().connect_now().boxed()
+impl Network for Post {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
     }
 
-    fn deliver(&self, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
-        self.0.clone().deliver_now(frame).boxed()
-    }
-
-    fn resumed(&self, _: Option<ChannelId>) {}
-
-    fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
-        self.0.state.lock().closing = Some(closing);
-        std::future::ready(()).boxed()
+    fn post(self: Arc<Self>, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
+        async move { self.deliver(&frame).await }.boxed()
     }
 }
 

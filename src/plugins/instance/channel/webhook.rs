@@ -12,7 +12,10 @@ use hivewright_actors::{
 };
 use serde_json::Value;
 
-use super::super::{TeamPlugin, child::RequestError, config, wire};
+use super::super::{
+    TeamPlugin, config,
+    wire::{self, RequestError},
+};
 use crate::{
     plugins::manifest::{ChannelScheme, ChannelWebhook},
     system::WallClock,
@@ -142,7 +145,6 @@ impl TeamPlugin {
                 CallError::Unavailable
             })?;
         }
-        let text = self.grounds.scrubbers.of(&self.team.name).scrub(&answer.body).into_owned();
-        Ok(wire::WebhookAnswer { body: text, ..answer })
+        Ok(wire::WebhookAnswer { body: self.scrub(&answer.body), ..answer })
     }
 }

@@ -42,7 +42,6 @@ pub struct SetupProgress {
     pub config: Option<Map<String, Value>>,
 }
 
-/// A wizard that runs.
 pub(super) struct Wizard {
     session: String,
     package: Arc<Package>,
@@ -66,7 +65,6 @@ impl Steps {
 }
 
 impl TeamPlugin {
-    /// The wizard that runs.
     fn wizard(&self) -> Option<Arc<Wizard>> {
         self.state().wizard.clone()
     }
@@ -196,8 +194,8 @@ impl TeamPlugin {
         steps.touched = Instant::now();
         let hidden = steps.hidden();
         let clean = |text: &str| {
-            let text = self.grounds.scrubbers.of(&self.team.name).scrub(&shown(text)).into_owned();
-            match excerpt::split(&hidden.scrub(&text), LONGEST_WORDS) {
+            let text = hidden.scrub(&self.scrub(&shown(text))).into_owned();
+            match excerpt::split(&text, LONGEST_WORDS) {
                 (text, 0) => text.to_owned(),
                 (text, _) => format!("{text} …"),
             }

@@ -16,7 +16,7 @@ fn reading(messages: &'static [Message]) -> Reading<'static> {
         step: 3,
         system: Box::leak(Box::new(system)),
         tools: Box::leak(Box::default()),
-        earlier: &[],
+        earlier: Box::leak(Box::default()),
         messages,
         pictures: Box::leak(Box::default()),
         thinking: None,

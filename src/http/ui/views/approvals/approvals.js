@@ -28,6 +28,12 @@ const TABS = [
   ["grants", "Grants"],
 ];
 
+/** The newest that nobody waits for any more. @param {string} path @param {string} open @param {AbortSignal} signal */
+async function past(path, open, signal) {
+  const { rows } = await list(path, { sort: "-created_at", limit: 200 }, signal);
+  return rows.filter((row) => row.status !== open).slice(0, 20);
+}
+
 class Approvals extends View {
   /** Ids of the calls that are to be decided together. @type {Set<string>} */ picked = new Set();
 
@@ -36,24 +42,12 @@ class Approvals extends View {
       (signal, wanted) => upTo("/approvals", { status: "pending" }, wanted, signal),
       ["approval.changed"],
     );
-    this.decided = this.source(
-      async (signal) => {
-        const all = await list("/approvals", { sort: "-created_at", limit: 200 }, signal);
-        return all.rows.filter((row) => row.status !== "pending").slice(0, 20);
-      },
-      ["approval.changed"],
-    );
+    this.decided = this.source((signal) => past("/approvals", "pending", signal), ["approval.changed"]);
     this.questions = this.source(
       (signal, wanted) => upTo("/questions", { status: "open" }, wanted, signal),
       ["question.changed"],
     );
-    this.answered = this.source(
-      async (signal) => {
-        const all = await list("/questions", { sort: "-created_at", limit: 200 }, signal);
-        return all.rows.filter((row) => row.status !== "open").slice(0, 20);
-      },
-      ["question.changed"],
-    );
+    this.answered = this.source((signal) => past("/questions", "open", signal), ["question.changed"]);
     this.memories = this.source(
       (signal, wanted) => upTo("/memories", { review: "pending" }, wanted, signal),
       ["memory.changed"],

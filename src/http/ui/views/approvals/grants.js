@@ -8,7 +8,7 @@ import { View } from "../../core/view.js";
 import { confirm } from "../../parts/dialog.js";
 import { button, fold, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { remainder, table } from "../../parts/table.js";
+import { listed } from "../../parts/table.js";
 
 /** How often it may still be used. @param {any} row */
 const usesLeft = (row) => (typeof row.uses_left === "number" ? String(row.uses_left) : "any number");
@@ -19,18 +19,8 @@ class Grants extends View {
   }
 
   render() {
-    return this.rows?.show(({ rows }) => [this.list(rows), remainder(this.rows)]);
-  }
-
-  /** @param {any[]} rows */
-  list(rows) {
-    if (!rows.length)
-      return empty(
-        "approvals",
-        "No grants",
-        "When you approve a call more than once, what may then run without asking is listed here.",
-      );
-    return table(
+    return listed(
+      this.rows,
       "Grants",
       [
         {
@@ -67,8 +57,11 @@ class Grants extends View {
               : null,
         },
       ],
-      rows,
-      { key: (row) => row.id },
+      empty(
+        "approvals",
+        "No grants",
+        "When you approve a call more than once, what may then run without asking is listed here.",
+      ),
     );
   }
 

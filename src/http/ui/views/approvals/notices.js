@@ -2,10 +2,9 @@
 // What an operator should know: newest first, the unread marked.
 
 import { may, part, post } from "../../core/api.js";
-import { clean, coded, make } from "../../core/dom.js";
+import { coded, make } from "../../core/dom.js";
 import { several, since, words } from "../../core/format.js";
-import { write } from "../../core/place.js";
-import { button, code, teamLink } from "../../parts/marks.js";
+import { button, code, taskLink, teamLink } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { act } from "../../parts/toast.js";
 
@@ -57,4 +56,4 @@ export function noticeList(rows, again) {
 }
 
 /** @param {string} id */
-const linkTo = (id) => (id.startsWith("task-") ? make("a", { href: write("tasks", [id]) }, clean(id)) : code(id));
+const linkTo = (id) => (id.startsWith("task-") ? taskLink(id) : code(id));

@@ -1,7 +1,7 @@
 // @ts-check
 // What a turn says and does, block by block: text, thinking, notes, tool calls.
 
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, icon, make, spinner } from "../../core/dom.js";
 import { duration, pretty } from "../../core/format.js";
 import { show, showFinished } from "../../parts/markdown.js";
 import { outside } from "../../parts/marks.js";
@@ -90,11 +90,7 @@ class ToolCard {
     const { ok, denied, ms, at, parked } = this.block;
     const time = ms === null ? "" : duration(ms);
     if (ok === null && parked) this.state.replaceChildren(icon("pause"), "Waiting");
-    else if (ok === null)
-      this.state.replaceChildren(
-        make("span", { class: "spinner", "aria-hidden": "true" }),
-        `Running ${duration(Math.max(100, Date.now() - at))}`,
-      );
+    else if (ok === null) this.state.replaceChildren(spinner(), `Running ${duration(Math.max(100, Date.now() - at))}`);
     else if (ok === true)
       this.state.replaceChildren(icon("check"), make("span", { class: "hidden" }, "Done in "), time);
     else if (ok === "ended") this.state.replaceChildren("Ended");

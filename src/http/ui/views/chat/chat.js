@@ -3,7 +3,7 @@
 
 import { list, may } from "../../core/api.js";
 import { byId, clean, make } from "../../core/dom.js";
-import { paint } from "../../core/paint.js";
+import { paint, withFrame } from "../../core/paint.js";
 import { load } from "../../core/load.js";
 import { amend, go, here, write } from "../../core/place.js";
 import { Retry } from "../../core/retry.js";
@@ -57,6 +57,7 @@ export class Chat extends View {
   /** The one that is chosen for the topic that the next message begins. */ profile = "";
   /** Another version of a message was chosen: the focus goes there. */ switching = false;
   /** The connection as it was drawn last. @type {string | null} */ drawn = null;
+  redrawSoon = withFrame(() => this.lifetime.signal.aborted || this.redraw());
   /** @type {any} */ scroller = null;
   /** @type {any} */ composer = null;
   /** @type {import("./menu.js").Menu | undefined} */ menu;
@@ -570,13 +571,7 @@ export class Chat extends View {
     }
     // With the connection comes what it brought, so that nobody sees one without the other.
     if (talk.state !== this.drawn) return this.redraw();
-    if (this.due) return;
-    this.due = true;
-    // A hidden page gets no animation frames, and need not be drawn.
-    requestAnimationFrame(() => {
-      this.due = false;
-      if (!this.lifetime.signal.aborted) this.redraw();
-    });
+    this.redrawSoon();
   }
 
   redraw() {

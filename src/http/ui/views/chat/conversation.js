@@ -5,7 +5,7 @@
 // after a reconnect, so taking something in twice must change nothing.
 
 import { take } from "./frames.js";
-import { hasEnded, inOrder, isUntaken, makeTurn, settle } from "./said.js";
+import { goOn, hasEnded, inOrder, isUntaken, makeTurn, settle } from "./said.js";
 import * as shelf from "./shelf.js";
 import { keyOfTeam, teamOfKey, UNDECIDED } from "./shelf.js";
 import { itemOf } from "./stored.js";
@@ -560,6 +560,7 @@ export class Conversation {
     for (const other of this.turns(key)) other.unbegun = false;
     turn.ended = ts ?? Date.now();
     turn.waiting = "";
+    goOn(turn);
     for (const block of turn.blocks) if (block.kind === "tool" && block.ok === null) block.ok = "ended";
     this.number(key);
     this.advance(key);

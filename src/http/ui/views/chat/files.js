@@ -3,7 +3,7 @@
 // pixels are drawn by an element of its own, everything is a download.
 
 import { address, part, Refusal, upload } from "../../core/api.js";
-import { clean, coded, icon, make } from "../../core/dom.js";
+import { clean, coded, icon, make, spinner } from "../../core/dom.js";
 import { size } from "../../core/format.js";
 import { paint } from "../../core/paint.js";
 
@@ -113,11 +113,7 @@ export class Attachments {
         make(
           "li",
           { class: "attached", "data-state": one.error ? "failed" : one.file ? "ready" : "busy" },
-          one.error
-            ? icon("alert")
-            : one.file
-              ? icon("check")
-              : make("span", { class: "spinner", "aria-hidden": "true" }),
+          one.error ? icon("alert") : one.file ? icon("check") : spinner(),
           make("span", { class: "file-name" }, clean(one.file?.name ?? one.name)),
           make("span", { class: "muted" }, one.error ? coded(one.error) : size(one.size)),
           make(

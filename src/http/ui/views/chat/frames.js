@@ -1,7 +1,7 @@
 // @ts-check
 // What each kind of frame changes in a conversation. No DOM in here.
 
-import { addText, flushOpening, hasEnded, makeNotice, restate, settle, takeTool } from "./said.js";
+import { addText, flushOpening, goOn, hasEnded, makeNotice, restate, settle, takeTool } from "./said.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
 
@@ -51,6 +51,7 @@ function takeProgress(talk, frame) {
   if (hasEnded(turn)) return;
   turn.status = "running";
   turn.position = 0;
+  goOn(turn);
   turn.parked = Boolean(frame.waits);
   if (frame.kind === "text_delta") {
     turn.waiting = "";
@@ -67,7 +68,7 @@ function takeProgress(talk, frame) {
     }
     const last = turn.blocks.at(-1);
     if (frame.content && !(last?.kind === "note" && last.text === frame.content)) {
-      turn.blocks.push({ kind: "note", text: frame.content });
+      turn.blocks.push({ kind: "note", text: frame.content, waits: turn.parked });
     }
   }
   talk.changed(key, turn);

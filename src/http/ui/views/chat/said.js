@@ -80,6 +80,13 @@ export function joinOpening(opening, text) {
   return `${opening} … ${text}`;
 }
 
+/** What it waited for has come, or is of no use any more. @param {any} turn */
+export function goOn(turn) {
+  if (!turn.parked) return;
+  turn.parked = false;
+  turn.blocks = turn.blocks.filter((/** @type {any} */ block) => !block.waits);
+}
+
 export function addText(turn, piece) {
   const last = turn.blocks.at(-1);
   if (last?.kind === "text") last.text += piece;

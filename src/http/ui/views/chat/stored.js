@@ -44,7 +44,8 @@ function turnOf(row) {
 
 /** @param {any} block @param {number} at @param {boolean} over */
 function blockOf(block, at, over) {
-  if (block.type !== "tool_call") return { kind: block.type === "note" ? "note" : "text", text: block.text ?? "" };
+  if (block.type === "note") return { kind: "note", text: block.text, waits: Boolean(block.waits) };
+  if (block.type !== "tool_call") return { kind: "text", text: block.text ?? "" };
   return {
     kind: "tool",
     call: block.call_id,

@@ -13,7 +13,7 @@ import { act, toast, withdraw } from "../../parts/toast.js";
 import { branchOf } from "./branches.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
-import { hasEnded } from "./said.js";
+import { goOn, hasEnded } from "./said.js";
 import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 
@@ -459,7 +459,8 @@ class Talk extends EventTarget {
   goesOn(task) {
     const found = this.conversation?.find({ task_id: task });
     if (!found || hasEnded(found.turn) || (!found.turn.parked && found.turn.status !== "queued")) return;
-    Object.assign(found.turn, { parked: false, unbegun: false, status: "running" });
+    goOn(found.turn);
+    Object.assign(found.turn, { unbegun: false, status: "running" });
     this.conversation.changed(found.key, found.turn);
   }
 

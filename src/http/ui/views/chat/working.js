@@ -1,8 +1,8 @@
 // @ts-check
 // A turn while it works, wherever a task is shown: its calls, and what it says as it says it.
 
-import { clean, icon, make } from "../../core/dom.js";
-import { paint } from "../../core/paint.js";
+import { clean, icon, make, spinner } from "../../core/dom.js";
+import { paint, withFrame } from "../../core/paint.js";
 import { live } from "../../live/live.js";
 import { show } from "../../parts/markdown.js";
 import { brief } from "./cards.js";
@@ -12,7 +12,7 @@ const CALLS = 6;
 
 class Working extends HTMLElement {
   task = "";
-  due = false;
+  soon = withFrame(() => this.draw());
   lifetime = new AbortController();
   calls = make("ul", { class: "calls" });
   text = make("div", { class: "markdown" });
@@ -45,15 +45,6 @@ class Working extends HTMLElement {
     this.lifetime.abort();
   }
 
-  soon() {
-    if (this.due) return;
-    this.due = true;
-    requestAnimationFrame(() => {
-      this.due = false;
-      this.draw();
-    });
-  }
-
   draw() {
     const turn = live.state.running.get(this.task);
     this.hidden = !turn;
@@ -79,7 +70,7 @@ function callLine({ name, arguments: given, status }) {
   return make(
     "li",
     { "data-state": status },
-    mark ?? make("span", { class: "spinner", "aria-hidden": "true" }),
+    mark ?? spinner(),
     make("span", { class: "hidden" }, word),
     make("code", {}, clean(name)),
     make("span", { class: "brief" }, brief(JSON.stringify(given ?? ""))),

@@ -44,12 +44,6 @@ class Organisation extends View {
     this.wish();
   }
 
-  wish() {
-    if (!this.place.query.new) return;
-    this.filter({ new: "" });
-    this.create();
-  }
-
   render() {
     const { query } = this.place;
     // There is no room for a drawing on a phone.

@@ -6,7 +6,7 @@ import { clean, coded, icon, make } from "../../core/dom.js";
 import { money, since } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { live } from "../../live/live.js";
-import { cell, pill } from "../../parts/marks.js";
+import { cell, pill, problem } from "../../parts/marks.js";
 import { keyOfTeam } from "../chat/shelf.js";
 import "../chat/working.js";
 import { activity } from "./graph.js";
@@ -29,7 +29,7 @@ export function panel(node, onClose) {
     node.description ? make("p", {}, clean(node.description)) : null,
     make("p", {}, pill(node.running ? "running" : node.state, activity(node))),
     node.usage_today?.usd ? make("p", { class: "muted" }, `${money(node.usage_today.usd)} today`) : null,
-    trouble ? make("p", { class: "problem" }, icon("alert"), make("span", {}, coded(trouble))) : null,
+    trouble ? problem(coded(trouble)) : null,
     running.map((turn) =>
       make(
         "section",

@@ -9,7 +9,7 @@ import { ask, confirm } from "../../parts/dialog.js";
 import { input, select, tick } from "../../parts/fields.js";
 import { button, code, fold, intro } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { remainder, table } from "../../parts/table.js";
+import { listed } from "../../parts/table.js";
 import { act } from "../../parts/toast.js";
 
 /** @type {[string, string][]} */
@@ -105,65 +105,53 @@ class TokensPart extends View {
         "People and programs log in with a token. Browsers also log in with a link.",
         may("admin") && button("New token", "plus", () => act(null, () => this.create()), { tone: "primary" }),
       ),
-      this.rows?.show(({ rows }) =>
-        rows.length
-          ? [
-              table(
-                "Tokens",
-                [
-                  { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
-                  { name: "Kind", cell: (row) => words(row.kind), quiet: true },
-                  {
-                    name: "Scopes",
-                    wide: true,
-                    cell: (row) =>
-                      make(
-                        "span",
-                        { class: "tags" },
-                        (row.scopes ?? []).map((/** @type {string} */ scope) =>
-                          make("span", { class: "tag" }, words(scope)),
-                        ),
-                      ),
-                  },
-                  { name: "Teams", cell: (row) => clean(row.teams?.join(", ") ?? "all"), quiet: true },
-                  {
-                    name: "Last used",
-                    cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"),
-                    quiet: true,
-                  },
-                  { name: "Expires", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
-                  { name: "Created by", cell: (row) => clean(row.minted_by?.name ?? ""), quiet: true },
-                  {
-                    name: "",
-                    cell: (row) =>
-                      row.kind === "operator"
-                        ? null
-                        : make(
-                            "div",
-                            { class: "row-actions" },
-                            button("Revoke…", "trash", () => this.revoke(row, rows), {
-                              tone: "small quiet",
-                              "aria-label": `Revoke ${row.name}`,
-                            }),
-                          ),
-                  },
-                ],
-                rows,
-                { key: (row) => row.id },
+      listed(
+        this.rows,
+        "Tokens",
+        [
+          { name: "Name", cell: (row) => [make("strong", {}, clean(row.name)), make("div", {}, code(row.id))] },
+          { name: "Kind", cell: (row) => words(row.kind), quiet: true },
+          {
+            name: "Scopes",
+            wide: true,
+            cell: (row) =>
+              make(
+                "span",
+                { class: "tags" },
+                (row.scopes ?? []).map((/** @type {string} */ scope) => make("span", { class: "tag" }, words(scope))),
               ),
-              remainder(this.rows),
-            ]
-          : empty("vault", "No tokens", "Create one to let a person or a program in."),
+          },
+          { name: "Teams", cell: (row) => clean(row.teams?.join(", ") ?? "all"), quiet: true },
+          {
+            name: "Last used",
+            cell: (row) => (row.last_used_at ? since(row.last_used_at) : "never"),
+            quiet: true,
+          },
+          { name: "Expires", cell: (row) => (row.expires_at ? when(row.expires_at) : "never"), quiet: true },
+          { name: "Created by", cell: (row) => clean(row.minted_by?.name ?? ""), quiet: true },
+          {
+            name: "",
+            cell: (row) =>
+              row.kind === "operator"
+                ? null
+                : make(
+                    "div",
+                    { class: "row-actions" },
+                    button("Revoke…", "trash", () => this.revoke(row), {
+                      tone: "small quiet",
+                      "aria-label": `Revoke ${row.name}`,
+                    }),
+                  ),
+          },
+        ],
+        empty("vault", "No tokens", "Create one to let a person or a program in."),
       ),
     ];
   }
 
-  /**
-   * @param {any} row
-   * @param {any[]} rows
-   */
-  async revoke(row, rows) {
-    const made = minted(row.id, rows);
+  /** @param {any} row */
+  async revoke(row) {
+    const made = minted(row.id, this.rows?.data.rows);
     await ask({
       title: `Revoke ${row.name}?`,
       about: "Whoever uses it is logged out at once and cannot use it again.",
@@ -202,42 +190,35 @@ class LoginsPart extends View {
         { class: "muted" },
         "Browsers that are logged in. A login ends after 12 hours without use, and after 7 days at the latest.",
       ),
-      this.rows?.show(({ rows }) =>
-        rows.length
-          ? [
-              table(
-                "Logins",
-                [
-                  {
-                    name: "Who",
-                    cell: (row) => [
-                      make("strong", {}, clean(row.principal)),
-                      row.current ? make("span", { class: "muted" }, " (this browser)") : "",
-                      make("div", {}, code(row.id)),
-                    ],
-                  },
-                  { name: "Since", cell: (row) => since(row.created_at), quiet: true },
-                  { name: "Last used", cell: (row) => since(row.last_used_at), quiet: true },
-                  { name: "Expires", cell: (row) => when(row.ends_at), quiet: true },
-                  {
-                    name: "",
-                    cell: (row) =>
-                      make(
-                        "div",
-                        { class: "row-actions" },
-                        button("Log out…", "trash", () => this.end(row), {
-                          tone: "small quiet",
-                          "aria-label": `Log out ${row.id}`,
-                        }),
-                      ),
-                  },
-                ],
-                rows,
-                { key: (row) => row.id },
+      listed(
+        this.rows,
+        "Logins",
+        [
+          {
+            name: "Who",
+            cell: (row) => [
+              make("strong", {}, clean(row.principal)),
+              row.current ? make("span", { class: "muted" }, " (this browser)") : "",
+              make("div", {}, code(row.id)),
+            ],
+          },
+          { name: "Since", cell: (row) => since(row.created_at), quiet: true },
+          { name: "Last used", cell: (row) => since(row.last_used_at), quiet: true },
+          { name: "Expires", cell: (row) => when(row.ends_at), quiet: true },
+          {
+            name: "",
+            cell: (row) =>
+              make(
+                "div",
+                { class: "row-actions" },
+                button("Log out…", "trash", () => this.end(row), {
+                  tone: "small quiet",
+                  "aria-label": `Log out ${row.id}`,
+                }),
               ),
-              remainder(this.rows),
-            ]
-          : empty("vault", "No browser is logged in", "A browser appears here once it logs in with a link or a token."),
+          },
+        ],
+        empty("vault", "No browser is logged in", "A browser appears here once it logs in with a link or a token."),
       ),
     ];
   }
@@ -282,39 +263,32 @@ class IdentitiesPart extends View {
         "Senders of a chat network who have a token, so that they can approve and answer there.",
         may("admin") && button("Link a sender", "plus", () => this.create(), { tone: "primary" }),
       ),
-      this.rows?.show(({ rows }) =>
-        rows.length
-          ? [
-              table(
-                "Identities",
-                [
-                  { name: "Channel", cell: (row) => words(row.channel_type) },
-                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
-                  {
-                    name: "Token",
-                    cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (expired)")],
-                  },
-                  { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
-                  {
-                    name: "",
-                    cell: (row) =>
-                      button("Unlink…", "trash", () => this.unlink(row), {
-                        tone: "small quiet",
-                        "aria-label": `Unlink ${row.sender_id}`,
-                      }),
-                  },
-                ],
-                rows,
-                { key: (row) => row.id },
-              ),
-              remainder(this.rows),
-            ]
-          : empty(
-              "approvals",
-              "Nobody is linked",
-              "Link a sender to a token, and that person can approve and answer in a chat.",
-              may("admin") ? button("Link a sender", "plus", () => this.create()) : null,
-            ),
+      listed(
+        this.rows,
+        "Identities",
+        [
+          { name: "Channel", cell: (row) => words(row.channel_type) },
+          { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+          {
+            name: "Token",
+            cell: (row) => [clean(row.token), row.live ? "" : make("span", { class: "muted" }, " (expired)")],
+          },
+          { name: "Linked", cell: (row) => [since(row.linked_at), ` by ${clean(row.linked_by)}`], quiet: true },
+          {
+            name: "",
+            cell: (row) =>
+              button("Unlink…", "trash", () => this.unlink(row), {
+                tone: "small quiet",
+                "aria-label": `Unlink ${row.sender_id}`,
+              }),
+          },
+        ],
+        empty(
+          "approvals",
+          "Nobody is linked",
+          "Link a sender to a token, and that person can approve and answer in a chat.",
+          may("admin") ? button("Link a sender", "plus", () => this.create()) : null,
+        ),
       ),
     ];
   }

@@ -8,7 +8,7 @@ import { View } from "../../core/view.js";
 import { choice, search } from "../../parts/fields.js";
 import { code, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { remainder, table } from "../../parts/table.js";
+import { listed } from "../../parts/table.js";
 
 class AuditPart extends View {
   begin() {
@@ -18,16 +18,7 @@ class AuditPart extends View {
     });
   }
 
-  /** @param {import("../../core/place.js").Place} place */
-  moved(place) {
-    const was = JSON.stringify(this.place.query);
-    super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.rows?.reload();
-  }
-
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.rows?.reload();
   }
 
@@ -51,50 +42,43 @@ class AuditPart extends View {
           (wanted) => this.narrow({ action: wanted }),
         ),
       ),
-      this.rows?.show(({ rows }) => {
-        if (!rows.length)
-          return empty(
-            "approvals",
-            q || action ? "Nothing matches" : "No actions yet",
-            "Every login, decision and change is listed here, with who made it and how it ended.",
-          );
-        return [
-          table(
-            "Actions",
-            [
-              { name: "When", cell: (row) => when(row.at) },
-              { name: "Who", cell: (row) => clean(row.actor) },
-              { name: "What", cell: (row) => words(row.action) },
-              {
-                name: "On",
-                wide: true,
-                cell: (row) => [
-                  row.target ? code(row.target) : "–",
-                  row.call ? make("div", { class: "muted clip" }, clean(row.call.arguments)) : null,
-                ],
-              },
-              { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
-              {
-                name: "Outcome",
-                cell: (row) => [
-                  pill(row.outcome),
-                  row.call
-                    ? make(
-                        "div",
-                        { class: "muted" },
-                        words(row.call.decision),
-                        row.call.rule ? ` (${clean(row.call.rule)})` : "",
-                      )
-                    : null,
-                ],
-              },
+      listed(
+        this.rows,
+        "Actions",
+        [
+          { name: "When", cell: (row) => when(row.at) },
+          { name: "Who", cell: (row) => clean(row.actor) },
+          { name: "What", cell: (row) => words(row.action) },
+          {
+            name: "On",
+            wide: true,
+            cell: (row) => [
+              row.target ? code(row.target) : "–",
+              row.call ? make("div", { class: "muted clip" }, clean(row.call.arguments)) : null,
             ],
-            rows,
-            { key: (row) => row.id },
-          ),
-          remainder(this.rows),
-        ];
-      }),
+          },
+          { name: "From", cell: (row) => clean(row.from ?? ""), quiet: true },
+          {
+            name: "Outcome",
+            cell: (row) => [
+              pill(row.outcome),
+              row.call
+                ? make(
+                    "div",
+                    { class: "muted" },
+                    words(row.call.decision),
+                    row.call.rule ? ` (${clean(row.call.rule)})` : "",
+                  )
+                : null,
+            ],
+          },
+        ],
+        empty(
+          "approvals",
+          q || action ? "Nothing matches" : "No actions yet",
+          "Every login, decision and change is listed here, with who made it and how it ended.",
+        ),
+      ),
     ];
   }
 }

@@ -2,12 +2,12 @@
 // The settings that count, each with where it comes from.
 
 import { get, may, part, post } from "../../core/api.js";
-import { clean, coded, icon, make } from "../../core/dom.js";
+import { clean, coded, make } from "../../core/dom.js";
 import { several } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { search, segments } from "../../parts/fields.js";
 import { editFile } from "../../parts/file.js";
-import { button } from "../../parts/marks.js";
+import { button, problem } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
@@ -97,17 +97,10 @@ class ConfigPart extends View {
             "div",
             { class: "problems" },
             problems.map((/** @type {any} */ one) =>
-              make(
-                "p",
-                { class: "problem" },
-                icon("alert"),
-                make(
-                  "span",
-                  {},
-                  make("code", {}, clean([one.file, one.line].filter(Boolean).join(":"))),
-                  ` ${one.path ? `${clean(one.path)}: ` : ""}`,
-                  coded(one.message),
-                ),
+              problem(
+                make("code", {}, clean([one.file, one.line].filter(Boolean).join(":"))),
+                ` ${one.path ? `${clean(one.path)}: ` : ""}`,
+                coded(one.message),
               ),
             ),
           )

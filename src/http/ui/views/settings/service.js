@@ -6,7 +6,7 @@ import { clean, coded, icon, make } from "../../core/dom.js";
 import { count, duration, money, size, when, words } from "../../core/format.js";
 import { View } from "../../core/view.js";
 import { live } from "../../live/live.js";
-import { button, facts, pill } from "../../parts/marks.js";
+import { button, facts, panel, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { act, toast } from "../../parts/toast.js";
@@ -25,10 +25,8 @@ class ServicePart extends View {
 
   render() {
     return this.overview?.show((now) => [
-      make(
-        "section",
-        { class: "panel" },
-        make("h2", {}, "Now"),
+      panel(
+        "Now",
         facts([
           ["Version", clean(now.version)],
           ["Running for", duration(now.uptime_s * 1000)],

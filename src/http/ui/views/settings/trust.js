@@ -9,7 +9,7 @@ import { ask, confirm } from "../../parts/dialog.js";
 import { input, select } from "../../parts/fields.js";
 import { button, intro, pill } from "../../parts/marks.js";
 import { empty } from "../../parts/states.js";
-import { remainder, table } from "../../parts/table.js";
+import { listed } from "../../parts/table.js";
 
 /** What a policy does, and what that is called. @type {[string, string][]} */
 const EFFECTS = [
@@ -67,76 +67,62 @@ class TrustPart extends View {
         "Only messages of accepted senders reach a team, a trigger or a model.",
         may("operate") && button("Add a sender", "plus", () => this.create(), { tone: "primary" }),
       ),
-      this.grants?.show(({ rows }) =>
-        rows.length
-          ? [
-              table(
-                "Senders",
-                [
-                  {
-                    name: "Channel",
-                    cell: (row) => [
-                      words(row.channel_type),
-                      make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels"),
-                    ],
-                  },
-                  { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
-                  {
-                    name: "Messages",
-                    cell: (row) =>
-                      pill(
-                        row.trust_level === "trusted" ? "allowed" : "denied",
-                        row.trust_level === "trusted" ? "accepted" : "refused",
-                      ),
-                  },
-                  {
-                    name: "Added",
-                    cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`],
-                    quiet: true,
-                  },
-                  {
-                    name: "",
-                    cell: (row) =>
-                      button("Remove…", "trash", () => this.revoke(row), {
-                        tone: "small quiet",
-                        "aria-label": `Remove ${row.sender_id}`,
-                      }),
-                  },
-                ],
-                rows,
-                { key: (row) => row.id },
+      listed(
+        this.grants,
+        "Senders",
+        [
+          {
+            name: "Channel",
+            cell: (row) => [
+              words(row.channel_type),
+              make("div", { class: "muted" }, row.channel_id ? clean(row.channel_id) : "all channels"),
+            ],
+          },
+          { name: "Sender", cell: (row) => make("code", {}, clean(row.sender_id)) },
+          {
+            name: "Messages",
+            cell: (row) =>
+              pill(
+                row.trust_level === "trusted" ? "allowed" : "denied",
+                row.trust_level === "trusted" ? "accepted" : "refused",
               ),
-              remainder(this.grants),
-            ]
-          : empty(
-              "approvals",
-              "No senders added",
-              "Only the senders named in your settings are accepted. Add more here; they count at once.",
-              may("operate") ? button("Add a sender", "plus", () => this.create()) : null,
-            ),
+          },
+          {
+            name: "Added",
+            cell: (row) => [since(row.granted_at), ` by ${clean(row.granted_by)}`],
+            quiet: true,
+          },
+          {
+            name: "",
+            cell: (row) =>
+              button("Remove…", "trash", () => this.revoke(row), {
+                tone: "small quiet",
+                "aria-label": `Remove ${row.sender_id}`,
+              }),
+          },
+        ],
+        empty(
+          "approvals",
+          "No senders added",
+          "Only the senders named in your settings are accepted. Add more here; they count at once.",
+          may("operate") ? button("Add a sender", "plus", () => this.create()) : null,
+        ),
       ),
       make(
         "section",
         { class: "section" },
         make("h2", {}, "Recent decisions"),
-        this.audit?.show(({ rows }) =>
-          rows.length
-            ? [
-                table(
-                  "Decisions",
-                  [
-                    { name: "When", cell: (row) => when(row.time) },
-                    { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
-                    { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
-                    { name: "Decision", cell: (row) => pill(row.decision) },
-                    { name: "Why", cell: (row) => REASONS[row.reason] ?? words(row.reason), quiet: true },
-                  ],
-                  rows,
-                  { key: (row) => row.id },
-                ),
-                remainder(this.audit),
-              ]
-            : make("p", { class: "muted" }, "Nobody has written yet."),
+        listed(
+          this.audit,
+          "Decisions",
+          [
+            { name: "When", cell: (row) => when(row.time) },
+            { name: "Sender", cell: (row) => make("code", {}, clean(row.sender)) },
+            { name: "Channel", cell: (row) => clean(row.channel_type), quiet: true },
+            { name: "Decision", cell: (row) => pill(row.decision) },
+            { name: "Why", cell: (row) => REASONS[row.reason] ?? words(row.reason), quiet: true },
+          ],
+          make("p", { class: "muted" }, "Nobody has written yet."),
         ),
       ),
     ];
@@ -227,52 +213,45 @@ class PolicyPart extends View {
         button("Test a call…", "question", () => this.explain()),
         may("admin") && button("New policy", "plus", () => this.create(), { tone: "primary" }),
       ]),
-      this.rules?.show(({ rows }) =>
-        rows.length
-          ? [
-              table(
-                "Policies",
-                [
-                  {
-                    name: "Policy",
-                    cell: (row) => [
-                      make("strong", {}, clean(row.id)),
-                      row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
-                    ],
-                  },
-                  {
-                    name: "Effect",
-                    cell: (row) =>
-                      pill(
-                        row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
-                        EFFECTS.find(([effect]) => effect === row.effect)?.[1] ?? row.effect,
-                      ),
-                  },
-                  { name: "Applies to", cell: (row) => make("code", {}, clean(row.resource)) },
-                  { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
-                  { name: "From", cell: (row) => words(row.source), quiet: true },
-                  {
-                    name: "",
-                    cell: (row) =>
-                      row.source === "stored" && may("admin")
-                        ? button("Delete…", "trash", () => this.discard(row), {
-                            tone: "small quiet",
-                            "aria-label": `Delete ${row.id}`,
-                          })
-                        : null,
-                  },
-                ],
-                rows,
-                { key: (row) => row.id },
+      listed(
+        this.rules,
+        "Policies",
+        [
+          {
+            name: "Policy",
+            cell: (row) => [
+              make("strong", {}, clean(row.id)),
+              row.note ? make("div", { class: "muted clip" }, clean(row.note)) : null,
+            ],
+          },
+          {
+            name: "Effect",
+            cell: (row) =>
+              pill(
+                row.effect === "deny" ? "denied" : row.effect === "allow" ? "allowed" : "pending",
+                EFFECTS.find(([effect]) => effect === row.effect)?.[1] ?? row.effect,
               ),
-              remainder(this.rules),
-            ]
-          : empty(
-              "approvals",
-              "No policies of your own",
-              "By default, teams may read freely, and ask before they do what cannot be undone. Create a policy to change that.",
-              may("admin") ? button("New policy", "plus", () => this.create()) : null,
-            ),
+          },
+          { name: "Applies to", cell: (row) => make("code", {}, clean(row.resource)) },
+          { name: "Team", cell: (row) => clean(row.team && row.team !== "*" ? row.team : "any"), quiet: true },
+          { name: "From", cell: (row) => words(row.source), quiet: true },
+          {
+            name: "",
+            cell: (row) =>
+              row.source === "stored" && may("admin")
+                ? button("Delete…", "trash", () => this.discard(row), {
+                    tone: "small quiet",
+                    "aria-label": `Delete ${row.id}`,
+                  })
+                : null,
+          },
+        ],
+        empty(
+          "approvals",
+          "No policies of your own",
+          "By default, teams may read freely, and ask before they do what cannot be undone. Create a policy to change that.",
+          may("admin") ? button("New policy", "plus", () => this.create()) : null,
+        ),
       ),
     ];
   }

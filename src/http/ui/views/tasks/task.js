@@ -10,7 +10,7 @@ import { live } from "../../live/live.js";
 import { ask } from "../../parts/dialog.js";
 import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, cell, code, crumb, facts, pill, teamLink } from "../../parts/marks.js";
+import { button, cell, code, crumb, facts, headOf, panel, pill, teamLink } from "../../parts/marks.js";
 import { chainLink, moment } from "../../parts/moment.js";
 import { act } from "../../parts/toast.js";
 import "../chat/working.js";
@@ -69,26 +69,17 @@ class TaskPage extends View {
 
   /** @param {any} task */
   page(task) {
-    const { outcome, lineage } = task;
     const note = live.state.running.get(task.id)?.note;
     return [
-      make(
-        "header",
-        { class: "page-head" },
-        make(
-          "div",
-          {},
-          make("h1", { class: "task-title" }, title(task.body)),
-          make(
-            "p",
-            { class: "ask-line" },
-            pill(task.state),
-            task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null,
-            teamLink(task.team),
-            code(task.id),
-          ),
-        ),
-        make("div", { class: "actions" }, this.actions(task)),
+      headOf(
+        title(task.body),
+        [
+          pill(task.state),
+          task.wait_reason ? make("span", {}, `for ${words(task.wait_reason)}`) : null,
+          teamLink(task.team),
+          code(task.id),
+        ],
+        this.actions(task),
       ),
       make(
         "div",
@@ -96,53 +87,10 @@ class TaskPage extends View {
         make(
           "div",
           { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Asked"), markdown(taskWords(task.body))),
-          task.state === "cancelled"
-            ? make("section", { class: "panel" }, make("h2", {}, "Cancelled"), markdown(outcome.error?.message ?? ""))
-            : null,
-          outcome?.error && task.state !== "cancelled"
-            ? make(
-                "section",
-                { class: "panel" },
-                make("h2", {}, "Error"),
-                make(
-                  "p",
-                  { class: "problem" },
-                  clean(outcome.error.message),
-                  " ",
-                  make("code", {}, clean(outcome.error.code)),
-                ),
-              )
-            : null,
-          outcome?.result
-            ? make(
-                "section",
-                { class: "panel" },
-                make("h2", {}, "Result"),
-                markdown(outcome.result),
-                outcome.truncated
-                  ? make(
-                      "p",
-                      { class: "muted" },
-                      "The model stopped at the most it writes at once. Ask for the rest in the chat.",
-                    )
-                  : null,
-              )
-            : null,
-          OPEN.includes(task.state)
-            ? make(
-                "section",
-                { class: "panel" },
-                make("h2", {}, "Result"),
-                live.state.running.has(task.id)
-                  ? make("hw-working", { data: task.id })
-                  : make("p", { class: "muted" }, "No result yet."),
-              )
-            : null,
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Steps"),
+          panel("Asked", markdown(taskWords(task.body))),
+          outcomeOf(task),
+          panel(
+            "Steps",
             this.events?.show(({ session, first, rows }) =>
               rows.length
                 ? make(
@@ -158,56 +106,15 @@ class TaskPage extends View {
         make(
           "div",
           { class: "stack" },
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Facts"),
-            facts([
-              ["Type", words(task.type)],
-              ["Priority", words(task.priority)],
-              ["From", clean(task.created_by)],
-              ["Accepted", when(task.created_at)],
-              ["Ended", outcome ? when(outcome.finished_at) : null],
-              ["Took", outcome ? duration(outcome.duration_ms) : null],
-              ["Deadline", outcome ? null : when(task.deadline_at)],
-              ["Not before", task.not_before ? when(task.not_before) : null],
-              ["Attempts", task.redelivered ? `${task.attempts}, started again after a stop` : String(task.attempts)],
-              [
-                "Tokens",
-                outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null,
-              ],
-              ["Cost", cost(task) === null ? null : money(cost(task))],
-              ["Trust", words(task.label)],
-              ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
-              [
-                "Topic",
-                task.topic_id
-                  ? make(
-                      "a",
-                      { href: write("chat", [task.topic_id], task.type === "chat" ? { task: task.id } : {}) },
-                      clean(live.state.topics.get(task.topic_id)?.name ?? task.topic_id),
-                    )
-                  : null,
-              ],
-              ["Transcript", this.transcript(task)],
-            ]),
-          ),
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Related tasks"),
-            this.chain?.show((rows) => this.tree(rows, lineage.root)),
+          panel("Facts", factsOf(task)),
+          panel(
+            "Related tasks",
+            this.chain?.show((rows) => this.tree(rows, task.lineage.root)),
             chainLink(task.id, "button small"),
           ),
         ),
       ),
     ];
-  }
-
-  /** The way to where its turn begins. @param {any} task */
-  transcript({ session_id: session, first_event: first }) {
-    if (!session || first === null) return null;
-    return make("a", { href: write("history", [session], { item: first }) }, "Open");
   }
 
   /** Who gave what to whom, from the first cause down. @param {any[]} rows @param {string} root */
@@ -291,6 +198,72 @@ class TaskPage extends View {
       },
     });
   }
+}
+
+/** What came of it so far. @param {any} task */
+function outcomeOf({ id, state, outcome }) {
+  const { error, result, truncated } = outcome ?? {};
+  return [
+    state === "cancelled" ? panel("Cancelled", markdown(error?.message ?? "")) : null,
+    error && state !== "cancelled"
+      ? panel("Error", make("p", { class: "problem" }, clean(error.message), " ", make("code", {}, clean(error.code))))
+      : null,
+    result
+      ? panel(
+          "Result",
+          markdown(result),
+          truncated
+            ? make(
+                "p",
+                { class: "muted" },
+                "The model stopped at the most it writes at once. Ask for the rest in the chat.",
+              )
+            : null,
+        )
+      : null,
+    OPEN.includes(state)
+      ? panel(
+          "Result",
+          live.state.running.has(id)
+            ? make("hw-working", { data: id })
+            : make("p", { class: "muted" }, "No result yet."),
+        )
+      : null,
+  ];
+}
+
+/** @param {any} task */
+function factsOf(task) {
+  const { outcome, session_id: session, first_event: first } = task;
+  return facts([
+    ["Type", words(task.type)],
+    ["Priority", words(task.priority)],
+    ["From", clean(task.created_by)],
+    ["Accepted", when(task.created_at)],
+    ["Ended", outcome ? when(outcome.finished_at) : null],
+    ["Took", outcome ? duration(outcome.duration_ms) : null],
+    ["Deadline", outcome ? null : when(task.deadline_at)],
+    ["Not before", task.not_before ? when(task.not_before) : null],
+    ["Attempts", task.redelivered ? `${task.attempts}, started again after a stop` : String(task.attempts)],
+    ["Tokens", outcome?.usage ? `${count(outcome.usage.input)} in, ${count(outcome.usage.output)} out` : null],
+    ["Cost", cost(task) === null ? null : money(cost(task))],
+    ["Trust", words(task.label)],
+    ["Answer goes to", task.reply_to ? clean(task.reply_to) : null],
+    [
+      "Topic",
+      task.topic_id
+        ? make(
+            "a",
+            { href: write("chat", [task.topic_id], task.type === "chat" ? { task: task.id } : {}) },
+            clean(live.state.topics.get(task.topic_id)?.name ?? task.topic_id),
+          )
+        : null,
+    ],
+    [
+      "Transcript",
+      session && first !== null ? make("a", { href: write("history", [session], { item: first }) }, "Open") : null,
+    ],
+  ]);
 }
 
 /**

@@ -8,7 +8,7 @@ import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { choice, search, segments } from "../../parts/fields.js";
 import { button, cell, head, pill, teamLink } from "../../parts/marks.js";
-import { empty } from "../../parts/states.js";
+import { empty, noMatch } from "../../parts/states.js";
 import { remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
 import "./chain.js";
@@ -57,17 +57,8 @@ class Tasks extends View {
 
   /** @param {import("../../core/place.js").Place} place */
   moved(place) {
-    const was = JSON.stringify(this.place.query);
     super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.tasks?.reload();
     this.wish();
-  }
-
-  /** The palette asks for a new task by the address. */
-  wish() {
-    if (!this.place.query.new) return;
-    this.filter({ new: "" });
-    this.create();
   }
 
   async create() {
@@ -75,9 +66,7 @@ class Tasks extends View {
     if (made?.id) go("tasks", [made.id]);
   }
 
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
+  refresh() {
     this.tasks?.reload();
   }
 
@@ -121,11 +110,8 @@ class Tasks extends View {
   list(rows, shown) {
     const { q, state, type, priority, team } = this.place.query;
     if (!rows.length && (q || state || type || priority || team)) {
-      return empty(
-        "search",
-        "Nothing matches",
-        "No task matches these filters.",
-        button("Show all", "close", () => this.narrow({ q: "", state: "", type: "", priority: "", team: "" })),
+      return noMatch("No task matches these filters.", () =>
+        this.narrow({ q: "", state: "", type: "", priority: "", team: "" }),
       );
     }
     if (!rows.length)

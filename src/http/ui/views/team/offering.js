@@ -3,7 +3,7 @@
 
 import { clean, make } from "../../core/dom.js";
 import { several, since } from "../../core/format.js";
-import { button, fold, pill } from "../../parts/marks.js";
+import { button, fold, panel, pill } from "../../parts/marks.js";
 
 /** @typedef {import("../../core/dom.js").Child} Child */
 
@@ -39,10 +39,8 @@ export const restarting = (name, restart) =>
 /** @param {string} title @param {Child[]} entries @param {string} none @param {Child} [add] */
 export const offerings = (title, entries, none, add) =>
   entries.length || add
-    ? make(
-        "section",
-        { class: "panel" },
-        make("h2", {}, title),
+    ? panel(
+        title,
         entries.length ? make("ul", { class: "plain listed" }, entries) : make("p", { class: "muted" }, none),
         add ? make("div", { class: "choices" }, add) : null,
       )

@@ -8,7 +8,19 @@ import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask } from "../../parts/dialog.js";
 import { area, input, split } from "../../parts/fields.js";
-import { button, cell, crumb, facts, figure, fold, pill, teamLink } from "../../parts/marks.js";
+import {
+  button,
+  cell,
+  crumb,
+  facts,
+  figure,
+  fold,
+  pageHead,
+  panel,
+  pill,
+  problem,
+  teamLink,
+} from "../../parts/marks.js";
 import { act } from "../../parts/toast.js";
 import { createTeam, shutDown } from "../org/org.js";
 import { keyOfTeam } from "../chat/shelf.js";
@@ -34,8 +46,7 @@ class TeamPage extends View {
     const name = this.place.rest[0] ?? "main";
     this.name = name;
     const path = `/teams/${part(name)}`;
-    const sources = [this.team, this.config, this.ended, this.memories, this.triggers, this.untrusted, this.changes];
-    for (const one of [...sources, this.servers, this.plugins, this.written, this.instructions]) one?.close();
+    for (const one of this.sources) one.close();
     this.team = this.source(
       (signal) => get(path, {}, signal),
       ["team.changed", "task.changed", "usage.changed", "config.reloaded"],
@@ -88,9 +99,7 @@ class TeamPage extends View {
   /** @param {any} team */
   page(team) {
     return [
-      make(
-        "header",
-        { class: "page-head" },
+      pageHead(
         make(
           "div",
           { class: "team-head" },
@@ -102,80 +111,26 @@ class TeamPage extends View {
             make("p", { class: "muted" }, clean(team.description) || "No description yet."),
           ),
         ),
-        may("operate") ? make("div", { class: "actions" }, this.actions(team)) : null,
+        may("operate") && this.actions(team),
       ),
-      team.fault ? make("p", { class: "problem" }, icon("alert"), make("span", {}, coded(team.fault))) : null,
-      make(
-        "div",
-        { class: "figures" },
-        figure("State", pill(team.state)),
-        figure("Running", count(team.running)),
-        figure("Queued", count(team.pending)),
-        figure("Spent today", spending(team.usage_today)),
-        figure(
-          "Memories",
-          make(
-            "strong",
-            {},
-            this.memories?.data
-              ? make("a", { href: write("memory", [], { team: team.name }) }, count(this.memories.data.total))
-              : "–",
-          ),
-        ),
-      ),
+      team.fault ? problem(coded(team.fault)) : null,
+      this.figures(team),
       make(
         "div",
         { class: "columns" },
         make(
           "div",
           { class: "stack" },
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "About"),
-            facts([
-              ["Phase", words(team.phase)],
-              ["Paused by", team.paused_by ? teamLink(team.paused_by) : null],
-              ["Engine", clean(team.sdk)],
-              ["Model", team.model ? clean(team.model) : "–"],
-              ["Team above it", team.parent ? teamLink(team.parent) : "None: it is the main team"],
-              [
-                "Teams below it",
-                team.teams?.length
-                  ? make(
-                      "span",
-                      { class: "tags" },
-                      team.teams.map((/** @type {string} */ child) => teamLink(child)),
-                    )
-                  : "None",
-              ],
-              ["Created by", clean(team.created_by)],
-              ["Created", since(team.created_at)],
-              ["Teams of this name so far", team.generation > 1 ? String(team.generation) : null],
-              ["Extra rights", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
-              [
-                "Which work it takes",
-                team.own_scope?.length
-                  ? make(
-                      "span",
-                      { class: "tags" },
-                      team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))),
-                    )
-                  : null,
-              ],
-            ]),
-          ),
-          make("section", { class: "panel" }, make("h2", {}, "Budget"), this.budget(team)),
+          panel("About", about(team)),
+          panel("Budget", this.budget(team)),
           untrusted(team.name, this.untrusted),
           servers(team.name, this.servers),
           plugins(team.name, this.plugins),
           written(this.written),
           instructions(team, this.instructions, () => this.team?.reload()),
           tools(team.tools),
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Team file"),
+          panel(
+            "Team file",
             this.config?.show((config) =>
               file(String(this.name), config, (saved) => {
                 if (this.config) this.config.data = saved;
@@ -187,61 +142,21 @@ class TeamPage extends View {
         make(
           "div",
           { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Open tasks"), this.open(team)),
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Recent tasks"),
-            this.ended?.show((rows) =>
-              rows.length
-                ? make(
-                    "ul",
-                    { class: "plain" },
-                    rows.map((/** @type {any} */ task) =>
-                      make(
-                        "li",
-                        { key: task.id },
-                        pill(task.state),
-                        make("a", { class: "clip", href: write("tasks", [task.id]) }, taskLine(task) || clean(task.id)),
-                        make("span", { class: "muted" }, since(task.created_at)),
-                      ),
-                    ),
-                  )
-                : make("p", { class: "muted" }, "This team has had no work yet."),
-            ),
+          panel("Open tasks", plain(team.tasks ?? [], openTask, "None.")),
+          panel(
+            "Recent tasks",
+            this.ended?.show((rows) => plain(rows, recentTask, "This team has had no work yet.")),
           ),
           this.triggers
-            ? make(
-                "section",
-                { class: "panel" },
-                make("h2", {}, "Triggers"),
+            ? panel(
+                "Triggers",
                 this.triggers.show(({ rows }) =>
-                  rows.length
-                    ? make(
-                        "ul",
-                        { class: "plain" },
-                        rows.map((/** @type {any} */ row) =>
-                          make(
-                            "li",
-                            { key: row.id },
-                            pill(row.state),
-                            make("a", { href: write("triggers", [row.id]) }, clean(row.name)),
-                            make(
-                              "span",
-                              { class: "muted" },
-                              row.next_due_at ? since(row.next_due_at) : words(row.type),
-                            ),
-                          ),
-                        ),
-                      )
-                    : make("p", { class: "muted" }, "None. A trigger gives the team work at a time or on an event."),
+                  plain(rows, ownTrigger, "None. A trigger gives the team work at a time or on an event."),
                 ),
               )
             : null,
-          make(
-            "section",
-            { class: "panel" },
-            make("h2", {}, "Changes it made to itself"),
+          panel(
+            "Changes it made to itself",
             this.changes?.show(({ rows }) =>
               rows.length
                 ? changes(rows, () => this.changes?.reload())
@@ -255,6 +170,27 @@ class TeamPage extends View {
         ),
       ),
     ];
+  }
+
+  /** @param {any} team */
+  figures(team) {
+    const remembered = this.memories?.data;
+    return make(
+      "div",
+      { class: "figures" },
+      figure("State", pill(team.state)),
+      figure("Running", count(team.running)),
+      figure("Queued", count(team.pending)),
+      figure("Spent today", spending(team.usage_today)),
+      figure(
+        "Memories",
+        make(
+          "strong",
+          {},
+          remembered ? make("a", { href: write("memory", [], { team: team.name }) }, count(remembered.total)) : "–",
+        ),
+      ),
+    );
   }
 
   /** @param {any} team */
@@ -284,29 +220,6 @@ class TeamPage extends View {
       ),
       caps.usd_per_task ? make("p", { class: "muted" }, `At most ${money(caps.usd_per_task)} per task.`) : null,
     ];
-  }
-
-  /** @param {any} team */
-  open(team) {
-    if (!team.tasks?.length) return make("p", { class: "muted" }, "None.");
-    return make(
-      "ul",
-      { class: "plain" },
-      team.tasks.map((/** @type {any} */ task) =>
-        make(
-          "li",
-          { key: task.task_id },
-          pill(task.state),
-          make(
-            "a",
-            { href: write("tasks", [task.task_id]) },
-            words(task.type),
-            task.wait_reason ? ` for ${words(task.wait_reason)}` : "",
-          ),
-          make("span", { class: "muted" }, duration(task.age_ms)),
-        ),
-      ),
-    );
   }
 
   /** @param {any} team */
@@ -382,6 +295,70 @@ class TeamPage extends View {
     });
   }
 }
+
+/** @param {any} team */
+const about = (team) =>
+  facts([
+    ["Phase", words(team.phase)],
+    ["Paused by", team.paused_by ? teamLink(team.paused_by) : null],
+    ["Engine", clean(team.sdk)],
+    ["Model", team.model ? clean(team.model) : "–"],
+    ["Team above it", team.parent ? teamLink(team.parent) : "None: it is the main team"],
+    ["Teams below it", team.teams?.length ? make("span", { class: "tags" }, team.teams.map(teamLink)) : "None"],
+    ["Created by", clean(team.created_by)],
+    ["Created", since(team.created_at)],
+    ["Teams of this name so far", team.generation > 1 ? String(team.generation) : null],
+    ["Extra rights", team.capabilities?.length ? words(team.capabilities.join(", ")) : "None"],
+    [
+      "Which work it takes",
+      team.own_scope?.length
+        ? make(
+            "span",
+            { class: "tags" },
+            team.own_scope.map((/** @type {string} */ word) => make("span", { class: "tag" }, clean(word))),
+          )
+        : null,
+    ],
+  ]);
+
+/** @param {any[]} rows @param {(row: any) => HTMLElement} entry @param {string} none */
+const plain = (rows, entry, none) =>
+  rows.length ? make("ul", { class: "plain" }, rows.map(entry)) : make("p", { class: "muted" }, none);
+
+/** @param {any} task */
+const openTask = (task) =>
+  make(
+    "li",
+    { key: task.task_id },
+    pill(task.state),
+    make(
+      "a",
+      { href: write("tasks", [task.task_id]) },
+      words(task.type),
+      task.wait_reason ? ` for ${words(task.wait_reason)}` : "",
+    ),
+    make("span", { class: "muted" }, duration(task.age_ms)),
+  );
+
+/** @param {any} task */
+const recentTask = (task) =>
+  make(
+    "li",
+    { key: task.id },
+    pill(task.state),
+    make("a", { class: "clip", href: write("tasks", [task.id]) }, taskLine(task) || clean(task.id)),
+    make("span", { class: "muted" }, since(task.created_at)),
+  );
+
+/** @param {any} trigger */
+const ownTrigger = (trigger) =>
+  make(
+    "li",
+    { key: trigger.id },
+    pill(trigger.state),
+    make("a", { href: write("triggers", [trigger.id]) }, clean(trigger.name)),
+    make("span", { class: "muted" }, trigger.next_due_at ? since(trigger.next_due_at) : words(trigger.type)),
+  );
 
 /** What it may reach for. @param {{name: string, description?: string}[] | undefined} rows absent where the service does not tell */
 function tools(rows) {

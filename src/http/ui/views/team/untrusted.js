@@ -5,7 +5,7 @@ import { may, part, post } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { several, since } from "../../core/format.js";
 import { write } from "../../core/place.js";
-import { button, fold } from "../../parts/marks.js";
+import { button, fold, panel } from "../../parts/marks.js";
 import { act } from "../../parts/toast.js";
 
 /** A longer list is folded away. */
@@ -33,10 +33,8 @@ export function untrusted(team, source) {
       may("operate") ? button("Accept", "check", (pressed) => accept(pressed, [row])) : null,
     );
   const drawn = make("ul", { class: "plain listed" }, rows.map(entry));
-  return make(
-    "section",
-    { class: "panel" },
-    make("h2", {}, "Untrusted files"),
+  return panel(
+    "Untrusted files",
     make(
       "p",
       { class: "muted" },

@@ -5,7 +5,7 @@ import { get, may, part, post, remove } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
-import { button, pill } from "../../parts/marks.js";
+import { button, panel, pill } from "../../parts/marks.js";
 import { act } from "../../parts/toast.js";
 
 /** @type {Record<string, string>} */
@@ -35,12 +35,7 @@ export function written(source) {
         ? button("Remove…", "trash", () => discard(row).then(again), { tone: "small" })
         : null,
     );
-  return make(
-    "section",
-    { class: "panel" },
-    make("h2", {}, "Tools it wrote"),
-    make("ul", { class: "plain listed" }, rows.map(entry)),
-  );
+  return panel("Tools it wrote", make("ul", { class: "plain listed" }, rows.map(entry)));
 }
 
 const path = (/** @type {any} */ row) => `/plugin-tools/${part(row.team)}/${part(row.tool)}`;

@@ -2,16 +2,16 @@
 // What starts work without a person typing: when it runs next, how it went, and a form for more.
 
 import { get, may, part, post, put, remove, upTo } from "../../core/api.js";
-import { clean, icon, make } from "../../core/dom.js";
+import { clean, make } from "../../core/dom.js";
 import { actor, count, duration, money, pretty, several, since, when, words } from "../../core/format.js";
 import { go, write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { area, choice, search, select } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
-import { button, crumb, facts, fold, head, pill, teamLink } from "../../parts/marks.js";
-import { empty } from "../../parts/states.js";
-import { remainder, table } from "../../parts/table.js";
+import { button, crumb, facts, fold, head, headOf, panel, pill, problem, teamLink } from "../../parts/marks.js";
+import { empty, noMatch } from "../../parts/states.js";
+import { listed, remainder, table } from "../../parts/table.js";
 import { teamChoice, teamNames } from "../../parts/teams.js";
 import { act } from "../../parts/toast.js";
 import { agenda } from "./agenda.js";
@@ -54,9 +54,7 @@ class Triggers extends View {
 
   /** @param {import("../../core/place.js").Place} place */
   moved(place) {
-    const was = JSON.stringify(this.place.query);
     super.moved(place);
-    if (was !== JSON.stringify(place.query)) this.refresh();
     this.follow();
     this.wish();
   }
@@ -74,18 +72,6 @@ class Triggers extends View {
       (signal, wanted) => upTo(`/triggers/${part(id)}/runs`, {}, wanted, signal),
       ["trigger.run", "trigger.changed", "task.changed"],
     );
-  }
-
-  wish() {
-    if (!this.place.query.new) return;
-    this.filter({ new: "" });
-    this.create();
-  }
-
-  /** @param {Record<string, string>} changes */
-  narrow(changes) {
-    this.filter(changes);
-    this.refresh();
   }
 
   refresh() {
@@ -135,12 +121,7 @@ class Triggers extends View {
         may("operate") ? button("New trigger", "plus", () => this.create(), { tone: "primary" }) : null,
       );
     if (!rows.length)
-      return empty(
-        "search",
-        "Nothing matches",
-        "No trigger matches these filters.",
-        button("Show all", "close", () => this.narrow({ q: "", type: "", team: "" })),
-      );
+      return noMatch("No trigger matches these filters.", () => this.narrow({ q: "", type: "", team: "" }));
     // What lies a day ahead comes nearer also when nothing happens.
     const hour = new Date().getHours();
     if (hour !== (this.hour ??= hour)) this.coming?.soon();
@@ -193,39 +174,22 @@ class Triggers extends View {
   /** @param {any} trigger */
   page(trigger) {
     return [
-      make(
-        "header",
-        { class: "page-head" },
-        make(
-          "div",
-          {},
-          make("h1", {}, clean(trigger.name)),
-          make(
-            "p",
-            { class: "ask-line" },
-            pill(trigger.state),
-            teamLink(trigger.team),
-            make("span", { class: "muted" }, words(trigger.type), " ", make("code", {}, rhythm(trigger))),
-          ),
-        ),
-        may("operate") ? make("div", { class: "actions" }, this.actions(trigger)) : null,
+      headOf(
+        clean(trigger.name),
+        [
+          pill(trigger.state),
+          teamLink(trigger.team),
+          make("span", { class: "muted" }, words(trigger.type), " ", make("code", {}, rhythm(trigger))),
+        ],
+        may("operate") && this.actions(trigger),
       ),
-      trigger.disabled_reason
-        ? make("p", { class: "problem" }, icon("alert"), make("span", {}, clean(trigger.disabled_reason)))
-        : null,
+      trigger.disabled_reason ? problem(clean(trigger.disabled_reason)) : null,
       make(
         "div",
         { class: "columns" },
-        make(
-          "div",
-          { class: "stack" },
-          make("section", { class: "panel" }, make("h2", {}, "Task"), markdown(trigger.task)),
-          make("section", { class: "panel" }, make("h2", {}, "Next"), this.next(trigger)),
-        ),
-        make(
-          "section",
-          { class: "panel" },
-          make("h2", {}, "Settings"),
+        make("div", { class: "stack" }, panel("Task", markdown(trigger.task)), panel("Next", this.next(trigger))),
+        panel(
+          "Settings",
           facts([
             ["Priority", words(trigger.priority)],
             ["Deadline", clean(trigger.deadline)],
@@ -253,12 +217,7 @@ class Triggers extends View {
           ]),
         ),
       ),
-      make(
-        "section",
-        { class: "section" },
-        make("h2", {}, "Runs"),
-        this.runs?.show(({ rows }) => this.history(rows)),
-      ),
+      make("section", { class: "section" }, make("h2", {}, "Runs"), this.history()),
     ];
   }
 
@@ -278,50 +237,42 @@ class Triggers extends View {
     );
   }
 
-  /** @param {any[]} rows */
-  history(rows) {
-    if (!rows.length)
-      return make("p", { class: "muted" }, "It has not run yet. “Run now” gives its task to the team at once.");
-    return [
-      table(
-        "Runs",
-        [
-          { name: "Started", cell: (run) => when(run.fired_at) },
-          { name: "Cause", cell: (run) => words(run.cause), quiet: true },
-          { name: "Decision", cell: (run) => pill(run.decision) },
-          {
-            name: "Outcome",
-            wide: true,
-            cell: (run) => [
-              run.outcome ? pill(run.outcome) : null,
-              run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null,
-            ],
-          },
-          {
-            name: "Task",
-            cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–"),
-          },
-          {
-            name: "Took",
-            number: true,
-            cell: (run) => (run.duration_ms ? duration(run.duration_ms) : "–"),
-            quiet: true,
-          },
-          {
-            name: "Cost",
-            number: true,
-            cell: (run) =>
-              run.cost_usd === null || run.cost_usd === undefined
-                ? "–"
-                : `${money(run.cost_usd)} · ${count(run.tokens)}`,
-            quiet: true,
-          },
-        ],
-        rows,
-        { key: (run) => run.id },
-      ),
-      remainder(this.runs),
-    ];
+  history() {
+    return listed(
+      this.runs,
+      "Runs",
+      [
+        { name: "Started", cell: (run) => when(run.fired_at) },
+        { name: "Cause", cell: (run) => words(run.cause), quiet: true },
+        { name: "Decision", cell: (run) => pill(run.decision) },
+        {
+          name: "Outcome",
+          wide: true,
+          cell: (run) => [
+            run.outcome ? pill(run.outcome) : null,
+            run.reason ? make("span", { class: "muted" }, ` ${clean(run.reason)}`) : null,
+          ],
+        },
+        {
+          name: "Task",
+          cell: (run) => (run.task_id ? make("a", { href: write("tasks", [run.task_id]) }, "Open") : "–"),
+        },
+        {
+          name: "Took",
+          number: true,
+          cell: (run) => (run.duration_ms ? duration(run.duration_ms) : "–"),
+          quiet: true,
+        },
+        {
+          name: "Cost",
+          number: true,
+          cell: (run) =>
+            run.cost_usd === null || run.cost_usd === undefined ? "–" : `${money(run.cost_usd)} · ${count(run.tokens)}`,
+          quiet: true,
+        },
+      ],
+      make("p", { class: "muted" }, "It has not run yet. “Run now” gives its task to the team at once."),
+    );
   }
 
   /** @param {any} trigger */
