@@ -13,7 +13,7 @@ use tokio_tungstenite::{
 };
 
 use crate::{
-    baseline, latency, model,
+    baseline, model,
     process::{self, Process},
     report::{Bound, Report},
 };
@@ -41,7 +41,7 @@ pub(crate) fn measure(report: &mut Report) {
         let name = "chat: CPU of a durable turn / echo and one HTTP request";
         report.figure(name, turn.as_secs_f64() / echo.as_secs_f64(), "×", Bound::AtMost(5.0));
         report.figure("chat: durable turns", rate, "/s", Bound::AtLeast(TURNS));
-        latency::percentiles(report, "chat: turn at half of that load", took, 50.0);
+        report.percentiles("chat: turn at half of that load", took, 50.0);
 
         let folder = tempfile::tempdir().expect("a folder");
         let answer = |_| model::stream([model::WORD; 11].concat() + model::END);

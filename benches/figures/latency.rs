@@ -13,7 +13,7 @@ use crate::{
     chat::Talk,
     model,
     process::{self, Process},
-    report::{Bound, Report},
+    report::Report,
 };
 
 const CONNECTIONS: usize = 100;
@@ -52,7 +52,7 @@ impl Stage {
         say: impl AsyncFn(&mut Talk, &str, &Moments) -> Duration,
     ) {
         let took = actix::System::new().block_on(self.talk(say));
-        percentiles(report, self.name, took, self.at_most);
+        report.percentiles(self.name, took, self.at_most);
     }
 
     async fn talk(
@@ -91,14 +91,5 @@ impl Stage {
             took
         });
         future::join_all(talks).await.concat()
-    }
-}
-
-/// The middle, and the 99th percentile with its bound in milliseconds.
-pub(crate) fn percentiles(report: &mut Report, name: &str, mut took: Vec<Duration>, at_most: f64) {
-    took.sort_unstable();
-    let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    for (share, bound) in [(0.5, Bound::None), (0.99, Bound::AtMost(at_most))] {
-        report.figure(&format!("{name}, p{}", share * 100.0), at(share), "ms", bound);
     }
 }
