@@ -151,6 +151,8 @@ async fn a_finished_message_is_shown_as_it_is_meant() {
 
     for _ in 0..2 {
         browser.until("document.querySelector('.answer li figure.code')").await;
+        // What colours code is loaded when there is code to colour.
+        browser.until("document.querySelector('.answer .code-string')").await;
         let shown = browser
             .value(
                 "(answer => [answer.querySelector('li.task input').checked, answer.textContent.includes('© <b onclick'), \

@@ -55,7 +55,8 @@ export class Chat extends View {
   /** Profiles whose models may answer. @type {any[]} */ models = [];
   remodelling = new Retry(() => this.loadModels(), 2_000, 60_000);
   /** The one that is chosen for the topic that the next message begins. */ profile = "";
-  /** Another version of a message was chosen: the focus goes there. */ switching = false;
+  /** The topic of another version that was chosen: the focus goes there once it is drawn. @type {string | null} */
+  switching = null;
   /** The connection as it was drawn last. @type {string | null} */ drawn = null;
   redrawSoon = withFrame(() => this.lifetime.signal.aborted || this.redraw());
   /** @type {any} */ scroller = null;
@@ -77,7 +78,7 @@ export class Chat extends View {
       onTakeBack: (turn) => this.takeBack(turn),
       onQuote: (text) => this.quote(text),
       onBranch: (topic) => {
-        this.switching = true;
+        this.switching = topic;
         go("chat", [topic]);
       },
     });
@@ -237,6 +238,7 @@ export class Chat extends View {
     const left = this.chosen;
     const moved = key !== left || arriving;
     this.chosen = key;
+    if (this.switching !== key) this.switching = null;
     talk.viewed = key;
     talk.last = key;
     talk.conversation.viewed = key;
@@ -582,9 +584,9 @@ export class Chat extends View {
     const items = this.items();
     const topic = this.topic();
     this.turns.update(items, forks(conversation, this.chosen));
-    const version = this.switching && this.turns.container.querySelector(".fork button:enabled");
+    const version = this.switching === this.chosen && this.turns.container.querySelector(".fork button:enabled");
     if (version) {
-      this.switching = false;
+      this.switching = null;
       /** @type {HTMLElement} */ (version).focus();
     }
     this.showAround();
