@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// How long records gather before they move: a turn that goes on writes to the hot half alone.
-const GATHERING: Duration = Duration::from_millis(500);
+const GATHERING_TIME: Duration = Duration::from_millis(500);
 /// After a batch that could not be moved.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// What the archive is asked to do once it has had nothing to move for so long.
 type Rest = (Duration, fn(&dyn Archive) -> Result<(), StorageError>);
@@ -104,13 +104,13 @@ impl Archivist {
                     tracing::warn!(%error, "records of ended work cannot be moved to the archive; it is tried again");
                     // Those who have given up are not kept.
                     archivist.waiting.extend(served.into_iter().filter(|one| !one.is_closed()));
-                    return archivist.gather(PAUSE, ctx);
+                    return archivist.gather(RETRY_PAUSE, ctx);
                 }
             }
             if !archivist.waiting.is_empty() {
                 archivist.begin(ctx);
             } else if again {
-                archivist.gather(GATHERING, ctx);
+                archivist.gather(GATHERING_TIME, ctx);
             } else {
                 archivist.rest(ctx);
             }
@@ -156,7 +156,7 @@ impl Handler<Written> for Archivist {
 
     fn handle(&mut self, Written: Written, ctx: &mut Self::Context) {
         match &mut self.work {
-            Work::Idle => self.gather(GATHERING, ctx),
+            Work::Idle => self.gather(GATHERING_TIME, ctx),
             Work::Gathering => {}
             Work::Moving { again } => *again = true,
         }

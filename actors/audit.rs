@@ -1,4 +1,4 @@
-//! The audit: who did what to the service, and what came of it.
+//! Audit: who did what to the service, and what came of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub const TEXTS: &[Texts] =
 /// The action of a line that tells of a tool call.
 pub const TOOL_CALL: &str = "tool.call";
 /// The most characters of arguments and of a result that a line holds.
-const SHOWN: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// A line of the audit. No secret stands in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl Decision {
 }
 
 pub(crate) fn beginning(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
+    text.chars().take(MAX_CHARACTERS).collect()
 }
 
 impl Audit {

@@ -1,8 +1,11 @@
-//! Channel types: by which kind of door a message comes in. The adapter states it, nobody guesses it.
+//! Channel types: the kinds of doors that messages come in by. The adapter states it, nobody guesses it.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{excerpt, text::is_slug};
+use crate::{
+    excerpt,
+    text::{Text, is_slug},
+};
 
 /// What the type of a channel plugin begins with.
 const PLUGIN: &str = "plugin.";
@@ -40,7 +43,13 @@ impl ChannelType {
 )]
 pub struct UnknownChannelType(pub String);
 
-crate::text!(serde ChannelType);
+crate::text!(ChannelType);
+
+impl Text for ChannelType {
+    const FORMAT: &'static str = "channel-type";
+    const PATTERN: &'static str = r"^(ws|discord|cli|api|plugin\.[a-z][a-z0-9-]+)$";
+    const EXAMPLES: &'static [&'static str] = &["discord", "ws", "plugin.irc"];
+}
 
 impl fmt::Display for ChannelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,10 @@ use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -25,12 +28,52 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemPrompt {
     /// The same bytes for all teams and sessions.
-    pub shared: Arc<str>,
+    pub shared: FixedText,
     /// The same for the turns of one team.
-    pub team: Arc<str>,
+    pub team: FixedText,
     /// Of this turn alone.
     pub turn: String,
 }
+
+/// A text that stays the same from call to call, with what engines made of it. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct FixedText(Arc<(String, Rendered)>);
+
+impl FixedText {
+    /// The text in JSON, written when it is first asked for. All wire formats write it alike.
+    pub fn json(&self) -> serde_json::Result<&RawValue> {
+        let (text, rendered) = &*self.0;
+        rendered.get("text", || to_raw_value(text))
+    }
+}
+
+impl<T: Into<String>> From<T> for FixedText {
+    fn from(text: T) -> Self {
+        Self(Arc::new((text.into(), Rendered::default())))
+    }
+}
+
+impl Deref for FixedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0.0
+    }
+}
+
+impl fmt::Display for FixedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl PartialEq for FixedText {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for FixedText {}
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +119,7 @@ pub enum Block {
         /// The provider's own block, to be sent back unchanged within the turn.
         block: Option<Value>,
     },
-    /// A wish to use a tool.
+    /// A request to use a tool.
     Call(ToolCall),
 }
 
@@ -320,6 +363,19 @@ pub enum EngineEvent {
     Spent(Paid),
     /// It still waits for a place at the provider: a sign of life, and nothing to show.
     InLine,
+}
+
+impl EngineEvent {
+    /// Joins words of the same kind that follow on it. Anything else is given back.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (Self::Text(said), Self::Text(more)) | (Self::Thinking(said), Self::Thinking(more)) => {
+                said.push_str(&more);
+                None
+            }
+            (_, next) => Some(next),
+        }
+    }
 }
 
 /// What a try of a model call has cost.

@@ -1,4 +1,4 @@
-//! Names of things: one type each, so that a topic can't be passed where a task is meant.
+//! Ids: one type for each kind of thing, so that a topic can't be passed where a task is meant.
 #![warn(missing_docs)]
 
 use std::{

@@ -23,9 +23,9 @@ pub const TEXTS: &[Texts] = &[Texts::of(InboxEvent::KIND, Owner::Key, &["text"])
 /// What stands before and behind the events in a message.
 pub const AROUND: (&str, &str) = ("--- Since your last turn ---\n", "--- End ---\n\n");
 /// A turn is shown at most this many events …
-pub const MOST: usize = 20;
+pub const MAX_EVENTS: usize = 20;
 /// … of at most this many characters in all.
-const LONGEST: usize = 8_000;
+const MAX_CHARACTERS: usize = 8_000;
 
 /// Something for a lane's next turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,15 +155,15 @@ pub struct Shown {
 pub fn show(events: &[InboxEvent], can_read: bool) -> Shown {
     let mut shown = Shown::default();
     let mut length = 0;
-    for event in events.iter().take(MOST) {
+    for event in events.iter().take(MAX_EVENTS) {
         let size = event.text.chars().count();
-        if shown.count > 0 && length + size > LONGEST {
+        if shown.count > 0 && length + size > MAX_CHARACTERS {
             break;
         }
-        let text = if can_read && size > LONGEST {
+        let text = if can_read && size > MAX_CHARACTERS {
             shown.is_cut = true;
-            let rest = excerpt::to_read(&event.id, Part::Result, LONGEST);
-            excerpt::excerpt(&event.text, LONGEST, &rest)
+            let rest = excerpt::to_read(&event.id, Part::Result, MAX_CHARACTERS);
+            excerpt::excerpt(&event.text, MAX_CHARACTERS, &rest)
         } else {
             event.text.clone()
         };

@@ -24,7 +24,7 @@
 //! | handed over | `supervisor.rs` | the team is started if it does not live |
 //! | taken | `team/mod.rs` | a lane is free, the task joins a running turn, or it goes back |
 //! | prepared | `team/preparation.rs` | history, journal, inbox and brief become a session |
-//! | run | `team/session.rs` | does what `team/turn.rs` wants, in order |
+//! | run | `team/effects.rs` | the session does what `team/turn.rs` wants, in order |
 //! | answered | `team/calls.rs` | models and tools, on tasks of their own; `team/stream.rs` says what comes |
 //! | recorded | `team/commit.rs` | each step durable before the next, as `team/journal.rs` writes it |
 //! | ended | `team/outcome.rs` | outcome, answer and conversation in one commit |

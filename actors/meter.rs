@@ -1,4 +1,4 @@
-//! Port: figures of what happens, for whoever watches.
+//! Port: metrics of what happens.
 #![warn(missing_docs)]
 
 use std::time::Duration;

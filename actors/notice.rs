@@ -160,7 +160,7 @@ impl Notice {
 }
 
 /// Equal notices within this time are one.
-const SAME: std::time::Duration = std::time::Duration::from_secs(600);
+const REPEAT_WINDOW: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Notices that say the same within ten minutes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +222,9 @@ impl Name {
     }
 
     pub fn holds(&self, notice: &Notice) -> bool {
-        self.at <= notice.at && notice.at.since(self.at) < SAME && notice.says() == self.says
+        self.at <= notice.at
+            && notice.at.since(self.at) < REPEAT_WINDOW
+            && notice.says() == self.says
     }
 }
 
@@ -241,7 +243,7 @@ pub fn groups(mut briefs: Vec<Brief>, visit: &mut dyn FnMut(Group)) {
         let fresh =
             Group { says: brief.says, at: brief.at, last_at: brief.at, read: brief.read, count: 1 };
         match growing.get_mut(&brief.says) {
-            Some(group) if brief.at.since(group.at) < SAME => {
+            Some(group) if brief.at.since(group.at) < REPEAT_WINDOW => {
                 group.last_at = brief.at;
                 group.read &= brief.read;
                 group.count += 1;
@@ -251,10 +253,10 @@ pub fn groups(mut briefs: Vec<Brief>, visit: &mut dyn FnMut(Group)) {
                 growing.insert(brief.says, fresh);
             }
         }
-        if brief.at.since(swept) >= SAME {
+        if brief.at.since(swept) >= REPEAT_WINDOW {
             swept = brief.at;
             growing.retain(|_, group| {
-                let grows = brief.at.since(group.at) < SAME;
+                let grows = brief.at.since(group.at) < REPEAT_WINDOW;
                 if !grows {
                     visit(*group);
                 }
@@ -271,7 +273,7 @@ pub fn gather(notices: Vec<Notice>) -> Vec<Gathered> {
     for notice in notices {
         let same = |known: &&mut Gathered| {
             let first = &known.first;
-            first.says_the_same(&notice) && notice.at.since(first.at) < SAME
+            first.says_the_same(&notice) && notice.at.since(first.at) < REPEAT_WINDOW
         };
         match gathered.iter_mut().rev().find(same) {
             Some(known) => {

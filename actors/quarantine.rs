@@ -36,7 +36,7 @@ mod tests;
 /// A copy holds at most this much of a record: bytes that are no text take several times their room.
 const LARGEST_COPY: usize = 1024 * 1024;
 /// A notice shows at most this many characters of it.
-const EXCERPT: usize = 300;
+const MAX_EXCERPT_CHARACTERS: usize = 300;
 
 pub const TEXTS: &[Texts] = &[Texts::of(Quarantined::KIND, Owner::Main, &["text"])];
 
@@ -188,8 +188,8 @@ fn excerpt(damage: &Damage) -> String {
     if is_credential || text.trim().is_empty() {
         return String::new();
     }
-    let mut shown: String = text.chars().take(EXCERPT).collect();
-    let left = text.chars().count().saturating_sub(EXCERPT);
+    let mut shown: String = text.chars().take(MAX_EXCERPT_CHARACTERS).collect();
+    let left = text.chars().count().saturating_sub(MAX_EXCERPT_CHARACTERS);
     if left > 0 {
         shown.push_str(&format!(" … ({left} characters more)"));
     }

@@ -1,4 +1,4 @@
-//! Repeats: for how long it is known that something was done under a key, so that it is not done again.
+//! Idempotency keys: for how long it is known that something was done under one, so that it is not done again.
 
 use std::time::Duration;
 

@@ -204,23 +204,27 @@ pub struct Excerpt {
 }
 
 /// So much of a text is shown around what was found, in characters.
-const SHOWN: usize = 240;
+const SNIPPET_CHARACTERS: usize = 240;
 /// So much of that before it.
-const BEFORE: usize = 60;
+const SNIPPET_CHARACTERS_BEFORE: usize = 60;
 const LEFT_OUT: &str = "…";
 
 impl Excerpt {
     /// What stands around the first of these places in a text, in bytes.
     pub fn around(text: &str, found: &[Range<usize>]) -> Self {
         let first = found.first().map_or(0, |range| range.start);
-        let start = text[..first].char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
+        let start = text[..first]
+            .char_indices()
+            .rev()
+            .nth(SNIPPET_CHARACTERS_BEFORE - 1)
+            .map_or(0, |(at, _)| at);
         // A word that is cut says nothing.
         let start = match text[start..first].find(char::is_whitespace) {
             Some(space) if start > 0 => start + space + 1,
             _ => start,
         };
         let start = text.ceil_char_boundary(start);
-        let (shown, missing) = excerpt::split(&text[start..], SHOWN);
+        let (shown, missing) = excerpt::split(&text[start..], SNIPPET_CHARACTERS);
         let end = start + shown.len();
         let before = if start > 0 { LEFT_OUT } else { "" };
         let behind = if missing > 0 { LEFT_OUT } else { "" };
@@ -271,7 +275,7 @@ mod tests {
 
         assert!(excerpt.text.starts_with("…hay "), "{}", excerpt.text);
         assert!(excerpt.text.ends_with('…'), "{}", excerpt.text);
-        assert_eq!(excerpt.text.chars().count(), SHOWN + 2);
+        assert_eq!(excerpt.text.chars().count(), SNIPPET_CHARACTERS + 2);
         let marked: Vec<&str> =
             excerpt.marks.iter().map(|mark| &excerpt.text[mark.clone()]).collect();
         assert_eq!(marked, ["needle"]);

@@ -3,7 +3,7 @@
 use std::{iter, sync::Arc};
 
 /// Of the elements of a list, a clone copies one in so many, and adding to one that has clones copies at most so many.
-const CHUNK: usize = 64;
+const CHUNK_LENGTH: usize = 64;
 
 /// A list that is cheap to clone, however long.
 #[derive(Clone, Debug)]
@@ -43,9 +43,8 @@ impl<T> SharedList<T> {
 }
 
 impl<T: Clone> SharedList<T> {
-    /// Adds an element.
     pub fn push(&mut self, element: T) {
-        match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
+        match self.chunks.last_mut().filter(|last| last.len() < CHUNK_LENGTH) {
             Some(last) => Arc::make_mut(last).push(element),
             None => self.chunks.push(Arc::new(vec![element])),
         }

@@ -11,11 +11,11 @@ use actix::{Addr, ArbiterHandle, AsyncContext, Context};
 use crate::{
     approvals::{
         self, Approvals,
-        desk::Desk,
         ports::{Deciders, SecretSink},
         question::Question,
         record::{Approval, Digester, Status},
         records,
+        requests::RequestBuilder,
     },
     archive::Shelf,
     audit::{self, Audit},
@@ -51,7 +51,7 @@ use crate::{
         grants::Grants,
         records::{self as conversations, MessageRow, Undecided},
     },
-    scheduler::{self, Scheduler, records::Payload, run::Run, views::Ears},
+    scheduler::{self, Scheduler, index::MessageTriggers, records::Payload, run::Run},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
@@ -64,17 +64,17 @@ use crate::{
         self,
         records::{EndedTask, FinishedTask},
     },
-    team::Recipe,
+    team::context::Recipe,
     tool::records::Answer,
 };
 
 /// A team with nothing to do for this long is put away.
-const TEAM_IDLE: Duration = Duration::from_secs(600);
+const TEAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Tools that do not stop when told are aborted after this.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A turn that cannot be prepared within this, on a disk that does not answer, is tried again.
-const PREPARATION: Duration = Duration::from_secs(60);
+const PREPARATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// A team that does not answer within this is replaced.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -312,7 +312,7 @@ impl Spine {
     fn approvals(
         &self,
         ports: &Ports,
-        desk: &Desk,
+        requests: &RequestBuilder,
         left: approvals::records::Recovered,
     ) -> Approvals {
         let neighbours = approvals::Neighbours {
@@ -323,7 +323,7 @@ impl Spine {
             secrets: ports.secrets.clone(),
             clock: ports.clock.clone(),
             ids: ports.ids.clone(),
-            desk: desk.clone(),
+            requests: requests.clone(),
             grants: ports.grants.clone(),
             deciders: ports.deciders.clone(),
             ledger: ports.ledger.clone(),
@@ -364,7 +364,7 @@ impl Spine {
         Org::new(parts, teams)
     }
 
-    fn supervisor(&self, ports: Ports, desk: Desk, threads: Threads) -> Supervisor {
+    fn supervisor(&self, ports: Ports, requests: RequestBuilder, threads: Threads) -> Supervisor {
         let recipe = Recipe {
             store: self.store.clone(),
             channel: self.channel.clone(),
@@ -372,16 +372,16 @@ impl Spine {
             ids: ports.ids,
             briefing: ports.briefing,
             on_hindrance: ports.on_hindrance,
-            desk,
+            requests,
             approvals: self.approvals.clone().recipient(),
             view: self.view.clone(),
             ledger: ports.ledger,
             days: ports.days,
             meter: ports.meter,
             live: self.live.clone(),
-            idle: TEAM_IDLE,
+            idle: TEAM_IDLE_TIMEOUT,
             grace: GRACE,
-            preparation: PREPARATION,
+            preparation: PREPARATION_TIMEOUT,
             answers_within: threads.answers_within,
         };
         let degraded = self.org.clone().recipient();
@@ -411,10 +411,10 @@ impl Contexts {
             ids: ids.clone(),
         }
         .start();
-        let desk = Desk::new(ids.clone(), ports.digester, ports.approvals_last);
+        let requests = RequestBuilder::new(ids.clone(), ports.digester, ports.approvals_last);
         let waiting = std::mem::take(&mut recovered.approvals);
-        self.approvals.run(spine.approvals(&ports, &desk, waiting));
-        let ears = Ears::default();
+        self.approvals.run(spine.approvals(&ports, &requests, waiting));
+        let message_triggers = MessageTriggers::default();
         let neighbours = scheduler::Neighbours {
             queue: spine.queue.clone(),
             store: store.clone(),
@@ -423,7 +423,7 @@ impl Contexts {
             ports: ports.triggers.clone(),
         };
         let triggers = std::mem::take(&mut recovered.triggers);
-        self.scheduler.run(Scheduler::new(neighbours, ears.clone(), triggers));
+        self.scheduler.run(Scheduler::new(neighbours, message_triggers.clone(), triggers));
         self.retention.run(Retention {
             store: store.clone(),
             clock: clock.clone(),
@@ -441,7 +441,7 @@ impl Contexts {
             clock: clock.clone(),
             ids: ids.clone(),
             classifier: ports.classifier.clone(),
-            ears,
+            message_triggers,
             triggers: spine.scheduler.clone().recipient(),
         };
         let router = Router::new(neighbours, settings, &mut recovered);
@@ -449,7 +449,7 @@ impl Contexts {
         self.org.run(spine.org(&ports, recovered.teams));
         self.router.run(router);
         self.queue.run(spine.queue(&ports, limits, left));
-        self.supervisor.run(spine.supervisor(ports, desk, threads));
+        self.supervisor.run(spine.supervisor(ports, requests, threads));
     }
 }
 

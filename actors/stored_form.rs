@@ -32,9 +32,9 @@ use crate::{
         topics::Topic,
     },
     scheduler::{
+        index::Heard,
         records::{OpenRun, Payload},
         run::{Known, Run},
-        views::Heard,
     },
     store::{
         keys::{Life, key_of},

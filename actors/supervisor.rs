@@ -21,7 +21,7 @@ use crate::{
     queue::{Dismiss, Leased, Orphaned, Queue, Return, Stop, Waiting},
     sliding_window::SlidingWindow,
     store::records::Writes,
-    team::{Recipe, Report, Reported, Signal, Team},
+    team::{Report, Reported, Signal, Team, context::Recipe},
 };
 
 /// A team that dies this often …

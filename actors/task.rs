@@ -1,4 +1,4 @@
-//! A task: the durable unit of work, the same for all that is asked of a team.
+//! Task: the durable unit of work, the same for all that is asked of a team.
 
 use serde::{Deserialize, Serialize};
 

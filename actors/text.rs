@@ -1,4 +1,4 @@
-//! Values that people write as text: the words of an enum, durations, sizes.
+//! Text forms of values that people write: the words of an enum, durations, sizes.
 //!
 //! Each is declared once, by [`words!`](crate::words) or [`text!`](crate::text!); serde, JSON Schema,
 //! `Display` and `FromStr` then know the same texts.
@@ -8,17 +8,24 @@ use std::{fmt, str::FromStr, time::Duration};
 /// Declares an enum whose variants are words.
 ///
 /// The words are literals instead of a renaming rule, so that searching for one finds it. Doc comments
-/// of variants reach the schema.
+/// of variants reach the schema, and so do other words for one: `Lesson = "lesson" | "insight"`.
 #[macro_export]
 macro_rules! words {
     ($(#[$outer:meta])* $vis:vis enum $name:ident {
-        $($(#[$inner:meta])* $variant:ident = $word:literal),+ $(,)?
+        $(
+            $(#[$inner:meta])* $variant:ident = $word:literal $(| $($alias:literal)|+)?
+        ),+ $(,)?
     }) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         $(#[$outer])*
         $vis enum $name {
-            $($(#[$inner])* #[serde(rename = $word)] $variant),+
+            $(
+                $(#[$inner])*
+                #[serde(rename = $word $($(, alias = $alias)+)?)]
+                $(#[schemars(extend("x-aliases" = [$($alias),+]))])?
+                $variant
+            ),+
         }
 
         #[allow(dead_code, reason = "not every enum is listed or written by hand")]
@@ -47,7 +54,7 @@ macro_rules! words {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
-                    $($word => Ok(Self::$variant),)+
+                    $($word $($(| $alias)+)? => Ok(Self::$variant),)+
                     _ => Err($crate::text::UnknownWord {
                         words: <Self as $crate::text::Words>::WORDS,
                     }),
@@ -245,7 +252,7 @@ mod tests {
             /// It goes.
             On = "on",
             /// It does not.
-            Off = "switched_off",
+            Off = "switched_off" | "off",
         }
     }
 
@@ -259,10 +266,13 @@ mod tests {
         assert_eq!((off.to_string().as_str(), off.as_str()), ("switched_off", "switched_off"));
         assert_eq!(Standing::WORDS, ["on", "switched_off"]);
         assert_eq!(Standing::ALL, [Standing::On, Standing::Off]);
+        assert_eq!("off".parse(), Ok(off));
+        assert_eq!(serde_json::from_value::<Standing>(json!("off")).unwrap(), off);
         let error = "of".parse::<Standing>().unwrap_err();
         assert_eq!(error.to_string(), "expected one of `on`, `switched_off`");
         let schema = schemars::schema_for!(Standing).to_value();
         assert_eq!(schema["oneOf"][1]["const"], "switched_off");
+        assert_eq!(schema["oneOf"][1]["x-aliases"], json!(["off"]));
     }
 
     #[test]

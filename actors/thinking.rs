@@ -1,4 +1,4 @@
-//! How much a model thinks before it answers.
+//! Thinking levels: how much a model thinks before it answers.
 
 use crate::words;
 

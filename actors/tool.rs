@@ -28,17 +28,6 @@ pub const REPORT_RUN: &str = "report_run";
 /// The longest id of a call, in bytes.
 const LONGEST_ID: usize = 128;
 
-/// A tool as the model is told of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ToolSpec {
-    /// The name on the wire.
-    pub name: String,
-    /// What it does and when to use it.
-    pub description: String,
-    /// JSON Schema of its arguments, an object.
-    pub schema: Value,
-}
-
 /// A call that the model asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {

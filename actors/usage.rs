@@ -1,4 +1,4 @@
-//! What model calls cost.
+//! Usage: what model calls cost, in tokens and money.
 
 use std::ops::AddAssign;
 

@@ -19,7 +19,7 @@ use hivewright_actors::{
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
     org::belongings::Belongings,
-    policy::Policy,
+    policy::decision::Policy,
     store::records::Writes,
     task::{Cycle, Options, TopicRef, outcome::Code},
 };
@@ -52,7 +52,7 @@ use crate::{
         self_changes::{Changes, Earlier},
     },
     tools::{
-        agent::AgentRunner, filter::ToolFilter, grant::Grant, plugin_tool::PluginTools,
+        REGISTRY, agent::AgentRunner, filter::ToolFilter, grant::Grant, plugin_tool::PluginTools,
         toolbox::Toolbox, triggers::report, web::Web,
     },
     vault::{Vault, scrubbers::Scrubbers},
@@ -428,7 +428,7 @@ impl Inner {
         let wrong = |field: &str, reason: String| {
             config_error(format!("{}: {field}: {reason}", file.display()))
         };
-        let allowed = ToolFilter::parse(&team.allowed_tools)
+        let allowed = ToolFilter::parse(&team.allowed_tools, REGISTRY)
             .map_err(|error| wrong("allowed_tools", error.to_string()))?;
         let allowed = match name.as_str() {
             MAIN => allowed.at_root(),

@@ -10,7 +10,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 
 const PAGE: &str = "src/http/ui";
-/// What stands beside the files of the page.
+/// What the names of its files end in.
+const KINDS: [&str; 5] = ["css", "html", "js", "svg", "webmanifest"];
+/// What stands beside them.
 const OTHERS: [&str; 2] = ["mod.rs", "package.json"];
 /// The first glibc whose loader knows packed relocations.
 const PACKED_SINCE: (u32, u32) = (2, 36);
@@ -31,15 +33,26 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Compresses the files of a folder, whose names begin with what leads there, each with `.gz` behind its name.
+/// Compresses the files of a folder, whose names begin with what leads there, each with `.gz` behind its name. What an editor
+/// hides there is passed over; anything else would be given to everyone, so the build ends with it.
 fn pack(folder: &Path, place: &str, out: &Path, names: &mut Vec<String>) -> io::Result<()> {
     fs::create_dir_all(out.join("ui").join(place))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = format!("{place}{}", entry.file_name().display());
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if is_hidden || OTHERS.contains(&name.as_str()) {
+            continue;
+        }
+        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
         if entry.file_type()?.is_dir() {
             pack(&entry.path(), &format!("{name}/"), out, names)?;
-        } else if !OTHERS.contains(&name.as_str()) {
+        } else if !KINDS.contains(&ending) {
+            let kinds = KINDS.join(", ");
+            println!(
+                "cargo::error=`{PAGE}/{name}` is no file of the page ({kinds}): move it elsewhere"
+            );
+        } else {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
             encoder.write_all(&fs::read(entry.path())?)?;
             fs::write(out.join("ui").join(format!("{name}.gz")), encoder.finish()?)?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hivewright::{
-    cli,
+    cli::commands::dispatch,
     plugins::host::child,
     sandbox::process::{launch, script},
 };
@@ -36,5 +36,5 @@ fn main() -> ExitCode {
         _ => {}
     }
     mi_option_set(PURGE_DELAY, GIVEN_BACK_AFTER);
-    cli::run(std::env::args_os())
+    dispatch::run(std::env::args_os())
 }

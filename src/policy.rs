@@ -9,7 +9,7 @@ use hivewright_actors::{
     ids::{Ids, PrincipalId},
     notice::{Notice, NoticeKind},
     policy::{
-        Policy,
+        decision::Policy,
         resource::Resource,
         rule::{Effect, Invalid, Rule},
     },
@@ -178,7 +178,12 @@ impl Policies {
     }
 
     /// Stores a rule. It counts from the next call of any tool.
-    pub async fn add(&self, mut rule: Rule, by: &PrincipalId) -> Result<Rule, RuleError> {
+    pub async fn add(
+        &self,
+        mut rule: Rule,
+        by: &PrincipalId,
+        from: &str,
+    ) -> Result<Rule, RuleError> {
         let (store, ids) = self.store()?;
         if rule.id.is_empty() {
             rule.id = format!("rule-{:08x}", ids.bits() >> 32);
@@ -195,7 +200,7 @@ impl Policies {
                 return Err(RuleError::TooMany);
             }
         }
-        let audit = Audit::new(ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
+        let audit = Audit::new(ids, self.time(), by, "policy.add", &*rule.id, from, "stored");
         let writes = Writes::new().put(&StoredRule(rule.clone())).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.0.rules.lock();
@@ -205,7 +210,7 @@ impl Policies {
     }
 
     /// Removes a stored rule. It does not count from the next call of any tool.
-    pub async fn remove(&self, id: &str, by: &PrincipalId) -> Result<(), RuleError> {
+    pub async fn remove(&self, id: &str, by: &PrincipalId, from: &str) -> Result<(), RuleError> {
         let (store, ids) = self.store()?;
         let _turn = self.0.turn.lock().await;
         {
@@ -217,7 +222,7 @@ impl Policies {
                 return Err(RuleError::Unknown(id.to_owned()));
             }
         }
-        let audit = Audit::new(ids, self.time(), by, "policy.remove", id, "api", "removed");
+        let audit = Audit::new(ids, self.time(), by, "policy.remove", id, from, "removed");
         let writes = Writes::new().delete::<StoredRule>(id).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.0.rules.lock();
@@ -383,9 +388,9 @@ mod tests {
         about.sort_unstable();
         assert_eq!(about, names);
 
-        book.remove("garbled", &"operator".into()).await.unwrap();
+        book.remove("garbled", &"operator".into(), "api").await.unwrap();
         assert!(matches!(decide(&book), Decision::Deny(_)));
-        book.remove("scratched", &"operator".into()).await.unwrap();
+        book.remove("scratched", &"operator".into(), "api").await.unwrap();
         assert_eq!(decide(&book), Decision::Allow(By::Default));
         assert!(unreadable_in(&*storage).unwrap().is_empty());
     }

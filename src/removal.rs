@@ -47,7 +47,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
+        if let Err(error) = remove_tree(&self.0) {
             tracing::warn!(path = %self.0.display(), %error, "a temporary folder stays behind; remove it");
         }
     }
@@ -172,6 +172,18 @@ pub(crate) mod tests {
         assert_ne!(paths[0], paths[1]);
         let pid = std::process::id().to_string();
         assert!(paths.iter().all(|folder| !folder.ends_with(&pid) && !folder.exists()));
+    }
+
+    /// SC-45: foreign code may work in it too, and nothing of what is there may stay.
+    #[test]
+    fn a_temporary_folder_goes_whatever_was_done_to_those_in_it() {
+        let folder = TemporaryFolder::new("test").unwrap();
+        let path = folder.path().to_owned();
+        closed_folder(&path);
+
+        unprivileged(|| drop(folder));
+
+        assert!(!path.exists());
     }
 
     /// TO-64, SC-45: what a program does to its folders does not keep them.

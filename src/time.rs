@@ -3,7 +3,11 @@
 use std::time::SystemTime;
 
 use hivewright_actors::{clock::Timestamp, text::Expected};
-use jiff::{ToSpan, civil::DateTime, tz::TimeZone};
+use jiff::{
+    ToSpan,
+    civil::{Date, DateTime},
+    tz::TimeZone,
+};
 
 /// To the second and without `-`, so that it can be told from the name before it.
 const COMPACT: &str = "%Y%m%dT%H%M%SZ";
@@ -18,11 +22,6 @@ pub(crate) fn instant(at: Timestamp) -> Option<jiff::Timestamp> {
 /// The form that is stored; none before 1970.
 pub(crate) fn timestamp(instant: jiff::Timestamp) -> Option<Timestamp> {
     u64::try_from(instant.as_millisecond()).ok().map(Timestamp)
-}
-
-/// RFC 3339 in UTC, such as `2026-01-31T12:00:00.000Z`; none past the year 9999.
-pub fn date(at: Timestamp) -> Option<String> {
-    instant(at).map(|at| format!("{at:.3}"))
 }
 
 /// RFC 3339 in UTC with as many digits as the time of a file has.
@@ -63,6 +62,12 @@ pub(crate) fn parse_compact(text: &str) -> Option<Timestamp> {
     utc(DateTime::strptime(COMPACT, text).ok()?)
 }
 
+/// A date as budgets count days, such as 20260131; 0 before the year 0.
+pub(crate) fn number(date: Date) -> u32 {
+    let month = i32::from(date.year()) * 100 + i32::from(date.month());
+    u32::try_from(month * 100 + i32::from(date.day())).unwrap_or_default()
+}
+
 /// The moment of a date and time of day in UTC.
 pub(crate) fn utc(civil: DateTime) -> Option<Timestamp> {
     timestamp(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
@@ -79,14 +84,6 @@ mod tests {
     use super::*;
 
     const AT: Timestamp = Timestamp(1_700_000_000_123);
-
-    #[test]
-    fn a_date_is_in_utc() {
-        assert_eq!(date(AT).as_deref(), Some("2023-11-14T22:13:20.123Z"));
-        assert_eq!(date(AT), Some(AT.date()));
-        assert_eq!(date(Timestamp(1_700_000_000_000)).as_deref(), Some("2023-11-14T22:13:20.000Z"));
-        assert_eq!(date(Timestamp(u64::MAX)), None);
-    }
 
     #[test]
     fn a_date_is_read_with_any_offset() {

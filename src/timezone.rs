@@ -47,14 +47,12 @@ impl Days for LocalTime {
 impl Days for ZoneDays {
     fn day_of(&self, at: Timestamp) -> Day {
         let date = time::instant(at).unwrap_or_default().to_zoned(self.0.clone()).date();
-        let number =
-            (i64::from(date.year()) * 100 + i64::from(date.month())) * 100 + i64::from(date.day());
         let next = date
             .checked_add(1.day())
             .and_then(|tomorrow| tomorrow.to_zoned(self.0.clone()))
             .ok()
             .and_then(|next| time::timestamp(next.timestamp()));
-        Day { number: u32::try_from(number).unwrap_or_default(), ends_at: next.unwrap_or(at) }
+        Day { number: time::number(date), ends_at: next.unwrap_or(at) }
     }
 }
 

@@ -1,13 +1,12 @@
-//! Answering: the first answer to a question counts, and goes to the lane that asked as a task.
+//! Answers to questions: the first one counts, and goes to the lane that asked as a task.
 
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
 
 use super::{
-    Approvals, Ask, Reply,
-    book::closed,
-    card,
+    Approvals, Ask, Reply, card,
+    pending_requests::closed,
     ports::SecretText,
     question::{AnswerKind, Question},
     refusal::NotAnswered,
@@ -20,24 +19,29 @@ use crate::{
 };
 
 /// News that found no room are tried again after this.
-const AGAIN: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 type Answered = Result<Question, NotAnswered>;
 
 impl Approvals {
-    /// Hands the end of a question to the queue, which stores it with the task that brings it, and a word
-    /// for those who were shown it. Whoever answered in that very conversation hears of it there anyway.
+    /// What the end of a question writes: its row, and a word for those who were shown it. Whoever answered in that very
+    /// conversation hears of it there anyway.
+    pub(super) fn closing(&self, question: &Question, answered_in: Option<&ChannelId>) -> Writes {
+        let card = card::closed(question, self.to.clock.now());
+        let (writes, source) = (Writes::new().put(question), question.source.as_ref());
+        self.to.requests.shown(writes, source, answered_in, card)
+    }
+
+    /// Hands the end of a question to the queue, which stores it with the task that brings it.
     fn bring(
         &self,
         question: &Question,
         answered_in: Option<&ChannelId>,
         writes: Writes,
     ) -> impl Future<Output = Result<(), Refusal>> + use<> {
-        let now = self.to.clock.now();
-        let (source, card) = (question.source.as_ref(), card::closed(question, now));
         let handed = self.to.queue.send(Submit {
-            task: question.result(self.to.ids.task(), now),
-            writes: self.to.desk.shown(writes.put(question), source, answered_in, card),
+            task: question.result(self.to.ids.task(), self.to.clock.now()),
+            writes: writes.and(self.closing(question, answered_in)),
             overlap: None,
             giver: None,
         });
@@ -50,7 +54,7 @@ impl Approvals {
         ctx.spawn(brought.into_actor(self).map(move |brought, _, ctx| {
             if let Err(refusal) = brought {
                 tracing::warn!(question = %question.id, error = %refusal, "the team is not told yet that nobody answered its question");
-                ctx.run_later(AGAIN, move |this, ctx| this.tell_expired(question, ctx));
+                ctx.run_later(RETRY_PAUSE, move |this, ctx| this.tell_expired(question, ctx));
             }
         }));
     }
@@ -58,18 +62,18 @@ impl Approvals {
     /// The answer is good, and a secret is in the vault.
     fn answered(&mut self, reply: Reply) -> ResponseActFuture<Self, Answered> {
         let now = self.to.clock.now();
-        let asked = self.book.question(&reply.question).cloned();
-        let answered = self.book.answer(&reply.question, reply.answer, &reply.by, now);
+        let asked = self.pending.question(&reply.question).cloned();
+        let answered = self.pending.answer(&reply.question, reply.answer, &reply.by, now);
         let (Some(asked), Some(question)) = (asked, answered) else {
             return done(Err(NotAnswered::NotFound));
         };
-        let (by, id, channel) = (&reply.by.principal, question.id.as_str(), reply.channel.as_ref());
+        let (by, id, channel) = (&reply.by, question.id.as_str(), reply.channel.as_ref());
         let audit = self.audit(by, "question.answer", id, channel, "answered");
         let brought = self.bring(&question, channel, Writes::new().put(&audit));
         Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
             brought.map(|()| question).map_err(|refusal| {
                 // It is as if it had not been said.
-                this.book.ask(asked);
+                this.pending.ask(asked);
                 this.ring(ctx);
                 NotAnswered::Refused(refusal)
             })
@@ -135,14 +139,14 @@ impl Handler<Ask> for Approvals {
             if !known {
                 writes = writes.put(&question);
                 let source = question.source.as_ref();
-                writes = this.to.desk.shown(writes, source, None, card::question(&question));
+                writes = this.to.requests.shown(writes, source, None, card::question(&question));
             }
             let committed = this.to.store.commit(writes);
             committed.into_actor(this).map(move |result, this, ctx| {
                 let frames = result?;
                 if !known {
                     this.to.channel.do_send(Deliver { frames });
-                    this.book.ask(question);
+                    this.pending.ask(question);
                     this.ring(ctx);
                 }
                 Ok(())
@@ -157,7 +161,7 @@ impl Handler<Reply> for Approvals {
 
     fn handle(&mut self, reply: Reply, ctx: &mut Context<Self>) -> Self::Result {
         self.ring(ctx);
-        let Some(question) = self.book.question(&reply.question).cloned() else {
+        let Some(question) = self.pending.question(&reply.question).cloned() else {
             return self.look_up_question(reply.question);
         };
         if question.kind == AnswerKind::Secret && reply.channel.is_some() {

@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// Arguments are shown up to this many characters.
-const SHOWN: usize = 2_000;
+const MAX_ARGUMENT_CHARACTERS: usize = 2_000;
 /// So many characters of a question say which one was answered.
-const ABOUT: usize = 200;
+const MAX_QUESTION_CHARACTERS: usize = 200;
 /// So much of a digest is for people.
-const DIGEST: usize = 8;
+const DIGEST_CHARACTERS: usize = 8;
 
 /// A request, shown where the work comes from.
 pub fn approval(approval: &Approval) -> Frame {
@@ -60,7 +60,7 @@ pub fn describe(approval: &Approval) -> String {
     let name = &approval.short_id;
     let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
     let mut lines = vec![format!("wants to use {tool}. {}", approval.summary)];
-    let cut = |text: &str| excerpt::excerpt(text, SHOWN, &to_show(approval));
+    let cut = |text: &str| excerpt::excerpt(text, MAX_ARGUMENT_CHARACTERS, &to_show(approval));
     match &approval.diff {
         Some(diff) => lines.push(cut(diff)),
         None => lines.push(format!("Arguments: {}", cut(&approval.arguments.to_string()))),
@@ -113,7 +113,11 @@ pub fn question(question: &Question) -> Frame {
 
 /// What became of a question, for those who saw it there. The answer itself is for the team.
 pub fn closed(question: &Question, now: Timestamp) -> Frame {
-    let about = format!("{} ({}).", excerpt::line(&question.question, ABOUT), question.id);
+    let about = format!(
+        "{} ({}).",
+        excerpt::line(&question.question, MAX_QUESTION_CHARACTERS),
+        question.id
+    );
     let text = match question.status {
         QuestionStatus::Answered => {
             format!("Answered by {}: {about}", question.by.as_deref().unwrap_or("nobody"))
@@ -144,7 +148,7 @@ fn shown(source: Option<&Source>, ts: Timestamp, notification: Notification) -> 
 }
 
 fn digest(approval: &Approval) -> &str {
-    approval.digest.get(..DIGEST).unwrap_or(&approval.digest)
+    approval.digest.get(..DIGEST_CHARACTERS).unwrap_or(&approval.digest)
 }
 
 /// Where all of a request is shown.

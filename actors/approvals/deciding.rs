@@ -1,11 +1,11 @@
-//! Deciding: the first word on an approval counts, and it counts once it is stored.
+//! Decisions on approvals: the first one counts, once it is stored.
 
 use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, ResponseFuture, WrapFuture};
 
 use super::{
     Approvals, Decide, Revoke,
-    book::{Said, repeated},
     grants::NotGrantable,
+    pending_requests::{Decided, repeated},
     record::{Approval, Execution, Resolution, Status},
     refusal::NotDecided,
 };
@@ -21,30 +21,30 @@ type Answer = Result<Approval, NotDecided>;
 impl Approvals {
     fn decided(
         &mut self,
-        said: Result<Said, NotDecided>,
+        said: Result<Decided, NotDecided>,
         decide: &Decide,
     ) -> ResponseActFuture<Self, Answer> {
         let mut approval = match said {
-            Ok(Said::New(approval)) => approval,
+            Ok(Decided::New(approval)) => approval,
             // What is told of an earlier decision is stored by then.
             earlier => {
                 let barrier = self.to.store.commit(Writes::new());
                 return Box::pin(barrier.into_actor(self).map(move |safe, _, _| {
                     safe?;
                     match earlier? {
-                        Said::New(approval) | Said::Again(approval) => Ok(approval),
+                        Decided::New(approval) | Decided::Again(approval) => Ok(approval),
                     }
                 }));
             }
         };
-        self.to.desk.release(&approval.short_id);
+        self.to.requests.release(&approval.short_id);
         let granted = self.grant(&mut approval);
         let standing = self.to.grants.make(&approval, &self.to.ids, self.to.clock.now());
         let (grant, kept) = standing.unzip();
-        let (who, channel) = (&decide.word.by.principal, decide.channel.as_ref());
+        let (by, channel) = (&decide.word.by, decide.channel.as_ref());
         let (id, status) = (approval.id.as_str(), approval.status.as_str());
         let outcome = if approval.alone { format!("{status} alone") } else { status.to_owned() };
-        let audit = self.audit(who, "approval.decide", id, channel, &outcome);
+        let audit = self.audit(by, "approval.decide", id, channel, &outcome);
         let ending = self.ending(&approval, channel).and(granted).and(kept.unwrap_or_default());
         let committed = self.to.store.commit(ending.put(&audit));
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
@@ -61,7 +61,7 @@ impl Approvals {
         }))
     }
 
-    /// The book does not know it: it may be older than this process, or so new that its turn has not
+    /// It is not among what waits: it may be older than this process, or so new that its turn has not
     /// yet said so.
     fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
         let store = self.to.store.clone();
@@ -79,9 +79,9 @@ impl Approvals {
             if row.status != Status::Pending {
                 return this.decided(repeated(&row, &decide.word), &decide);
             }
-            if !this.book.knows(&row.id) {
-                this.to.desk.take(&row.short_id);
-                this.book.open(row);
+            if !this.pending.knows(&row.id) {
+                this.to.requests.take(&row.short_id);
+                this.pending.open(row);
             }
             let said = this.say(&decide).unwrap_or(Err(NotDecided::NotFound));
             this.decided(said, &decide)
@@ -89,8 +89,8 @@ impl Approvals {
         Box::pin(found)
     }
 
-    fn say(&mut self, decide: &Decide) -> Option<Result<Said, NotDecided>> {
-        let digester = self.to.desk.digester();
+    fn say(&mut self, decide: &Decide) -> Option<Result<Decided, NotDecided>> {
+        let digester = self.to.requests.digester();
         let now = self.to.clock.now();
         let asks_for_more = !matches!(decide.word.resolution, Resolution::Once);
         if asks_for_more && self.to.grants.is_full(now) {
@@ -98,7 +98,7 @@ impl Approvals {
         }
         let (deciders, who) = (&self.to.deciders, &decide.word.by.principal);
         let is_alone = |approval: &Approval| deciders.is_alone(who, &approval.team.name);
-        self.book.decide(&decide.word, digester, &is_alone, now)
+        self.pending.decide(&decide.word, digester, &is_alone, now)
     }
 
     /// Allows the money that an approval asks for: an operator who agrees to more has said all that is

@@ -1,4 +1,4 @@
-//! Grants: calls that a person has decided on in advance. A leaf behind a lock without awaits.
+//! Grants: decisions on calls that a person made in advance. Behind a lock, without awaits.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -27,9 +27,9 @@ use crate::{
 /// The most calls that one decision is good for.
 pub const MOST_USES: u32 = 100;
 /// The most grants that stand at a time.
-const MOST: usize = 1_000;
+const MAX_GRANTS: usize = 1_000;
 /// A grant for a number of calls ends after this.
-const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const GRANT_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ pub enum NotGrantable {
     Hidden,
     #[error("expected a whole number from 1 to {MOST_USES}, or `always`")]
     Number,
-    #[error("there are {MOST} grants already; revoke some first")]
+    #[error("there are {MAX_GRANTS} grants already; revoke some first")]
     TooMany,
 }
 
@@ -226,7 +226,7 @@ impl Grants {
 
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
         let standing = self.0.lock();
-        standing.values().filter(|found| !found.is_over(now)).count() >= MOST
+        standing.values().filter(|found| !found.is_over(now)).count() >= MAX_GRANTS
     }
 
     /// The grant that a decision makes, and what stores it in place of those that are over. It
@@ -244,7 +244,7 @@ impl Grants {
             approval: approval.id.clone(),
             granted_by: approval.resolved_by.clone()?,
             created_at: now,
-            expires_at: uses.map(|_| now + LIFE),
+            expires_at: uses.map(|_| now + GRANT_LIFETIME),
             uses,
         };
         let writes = self.forget(|found| found.is_over(now)).put(&grant);
@@ -316,7 +316,7 @@ mod tests {
             approval: "apr-1".into(),
             granted_by: "ann".to_owned(),
             created_at: NOW,
-            expires_at: uses.map(|_| NOW + LIFE),
+            expires_at: uses.map(|_| NOW + GRANT_LIFETIME),
             uses,
         });
         grants
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(grants.list(NOW), []);
         let fresh = standing(Some(2), false);
         assert_eq!(fresh.list(NOW).first().unwrap().1, Some(2));
-        assert_eq!(fresh.list(NOW + LIFE), []);
+        assert_eq!(fresh.list(NOW + GRANT_LIFETIME), []);
         assert!(grants.revoke("grant-1").is_some());
         assert!(grants.revoke("grant-1").is_none());
     }

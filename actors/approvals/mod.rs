@@ -1,4 +1,4 @@
-//! Approvals: what waits for a person. A leaf: decisions and answers are stored, then told.
+//! Approvals: the actor that holds what waits for a person. Decisions and answers are stored, then told.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     budget::{Days, Ledger},
     channel::{Channel, Deliver},
     clock::{Clock, Timestamp, pause_until},
-    ids::{ApprovalId, ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
+    ids::{ApprovalId, ChannelId, Ids, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
     store::{Numbered, StoreError, StoreHandle, records::Writes},
 };
@@ -17,29 +17,29 @@ use actix::{
 };
 
 mod answering;
-mod book;
 pub mod canonical;
 pub mod card;
 mod deciding;
-pub mod desk;
 pub mod grants;
+mod pending_requests;
 pub mod ports;
 mod proposing;
 pub mod question;
 pub mod record;
 pub mod records;
 pub mod refusal;
+pub mod requests;
 #[cfg(test)]
 mod tests;
 
-use book::Book;
-use desk::{Desk, Proposal};
 use grants::Grants;
+use pending_requests::PendingRequests;
 use ports::{Deciders, SecretSink};
 use question::{Answer, Question};
 use record::{Approval, Decider, Resolved, Status, Word};
 use records::Recovered;
 use refusal::{NotAnswered, NotDecided};
+use requests::{Proposal, RequestBuilder};
 
 /// A request is stored: somebody may decide on it.
 #[derive(Clone, Debug, Message)]
@@ -80,7 +80,7 @@ pub struct Decide {
 #[rtype(result = "Result<bool, StoreError>")]
 pub struct Revoke {
     pub grant: String,
-    pub by: PrincipalId,
+    pub by: Decider,
 }
 
 /// Asks the operator. The answer comes once the question is stored.
@@ -130,7 +130,7 @@ pub(crate) struct Neighbours {
     pub(crate) secrets: Arc<dyn SecretSink>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Ids,
-    pub(crate) desk: Desk,
+    pub(crate) requests: RequestBuilder,
     pub(crate) grants: Grants,
     pub(crate) deciders: Deciders,
     pub(crate) ledger: Ledger,
@@ -140,7 +140,7 @@ pub(crate) struct Neighbours {
 /// What waits for a person. Whoever decides first decides, once it is stored.
 pub struct Approvals {
     to: Neighbours,
-    book: Book,
+    pending: PendingRequests,
     /// Secrets that are on their way into the vault.
     answering: HashSet<QuestionId>,
     alarm: Option<(Timestamp, SpawnHandle)>,
@@ -151,15 +151,15 @@ pub struct Approvals {
 impl Approvals {
     /// The approvals that go on where the last process stopped.
     pub(crate) fn new(to: Neighbours, recovered: Recovered) -> Self {
-        let mut book = Book::default();
+        let mut pending = PendingRequests::default();
         for approval in &recovered.approvals {
-            to.desk.take(&approval.short_id);
-            book.open(approval.clone());
+            to.requests.take(&approval.short_id);
+            pending.open(approval.clone());
         }
         for question in &recovered.questions {
-            book.ask(question.clone());
+            pending.ask(question.clone());
         }
-        Self { to, book, answering: HashSet::new(), alarm: None, recovered }
+        Self { to, pending, answering: HashSet::new(), alarm: None, recovered }
     }
 
     /// What the end of an approval writes: its row, and a word for those who were shown it. Whoever
@@ -170,12 +170,12 @@ impl Approvals {
             return writes;
         }
         let card = card::resolved(approval, self.to.clock.now());
-        self.to.desk.shown(writes, approval.source.as_ref(), decided_in, card)
+        self.to.requests.shown(writes, approval.source.as_ref(), decided_in, card)
     }
 
     /// Stores the end of an approval; then the waiting turn is told.
     fn settle(&mut self, approval: Approval, ctx: &mut Context<Self>) {
-        self.to.desk.release(&approval.short_id);
+        self.to.requests.release(&approval.short_id);
         let committed = self.to.store.commit(self.ending(&approval, None));
         ctx.spawn(committed.into_actor(self).map(move |result, this, _| {
             this.settled(result, approval);
@@ -200,19 +200,20 @@ impl Approvals {
     /// That somebody did something, in a conversation or by the API.
     fn audit(
         &self,
-        by: &PrincipalId,
+        by: &Decider,
         action: &str,
         target: &str,
         channel: Option<&ChannelId>,
         outcome: &str,
     ) -> Audit {
-        let from = channel.map_or("api", ChannelId::as_str);
-        Audit::new(&self.to.ids, self.to.clock.now(), by, action, target, from, outcome)
+        let from = channel.map(ChannelId::as_str).or(by.from.as_deref()).unwrap_or("api");
+        let (ids, now) = (&self.to.ids, self.to.clock.now());
+        Audit::new(ids, now, &by.principal, action, target, from, outcome)
     }
 
     /// Ends what has run out: with the alarm, and before anyone looks.
     fn ring(&mut self, ctx: &mut Context<Self>) {
-        let (approvals, questions) = self.book.expire(self.to.clock.now());
+        let (approvals, questions) = self.pending.expire(self.to.clock.now());
         for approval in approvals {
             tracing::info!(approval = %approval.id, team = %approval.team.name, "an approval expired");
             self.settle(approval, ctx);
@@ -225,7 +226,7 @@ impl Approvals {
 
     /// Sets the alarm for what runs out next.
     fn arm(&mut self, ctx: &mut Context<Self>) {
-        let Some(next) = self.book.next_due() else { return };
+        let Some(next) = self.pending.next_due() else { return };
         if self.alarm.is_some_and(|(at, _)| at <= next) {
             return;
         }
@@ -248,7 +249,7 @@ impl Actor for Approvals {
         let recovered = std::mem::take(&mut self.recovered);
         let gone = recovered.approvals.iter().filter_map(|row| row.task.as_ref());
         for task in gone.filter(|task| !recovered.open.contains(*task)) {
-            for approval in self.book.cancel_task(task, self.to.clock.now()) {
+            for approval in self.pending.cancel_task(task, self.to.clock.now()) {
                 self.settle(approval, ctx);
             }
         }
@@ -264,9 +265,9 @@ impl Handler<Opened> for Approvals {
 
     fn handle(&mut self, Opened(approval): Opened, ctx: &mut Self::Context) {
         // Somebody may have decided before this arrived.
-        if !self.book.knows(&approval.id) {
-            self.to.desk.take(&approval.short_id);
-            self.book.open(approval);
+        if !self.pending.knows(&approval.id) {
+            self.to.requests.take(&approval.short_id);
+            self.pending.open(approval);
             self.ring(ctx);
         }
     }
@@ -277,7 +278,7 @@ impl Handler<Ended> for Approvals {
 
     fn handle(&mut self, Ended { task, .. }: Ended, ctx: &mut Self::Context) {
         self.to.secrets.release(&task);
-        for approval in self.book.cancel_task(&task, self.to.clock.now()) {
+        for approval in self.pending.cancel_task(&task, self.to.clock.now()) {
             self.settle(approval, ctx);
         }
     }
@@ -287,13 +288,21 @@ impl Handler<Disbanded> for Approvals {
     type Result = ();
 
     fn handle(&mut self, Disbanded { team }: Disbanded, ctx: &mut Self::Context) {
-        let (approvals, questions) = self.book.cancel_team(&team, self.to.clock.now());
+        let (approvals, questions) = self.pending.cancel_team(&team, self.to.clock.now());
         for approval in approvals {
             self.settle(approval, ctx);
         }
-        let writes = self.to.grants.revoke_team(&team).put_all(&questions);
+        let writes =
+            questions.iter().fold(self.to.grants.revoke_team(&team), |writes, question| {
+                writes.and(self.closing(question, None))
+            });
         if !writes.is_empty() {
-            ctx.spawn(self.to.store.commit(writes).into_actor(self).map(|_, _, _| ()));
+            let committed = self.to.store.commit(writes);
+            ctx.spawn(committed.into_actor(self).map(|result, this, _| {
+                if let Ok(frames) = result {
+                    this.to.channel.do_send(Deliver { frames });
+                }
+            }));
         }
     }
 }
@@ -302,7 +311,7 @@ impl Handler<SetTtl> for Approvals {
     type Result = ();
 
     fn handle(&mut self, SetTtl(ttl): SetTtl, _: &mut Self::Context) {
-        self.to.desk.set_ttl(ttl);
+        self.to.requests.set_ttl(ttl);
     }
 }
 
@@ -310,7 +319,7 @@ impl Handler<ShowIn> for Approvals {
     type Result = ();
 
     fn handle(&mut self, ShowIn(channels): ShowIn, _: &mut Self::Context) {
-        self.to.desk.show_in(channels);
+        self.to.requests.show_in(channels);
     }
 }
 
@@ -319,7 +328,7 @@ impl Handler<List> for Approvals {
 
     fn handle(&mut self, List: List, ctx: &mut Self::Context) -> Self::Result {
         self.ring(ctx);
-        MessageResult(self.book.waiting())
+        MessageResult(self.pending.waiting())
     }
 }
 

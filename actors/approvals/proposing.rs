@@ -9,17 +9,17 @@ impl Handler<Propose> for Approvals {
     type Result = ResponseActFuture<Self, Result<Approval, StoreError>>;
 
     fn handle(&mut self, Propose(proposal): Propose, _: &mut Context<Self>) -> Self::Result {
-        let approval = self.to.desk.proposal(proposal, self.to.clock.now());
-        let stored = self.to.store.commit(self.to.desk.opening(&approval));
+        let approval = self.to.requests.proposal(proposal, self.to.clock.now());
+        let stored = self.to.store.commit(self.to.requests.opening(&approval));
         Box::pin(stored.into_actor(self).map(move |stored, this, ctx| {
             match stored {
                 Ok(frames) => this.to.channel.do_send(Deliver { frames }),
                 Err(error) => {
-                    this.to.desk.release(&approval.short_id);
+                    this.to.requests.release(&approval.short_id);
                     return Err(error);
                 }
             }
-            this.book.open(approval.clone());
+            this.pending.open(approval.clone());
             this.ring(ctx);
             Ok(approval)
         }))
@@ -30,7 +30,7 @@ impl Handler<Withdraw> for Approvals {
     type Result = ();
 
     fn handle(&mut self, Withdraw { approval }: Withdraw, ctx: &mut Context<Self>) {
-        for approval in self.book.cancel(&approval, self.to.clock.now()) {
+        for approval in self.pending.cancel(&approval, self.to.clock.now()) {
             self.settle(approval, ctx);
         }
     }

@@ -1,4 +1,4 @@
-//! A question to the operator, and the one answer.
+//! Question to the operator, with the one answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An approval: a held call, what exactly is decided on, and the one decision.
+//! Approval: a held call, what exactly is decided on, and the one decision.
 
 use std::collections::BTreeMap;
 
@@ -169,11 +169,13 @@ pub struct Decider {
     pub credential: Option<String>,
     /// The person in a channel: its type and their id there.
     pub sender: Option<(String, String)>,
+    /// Where they decide from, as the audit says it, if that is no conversation.
+    pub from: Option<String>,
 }
 
 impl Decider {
     pub fn new(principal: impl Into<PrincipalId>) -> Self {
-        Self { principal: principal.into(), credential: None, sender: None }
+        Self { principal: principal.into(), credential: None, sender: None, from: None }
     }
 
     /// They are who caused the work.

@@ -125,11 +125,13 @@ impl Keyed for Question {
 pub struct OpenQuestion(pub QuestionId);
 
 /// Something that waits for a person until it ends, and is kept as long as ended tasks are.
-pub trait Waits: Record + DeserializeOwned {
+pub trait Waits: Keyed + DeserializeOwned {
     /// What marks those that wait: they are found without reading the others.
     type Mark: Record<Key = Self::Key>;
 
     fn created_at(&self) -> Timestamp;
+
+    fn expires_at(&self) -> Timestamp;
 
     /// Nobody has waited for it since before a moment.
     fn has_ended_before(&self, cut: Timestamp) -> bool;
@@ -142,6 +144,10 @@ impl Waits for Approval {
         self.created_at
     }
 
+    fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
+
     fn has_ended_before(&self, cut: Timestamp) -> bool {
         self.status != Status::Pending && self.resolved_at.unwrap_or(self.expires_at) < cut
     }
@@ -152,6 +158,10 @@ impl Waits for Question {
 
     fn created_at(&self) -> Timestamp {
         self.created_at
+    }
+
+    fn expires_at(&self) -> Timestamp {
+        self.expires_at
     }
 
     fn has_ended_before(&self, cut: Timestamp) -> bool {

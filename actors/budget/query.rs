@@ -1,4 +1,4 @@
-//! What a list of the usage of tasks holds, and by what it is sorted.
+//! Usage query: what a list of the usage of tasks holds, and by what it is sorted.
 
 use super::Tally;
 use crate::{clock::Timestamp, ids::TaskId};

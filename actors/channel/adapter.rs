@@ -13,8 +13,8 @@ use super::{
 use crate::{clock::doubling, ids::ChannelId};
 
 /// The first pause after an adapter's own failure; each one more doubles it, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(300);
 
 /// One way to reach people. It translates, and holds no queue, topic or decision.
 ///
@@ -100,7 +100,7 @@ async fn carry(adapter: &dyn Adapter, frame: &Arc<Outbound>) -> Result<(), Strin
             Err(_) => {
                 tracing::error!(channel = %frame.channel, "the adapter of a channel panicked; the frame is tried again");
                 failures += 1;
-                doubling(FIRST_PAUSE, LONGEST_PAUSE, failures - 1)
+                doubling(FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE, failures - 1)
             }
         };
         if !frame.frame.body.is_durable() {

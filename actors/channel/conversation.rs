@@ -1,12 +1,12 @@
-//! Conversation: the connections of one channel, and what each of them has.
+//! Conversation: the connections of one channel, and what each of them has; of an offline channel, what waits.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     outbound::Outbound,
     outbox::{self, Outbox, Replay},
+    partial_output::PartialOutput,
     socket::Socket,
-    spoken::Spoken,
 };
 use crate::{
     clock::Timestamp,
@@ -32,6 +32,18 @@ pub(super) struct Conversation {
     pub(super) held: Vec<(Option<u64>, Frame)>,
     /// Which connection the last messages came from.
     pub(super) origins: VecDeque<(MessageId, u64)>,
+}
+
+/// A channel that nobody listens to, and that was told something.
+#[derive(Default)]
+pub(super) struct OfflineChannel {
+    pub(super) outbox: Outbox,
+    /// What is stored of it has been read: its bounds count.
+    pub(super) loaded: bool,
+    /// When it was last connected.
+    pub(super) connected_until: Timestamp,
+    /// What comes of its messages is fetched.
+    pub(super) fetched: bool,
 }
 
 /// A connection that comes to a channel.
@@ -90,7 +102,7 @@ impl Conversation {
         socket: &Socket,
         replay: &[Replay],
         last_seq: u64,
-        spoken: &Spoken,
+        partial_output: &PartialOutput,
         now: Timestamp,
     ) {
         let push = |seq: u64, frame: Arc<Frame>| {
@@ -100,7 +112,7 @@ impl Conversation {
         for part in replay {
             match part {
                 Replay::Frame(ordinal, frame) => {
-                    if let Some(text) = spoken.before(*ordinal, frame) {
+                    if let Some(text) = partial_output.before(*ordinal, frame) {
                         push(sent + 1, Arc::new(text));
                     }
                     sent = outbox::seq(*ordinal);

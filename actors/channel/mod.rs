@@ -28,32 +28,31 @@ use crate::{
 pub mod adapter;
 mod conversation;
 pub mod network;
+mod offline;
 pub mod outbound;
 pub mod outbox;
+mod partial_output;
 pub mod records;
 pub mod renumber;
 pub mod socket;
-mod spoken;
 #[cfg(test)]
 mod tests;
 pub mod undelivered;
-mod unheard;
 
 use adapter::Undelivered;
-use conversation::{Conversation, Joining};
+use conversation::{Conversation, Joining, OfflineChannel};
 use outbound::Outbound;
 use outbox::Replay;
+use partial_output::PartialOutput;
 use socket::{Closing, Item, Socket};
-use spoken::Spoken;
-use unheard::Unheard;
 
 /// A stored frame that waits longer than this for one before it is looked up.
-const OVERDUE: Duration = Duration::from_secs(1);
+const GAP_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MOST_CONNECTIONS: usize = 16;
 /// Of so many messages it is known which connection they came from.
 const MOST_ORIGINS: usize = 1_000;
 /// How often old frames are looked for.
-const SWEEP: Duration = Duration::from_secs(600);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Frames that are stored go out.
 #[derive(Debug, Message)]
@@ -165,8 +164,8 @@ pub struct Channel {
     live: Option<Publisher>,
     conversations: HashMap<ChannelId, Conversation>,
     /// Also of channels that nobody listens to now.
-    spoken: HashMap<ChannelId, Spoken>,
-    unheard: HashMap<ChannelId, Unheard>,
+    partial_output: HashMap<ChannelId, PartialOutput>,
+    offline: HashMap<ChannelId, OfflineChannel>,
     /// How often an outbox was read.
     reads: u64,
 }
@@ -180,8 +179,8 @@ impl Channel {
             ids,
             live: None,
             conversations: HashMap::new(),
-            spoken: HashMap::new(),
-            unheard: HashMap::new(),
+            partial_output: HashMap::new(),
+            offline: HashMap::new(),
             reads: 0,
         }
     }
@@ -261,8 +260,8 @@ impl Channel {
     ) {
         let now = self.clock.now();
         let Some(conversation) = self.conversations.get_mut(channel) else { return };
-        let spoken = self.spoken.entry(channel.clone()).or_default();
-        spoken.found(rows.iter().map(|(ordinal, _, frame)| (*ordinal, &**frame)));
+        let partial_output = self.partial_output.entry(channel.clone()).or_default();
+        partial_output.found(rows.iter().map(|(ordinal, _, frame)| (*ordinal, &**frame)));
         let joining = conversation.joining.pop_front();
         let had = match &joining {
             Some(joining) if !conversation.loaded => joining.last_seq,
@@ -277,7 +276,7 @@ impl Channel {
             Replay::Hole(_) => None,
         }));
         for socket in &conversation.sockets {
-            conversation.replay(channel, socket, &news, had, spoken, now);
+            conversation.replay(channel, socket, &news, had, partial_output, now);
         }
         // What passed while nobody listened, or while the outbox was read. What passes from here
         // on is sent behind it.
@@ -290,11 +289,11 @@ impl Channel {
             socket.tell(Item::Adopted(channel.clone()));
             conversation.outbox.catch_up(last_seq);
             let missed = outbox::missed(stored, last_seq);
-            conversation.replay(channel, &socket, &missed, last_seq, spoken, now);
+            conversation.replay(channel, &socket, &missed, last_seq, partial_output, now);
             behind.push(socket.clone());
             conversation.sockets.push(socket);
         }
-        for text in spoken.present() {
+        for text in partial_output.present() {
             if !behind.is_empty()
                 && let Some(seq) = conversation.outbox.passing()
             {
@@ -328,7 +327,7 @@ impl Channel {
         };
         let Some(missing) = waiting_for(self, channel) else { return };
         let channel = channel.clone();
-        ctx.run_later(OVERDUE, move |this, ctx| {
+        ctx.run_later(GAP_TIMEOUT, move |this, ctx| {
             if waiting_for(this, &channel) == Some(missing) {
                 this.load(&channel, ctx);
             }
@@ -346,9 +345,9 @@ impl Channel {
     fn pending(&self) -> usize {
         let early = self.conversations.values();
         let early = early.map(|conversation| conversation.outbox.early());
-        let unheard = self.unheard.values().filter(|unheard| !unheard.fetched);
-        let unheard = unheard.map(|unheard| unheard.outbox.since(unheard.connected_until));
-        early.sum::<usize>() + unheard.sum::<usize>()
+        let offline = self.offline.values().filter(|offline| !offline.fetched);
+        let offline = offline.map(|offline| offline.outbox.since(offline.connected_until));
+        early.sum::<usize>() + offline.sum::<usize>()
     }
 
     fn sweep(&mut self, ctx: &mut Context<Self>) {
@@ -362,13 +361,13 @@ impl Channel {
             self.drop_frames(&channel, ordinals, ctx);
         }
         let excess: Vec<_> = self
-            .unheard
+            .offline
             .iter_mut()
-            .filter(|(_, unheard)| unheard.loaded)
-            .map(|(channel, unheard)| (channel.clone(), unheard.outbox.excess(now)))
+            .filter(|(_, offline)| offline.loaded)
+            .map(|(channel, offline)| (channel.clone(), offline.outbox.excess(now)))
             .collect();
         for (channel, ordinals) in excess {
-            self.drop_unheard(&channel, ordinals, ctx);
+            self.drop_offline_frames(&channel, ordinals, ctx);
         }
         self.forget_quiet(now);
     }
@@ -377,12 +376,13 @@ impl Channel {
     /// frames.
     fn forget_quiet(&mut self, now: Timestamp) {
         let conversations = &self.conversations;
-        self.spoken.retain(|channel, spoken| {
+        self.partial_output.retain(|channel, partial_output| {
             conversations.contains_key(channel)
-                || !spoken.is_over(now - SWEEP, now - outbox::MOST_AGE)
+                || !partial_output.is_over(now - SWEEP_INTERVAL, now - outbox::MOST_AGE)
         });
-        let is_waited_for = |unheard: &Unheard| unheard.outbox.since(now - outbox::MOST_AGE) > 0;
-        self.unheard.retain(|_, unheard| !unheard.loaded || is_waited_for(unheard));
+        let is_waited_for =
+            |offline: &OfflineChannel| offline.outbox.since(now - outbox::MOST_AGE) > 0;
+        self.offline.retain(|_, offline| !offline.loaded || is_waited_for(offline));
     }
 }
 
@@ -390,7 +390,7 @@ impl Actor for Channel {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(SWEEP, Self::sweep);
+        ctx.run_interval(SWEEP_INTERVAL, Self::sweep);
     }
 }
 
@@ -400,10 +400,10 @@ impl Handler<Deliver> for Channel {
     fn handle(&mut self, Deliver { frames }: Deliver, ctx: &mut Self::Context) {
         let now = self.clock.now();
         for Numbered { channel, ordinal, frame } in frames {
-            let spoken = self.spoken.entry(channel.clone()).or_default();
-            spoken.stored(ordinal, &frame);
+            let partial_output = self.partial_output.entry(channel.clone()).or_default();
+            partial_output.stored(ordinal, &frame);
             let Some(conversation) = self.conversations.get_mut(&channel) else {
-                self.keep_unheard(&channel, ordinal, &frame, ctx);
+                self.keep_offline_frame(&channel, ordinal, &frame, ctx);
                 continue;
             };
             let size = frame_size(&frame);
@@ -442,14 +442,14 @@ impl Handler<Tell> for Channel {
     type Result = ();
 
     fn handle(&mut self, Tell { channel, frame }: Tell, _: &mut Self::Context) {
-        if let Some(text) = spoken::text(&frame) {
-            let spoken = self.spoken.entry(channel.clone()).or_default();
-            spoken.said(&frame, text);
+        if let Some(text) = partial_output::text(&frame) {
+            let partial_output = self.partial_output.entry(channel.clone()).or_default();
+            partial_output.said(&frame, text);
         }
         let Some(conversation) = self.conversations.get_mut(&channel) else { return };
         if conversation.loading.is_none() {
             conversation.pass(&channel, None, frame);
-        } else if spoken::text(&frame).is_some() {
+        } else if partial_output::text(&frame).is_some() {
             conversation.dropped = true;
         } else {
             conversation.held.push((None, frame));
@@ -513,7 +513,7 @@ impl Handler<Adopt> for Channel {
     type Result = ();
 
     fn handle(&mut self, Adopt { channel, socket, last_seq }: Adopt, ctx: &mut Self::Context) {
-        self.unheard.remove(&channel);
+        self.offline.remove(&channel);
         let conversation = self.conversations.entry(channel.clone()).or_default();
         conversation.joining.push_back(Joining { socket, last_seq });
         self.tell_connections();
@@ -555,8 +555,8 @@ impl Handler<Forget> for Channel {
         for socket in self.conversations.remove(&channel).iter().flat_map(Conversation::all) {
             socket.tell(Item::Close(Closing::Reconnect));
         }
-        self.spoken.remove(&channel);
-        self.unheard.remove(&channel);
+        self.partial_output.remove(&channel);
+        self.offline.remove(&channel);
     }
 }
 

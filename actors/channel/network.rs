@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// The first pause after a failure; each one more doubles it.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A channel that was closed from our side is opened again after this.
-const REOPENED_AFTER: Duration = Duration::from_secs(1);
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// One channel of a chat network.
 pub trait Network: Send + Sync + 'static {
@@ -50,7 +50,7 @@ pub async fn run<N: Network>(network: Arc<N>) {
         if cursor.state.lock().closing == Some(Closing::Shutdown) {
             return;
         }
-        tokio::time::sleep(REOPENED_AFTER).await;
+        tokio::time::sleep(REOPEN_PAUSE).await;
     }
 }
 
@@ -113,7 +113,7 @@ impl Cursor {
     pub fn pause(&self, longest: Duration) -> Duration {
         let mut state = self.state.lock();
         state.failures = state.failures.saturating_add(1);
-        doubling(FIRST_PAUSE, longest, state.failures - 1)
+        doubling(FIRST_RETRY_PAUSE, longest, state.failures - 1)
     }
 
     /// Nothing is brought from here any more; what comes waits in the outbox.

@@ -18,7 +18,7 @@ pub const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// … for so long.
 pub const MOST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// A full outbox makes room for this many frames at once.
-const ROOM: usize = 64;
+const EVICTED_AT_ONCE: usize = 64;
 
 /// Passing frames are numbered between durable ones: a number is an ordinal and a count.
 const COUNT_BITS: u32 = 20;
@@ -152,7 +152,7 @@ impl Outbox {
             |outbox: &Self, frames: usize| outbox.kept.len() > frames || outbox.bytes > MOST_BYTES;
         let old = |kept: &Kept| kept.at + MOST_AGE < now;
         let full = over(self, MOST_FRAMES);
-        let frames = if full { MOST_FRAMES - ROOM } else { MOST_FRAMES };
+        let frames = if full { MOST_FRAMES - EVICTED_AT_ONCE } else { MOST_FRAMES };
         let mut dropped = Vec::new();
         while self.kept.len() > 1 && (over(self, frames) || self.kept.front().is_some_and(old)) {
             let newest = self.kept.len() - 1;

@@ -1,4 +1,4 @@
-//! Socket: what waits for one connection. The channel fills it, the connection's adapter empties it.
+//! Socket: the frames that wait for one connection. The channel fills it, the connection's adapter empties it.
 
 use std::{
     collections::VecDeque,

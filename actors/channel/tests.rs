@@ -14,7 +14,7 @@ use crate::{
     },
     frame::{ErrorBody, Notification, Progress, ProgressKind},
     notice::{Notice, NoticeKind},
-    router::{Inbound, gate::Sender},
+    router::{Inbound, sender::Sender},
     storage::{Batch, Order, Storage, StorageError},
     store::reads::Range,
     task::records as tasks,
@@ -766,20 +766,21 @@ async fn quiet_channels_are_let_go() {
         ..piece(task)
     };
     for (id, has_ended) in [("ended", true), ("open", false)] {
-        let spoken = channel.spoken.entry(id.into()).or_default();
+        let partial_output = channel.partial_output.entry(id.into()).or_default();
         let frame = piece(id);
-        spoken.said(&frame, spoken::text(&frame).unwrap());
+        partial_output.said(&frame, partial_output::text(&frame).unwrap());
         if has_ended {
-            spoken.stored(1, &end(id));
+            partial_output.stored(1, &end(id));
         }
-        let mut unheard = Unheard { loaded: true, ..Unheard::default() };
-        unheard.outbox.keep(1, 100, &end(id));
-        channel.unheard.insert(id.into(), unheard);
+        let mut offline = OfflineChannel { loaded: true, ..OfflineChannel::default() };
+        offline.outbox.keep(1, 100, &end(id));
+        channel.offline.insert(id.into(), offline);
     }
     let held = |channel: &Channel| {
-        let mut spoken: Vec<_> = channel.spoken.keys().map(ToString::to_string).collect();
-        spoken.sort();
-        (spoken, channel.unheard.len())
+        let mut partial_output: Vec<_> =
+            channel.partial_output.keys().map(ToString::to_string).collect();
+        partial_output.sort();
+        (partial_output, channel.offline.len())
     };
     let after = |seconds| Timestamp(1_000_000_000) + Duration::from_secs(seconds);
 

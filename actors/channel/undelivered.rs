@@ -1,4 +1,4 @@
-//! Undelivered: what the operator is told of frames that nobody had.
+//! Undelivered frames: what the operator is told of those that nobody had.
 
 use crate::{
     channel::records::ChannelRow,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// So many tasks are named.
-const NAMED: usize = 50;
+const MAX_NAMED: usize = 50;
 
 /// Whoever uses the channel fetches what came of its messages: nothing waits for being sent.
 pub fn is_fetched(row: Option<&ChannelRow>) -> bool {
@@ -45,7 +45,7 @@ pub fn notice<'a>(
         let Some(task) = end(frame) else { continue };
         count += 1;
         if let Some(task) = task.map(TaskId::to_string)
-            && refs.len() < NAMED
+            && refs.len() < MAX_NAMED
             && !refs.contains(&task)
         {
             refs.push(task);

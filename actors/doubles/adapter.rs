@@ -19,7 +19,7 @@ use crate::{
     channel_type::ChannelType,
     doubles::world::owner,
     ids::ChannelId,
-    router::{Open, gate::Sender},
+    router::{Open, sender::Sender},
     spine::Spine,
 };
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Nothing takes longer than this on paused time.
-const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(48 * 60 * 60);
 
 pub(crate) struct Client {
     pub(crate) spine: Spine,
@@ -54,15 +54,15 @@ impl Client {
     }
 
     pub(crate) fn resume(&self, channel: &ChannelId, last_seq: u64) {
-        self.wish(Some(channel), false, last_seq);
+        self.ask_to_resume(Some(channel), false, last_seq);
     }
 
     /// Joins the channel that the connections of its owner share.
     pub(crate) fn go_home(&self, former: Option<&ChannelId>, last_seq: u64) {
-        self.wish(former, true, last_seq);
+        self.ask_to_resume(former, true, last_seq);
     }
 
-    fn wish(&self, channel: Option<&ChannelId>, home: bool, last_seq: u64) {
+    fn ask_to_resume(&self, channel: Option<&ChannelId>, home: bool, last_seq: u64) {
         self.spine.router.do_send(Resume {
             fresh: self.channel.clone(),
             channel: channel.cloned(),
@@ -79,7 +79,7 @@ impl Client {
     }
 
     pub(crate) async fn item(&self) -> Item {
-        let next = tokio::time::timeout(PATIENCE, self.socket.next()).await;
+        let next = tokio::time::timeout(TEST_TIMEOUT, self.socket.next()).await;
         next.expect("nothing more comes")
     }
 

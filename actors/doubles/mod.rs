@@ -10,6 +10,8 @@ pub mod entropy;
 #[cfg(test)]
 pub(crate) mod adapter;
 #[cfg(test)]
+pub(crate) mod asked;
+#[cfg(test)]
 pub(crate) mod client;
 #[cfg(test)]
 pub(crate) mod engine;

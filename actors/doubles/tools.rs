@@ -18,12 +18,12 @@ use crate::{
     clock::Timestamp,
     excerpt::READER,
     ids::{CallId, Ids, TaskId},
-    queue::{Queue, causes::Giver, submit::Submit, waits::Wait},
+    queue::{Queue, causes::Giver, completion::AwaitCompletion, submit::Submit},
     store::{StoreHandle, reads::get, records::Writes},
     task::{Kind, Label, Lane, OnResult, Source, Task},
     tool::{
         Args, Asking, BeforeCalls, CallContext, Caller, Checked, Direction, Effect, Interception,
-        ToolCall, ToolFault, ToolReply, ToolSpec, Toolset, Verdict, records::Answer,
+        ToolCall, ToolFault, ToolReply, Toolset, Verdict, records::Answer, specs::ToolSpec,
         specs::ToolSpecs,
     },
 };
@@ -267,7 +267,7 @@ async fn give(
         format!("gave {team}")
     } else {
         let waiter = Some(cx.caller.lane.clone());
-        let outcome = queue.send(Wait { task: id, waiter }).await.unwrap();
+        let outcome = queue.send(AwaitCompletion { task: id, waiter }).await.unwrap();
         outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
     };
     ToolReply { content, ..ToolReply::default() }

@@ -16,9 +16,9 @@ use crate::{
     scheduler::{
         Ports,
         firing::{Findings, Premises, Roster, Standing},
+        index::Board,
         ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
-        views::Board,
     },
     store::{
         keys::prefix_of,

@@ -38,7 +38,7 @@ use crate::{
     meter::Unmetered,
     org::{record::TeamRecord, tree::Tree, view::OrgView},
     queue::schedule::Limits,
-    router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
+    router::{self, Open, rate::Rate, resolve, sender::Sender, trust::Policy},
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     storage::StorageError,
     store::{Store, records::digest},

@@ -19,9 +19,9 @@ use crate::{
 pub const TEXTS: &[Texts] = &[Texts::of(FileRow::KIND, redact::Owner::Main, &["name"])];
 
 /// A file that no message names is kept this long.
-pub const UNNAMED: Duration = Duration::from_secs(24 * 60 * 60);
+pub const UNNAMED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// It can be named until then and is removed so much later: a message that is on its way finds it.
-const ON_ITS_WAY: Duration = Duration::from_secs(60 * 60);
+const UNNAMED_GRACE: Duration = Duration::from_secs(60 * 60);
 
 crate::records! {
     FileRow: "file", FileId, |row| row.file.id.clone();
@@ -61,7 +61,7 @@ impl FileRow {
 
     /// It is to be removed.
     pub fn is_over(&self, now: Timestamp, kept: Duration) -> bool {
-        self.age(now) > self.term(kept) + ON_ITS_WAY
+        self.age(now) > self.term(kept) + UNNAMED_GRACE
     }
 
     fn age(&self, now: Timestamp) -> Duration {
@@ -69,7 +69,7 @@ impl FileRow {
     }
 
     fn term(&self, kept: Duration) -> Duration {
-        if self.named_at.is_some() { kept } else { UNNAMED }
+        if self.named_at.is_some() { kept } else { UNNAMED_KEPT }
     }
 
     /// The same once a message has named it, there and then.
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn an_unnamed_file_goes_after_it_can_no_longer_be_named() {
         let kept = Duration::from_secs(90 * 24 * 60 * 60);
-        let fresh = Timestamp(0) + UNNAMED / 2;
-        let late = Timestamp(0) + UNNAMED + ON_ITS_WAY / 2;
-        let gone = Timestamp(0) + UNNAMED + ON_ITS_WAY * 2;
+        let fresh = Timestamp(0) + UNNAMED_KEPT / 2;
+        let late = Timestamp(0) + UNNAMED_KEPT + UNNAMED_GRACE / 2;
+        let gone = Timestamp(0) + UNNAMED_KEPT + UNNAMED_GRACE * 2;
 
         let fate = |now| (row(None).can_be_named(now, kept), row(None).is_over(now, kept));
 
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn a_named_file_stays_as_long_as_what_was_said() {
         let kept = Duration::from_secs(90 * 24 * 60 * 60);
-        let named = row(Some(Timestamp(0) + UNNAMED));
+        let named = row(Some(Timestamp(0) + UNNAMED_KEPT));
 
         assert!(named.can_be_named(Timestamp(0) + kept, kept));
-        assert!(!named.is_over(Timestamp(0) + UNNAMED + kept, kept));
-        assert!(named.is_over(Timestamp(0) + UNNAMED + kept + ON_ITS_WAY * 2, kept));
+        assert!(!named.is_over(Timestamp(0) + UNNAMED_KEPT + kept, kept));
+        assert!(named.is_over(Timestamp(0) + UNNAMED_KEPT + kept + UNNAMED_GRACE * 2, kept));
     }
 
     /// A file that came from somebody unknown stays so, whoever names it next.

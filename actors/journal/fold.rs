@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A later turn is shown this many characters of a result.
-const RESULT: usize = 2_000;
+const MAX_RESULT_CHARACTERS: usize = 2_000;
 /// Stands for a turn whose task is not to be believed.
 const WITHHELD_TASK: &str =
     "[A message from a source that is not trusted is not shown. Ask the person if you need it.]";
@@ -338,12 +338,12 @@ fn results_of(
 
 fn cut(id: &CallId, content: String) -> String {
     // Bytes are no fewer than characters.
-    if content.len() <= RESULT {
+    if content.len() <= MAX_RESULT_CHARACTERS {
         return content;
     }
     excerpt(
         &content,
-        RESULT,
+        MAX_RESULT_CHARACTERS,
         &format!("result of call {id}; call the tool again if they are needed"),
     )
 }

@@ -1,4 +1,4 @@
-//! Journals: where a lane stands, and what a turn has done.
+//! Journals, read back: where a lane stands, and what a turn has done.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! All that is stored of a session, for when it goes.
+//! Stored session: all records that belong to it, for when it is removed.
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -1,4 +1,4 @@
-//! What whoever watches is told of a piece of a journal.
+//! Live events of a journal: what watchers are told of a piece of it.
 
 use std::iter;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// So much of the arguments and the result of a call, in characters.
-const SHOWN: usize = 4_000;
+const MAX_CHARACTERS: usize = 4_000;
 
 /// What a piece of a session's journal says of its turn.
 pub(crate) fn told(
@@ -61,7 +61,7 @@ fn moments(fact: &Fact) -> Vec<Moment> {
             arguments: bounded(args),
         })],
         Fact::ToolResult { id, name, content, fault, duration_ms, truncated, files, .. } => {
-            let shown = excerpt::line(content, SHOWN);
+            let shown = excerpt::line(content, MAX_CHARACTERS);
             let result = Stream::ToolResult {
                 id: id.clone(),
                 name: name.clone(),
@@ -152,10 +152,10 @@ fn last(ending: Ending, code: Option<Code>, message: Option<&str>, duration_ms: 
 
 /// A value, or its beginning as text if it is long.
 fn bounded(value: &Value) -> Value {
-    if length(value) <= SHOWN {
+    if length(value) <= MAX_CHARACTERS {
         return value.clone();
     }
-    Value::String(excerpt::line(&value.to_string(), SHOWN))
+    Value::String(excerpt::line(&value.to_string(), MAX_CHARACTERS))
 }
 
 /// Roughly the length of a value as text.

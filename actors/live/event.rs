@@ -1,4 +1,4 @@
-//! Live events: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
+//! Live event: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
 
 #![allow(missing_docs, reason = "the names of most fields say it")]
 

@@ -1,4 +1,4 @@
-//! Live: tells what happens to whoever watches, in one order.
+//! Live events: whoever watches is told what happens, in one order.
 //!
 //! What becomes durable is told by the store, after its commit; what passes (text as it is written)
 //! by whoever sees it. Publishing puts an event into a ring and rings a bell: it never waits, and
@@ -11,7 +11,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -24,7 +23,7 @@ use crate::{
     text::{Expected, Text},
 };
 
-pub mod boot;
+pub mod boot_counter;
 pub mod event;
 pub mod ring;
 #[cfg(test)]
@@ -35,10 +34,6 @@ pub mod watch;
 use event::Event;
 use ring::Ring;
 use turns::{ActiveTurn, TurnPlace, Turns};
-use watch::{Filter, Watch};
-
-/// Watchers are woken at most this often: what happens in between they get together.
-const BREATH: Duration = Duration::from_millis(5);
 
 /// A place in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,27 +163,9 @@ impl Publisher {
         self.read().turns.in_session(session)
     }
 
-    /// Watches from a place on; from now on if there is none.
-    pub fn watch(&self, from: Option<Mark>, filter: Filter) -> Watch {
-        if !self.0.watched.swap(true, Ordering::AcqRel) {
-            crate::spawn::local(self.clone().wake_watchers());
-        }
-        Watch::new(self.clone(), from, filter)
-    }
-
     /// Ends all watching: the process is about to stop.
     pub fn end(&self) {
         self.0.news.send_modify(|news| news.over = true);
-    }
-
-    /// Wakes watchers, away from whoever publishes: a thousand of them are no work for a turn.
-    async fn wake_watchers(self) {
-        loop {
-            self.0.bell.notified().await;
-            let newest = self.read().ring.newest();
-            self.0.news.send_modify(|news| news.newest = newest);
-            tokio::time::sleep(BREATH).await;
-        }
     }
 
     fn news(&self) -> signal::Receiver<News> {

@@ -1,4 +1,4 @@
-//! The ring: the newest events of all, and of each team, in one order. No lock, no clock.
+//! Ring buffer: the newest live events of all, and of each team, in one order. No lock, no clock.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,7 +33,6 @@ impl Told {
     }
 }
 
-/// The newest events.
 #[derive(Debug, Default)]
 pub struct Ring {
     newest: u64,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{
     Mark, Publisher,
     event::{Event, Gap, Kind, Moment, Reason, Stream},
-    watch::{Batch, Filter, QUEUE},
+    watch::{Batch, Filter, MAX_WAITING},
 };
 use crate::{doubles::clock::ManualClock, text::Expected};
 
@@ -124,7 +124,7 @@ async fn a_place_of_another_process_is_a_gap() {
 async fn a_full_queue_loses_passing_text_first_and_says_so() {
     let live = live();
     let mut slow = live.watch(None, Filter::default());
-    let facts = QUEUE as u64 - 6;
+    let facts = MAX_WAITING as u64 - 6;
 
     live.publish_all((0..100).map(|_| piece("turn-1")));
     publish(&live, facts);
@@ -163,10 +163,10 @@ async fn a_full_queue_is_delivered_whole() {
     let live = live();
     let mut slow = live.watch(None, Filter::default());
 
-    publish(&live, QUEUE as u64);
+    publish(&live, MAX_WAITING as u64);
     let batch = slow.take().unwrap();
 
-    assert_eq!(batch.events.len(), QUEUE);
+    assert_eq!(batch.events.len(), MAX_WAITING);
     assert_eq!(batch.after, None);
 }
 

@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// So many characters of a result are kept with its call.
-const PREVIEW: usize = 500;
+const MAX_RESULT_CHARACTERS: usize = 500;
 /// No more text of a turn than this is kept, in bytes.
 const LONGEST_TEXT: usize = 1024 * 1024;
 /// No more turns than this are kept: beyond, those go that wait.
-const MOST: usize = 1_000;
+const MAX_TURNS: usize = 1_000;
 
 /// A turn under way.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -187,7 +187,7 @@ impl Turns {
     fn begin(&mut self, seq: u64, at: Timestamp, event: &Event, told: &TurnEvent) {
         let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else { return };
         let Some(team) = &event.team else { return };
-        if self.turns.len() >= MOST {
+        if self.turns.len() >= MAX_TURNS {
             self.make_room();
         }
         if let Some(task) = &event.task {
@@ -292,7 +292,7 @@ impl ActiveTurn {
                 Stream::ToolStart { id, .. } => content.set(id, "running", None),
                 Stream::ToolResult { id, content: said, is_error, .. } => {
                     let status = if *is_error { "failed" } else { "done" };
-                    content.set(id, status, Some(excerpt::line(said, PREVIEW)));
+                    content.set(id, status, Some(excerpt::line(said, MAX_RESULT_CHARACTERS)));
                 }
                 Stream::FileOutput { .. }
                 | Stream::ToolEnd { .. }
@@ -438,7 +438,10 @@ mod tests {
             unreachable!("one call");
         };
         assert_eq!((call.status, call.started_at), ("done", Timestamp(5)));
-        assert_eq!(call.preview.as_ref().map(|text| text.chars().count()), Some(PREVIEW));
+        assert_eq!(
+            call.preview.as_ref().map(|text| text.chars().count()),
+            Some(MAX_RESULT_CHARACTERS)
+        );
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! A watcher: reads the ring at its own pace, and learns what it has missed.
+//! Watcher: reads the ring at its own pace, and learns what it has missed.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::sync::watch as signal;
 
@@ -12,9 +15,12 @@ use super::{
 use crate::ids::{TaskId, TeamName, TopicId};
 
 /// So many events may wait for a watcher.
-pub const QUEUE: usize = 256;
+pub const MAX_WAITING: usize = 256;
 /// The ring is read in pieces of this size, so that nobody waits for one who reads much.
-const PIECE: usize = 512;
+const PIECE_LENGTH: usize = 512;
+
+/// Watchers are woken at most this often: what happens in between they get together.
+const WAKE_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -60,8 +66,28 @@ pub struct Watch {
     gap: Option<Gap>,
 }
 
+impl Publisher {
+    /// Watches from a place on; from now on if there is none.
+    pub fn watch(&self, from: Option<Mark>, filter: Filter) -> Watch {
+        if !self.0.watched.swap(true, Ordering::AcqRel) {
+            crate::spawn::local(self.clone().wake_watchers());
+        }
+        Watch::new(self.clone(), from, filter)
+    }
+
+    /// Wakes watchers, away from whoever publishes: a thousand of them are no work for a turn.
+    async fn wake_watchers(self) {
+        loop {
+            self.0.bell.notified().await;
+            let newest = self.read().ring.newest();
+            self.0.news.send_modify(|news| news.newest = newest);
+            tokio::time::sleep(WAKE_INTERVAL).await;
+        }
+    }
+}
+
 impl Watch {
-    pub(super) fn new(live: Publisher, from: Option<Mark>, filter: Filter) -> Self {
+    fn new(live: Publisher, from: Option<Mark>, filter: Filter) -> Self {
         let news = live.news();
         let now = live.mark();
         let (seen, gap) = match from {
@@ -110,7 +136,7 @@ impl Watch {
     fn repeat(&mut self) -> Batch {
         let mut events = Vec::new();
         while self.seen < self.again && events.is_empty() {
-            match self.piece(QUEUE) {
+            match self.piece(MAX_WAITING) {
                 Some(piece) if piece.is_empty() => self.seen = self.again,
                 Some(piece) => self.keep(piece, &mut events),
                 None => {
@@ -129,17 +155,17 @@ impl Watch {
         let mut events = Vec::new();
         let mut missed = None;
         loop {
-            let Some(piece) = self.piece(PIECE) else {
+            let Some(piece) = self.piece(PIECE_LENGTH) else {
                 return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             };
-            let is_last = piece.len() < PIECE;
+            let is_last = piece.len() < PIECE_LENGTH;
             self.keep(piece, &mut events);
-            if events.len() > QUEUE {
+            if events.len() > MAX_WAITING {
                 let passing = events.iter().find(|told| told.event.is_passing());
                 missed = missed.or(passing.map(|told| told.seq));
                 events.retain(|told| !told.event.is_passing());
             }
-            if events.len() > QUEUE {
+            if events.len() > MAX_WAITING {
                 return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             }
             if is_last {

@@ -83,7 +83,7 @@ impl Org {
         is_it.then_some(team)
     }
 
-    /// The person whose wish the team was hears how its first work ended.
+    /// The person who asked for the team hears how its first work ended.
     fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
         let Some(source) = &task.source else { return Writes::new() };
         let (text, status) = match why {

@@ -1,4 +1,4 @@
-//! Why the organisation stays as it is.
+//! Errors of the organisation: why it stays as it is.
 
 use crate::{ids::TeamName, queue::refusal::Refusal};
 

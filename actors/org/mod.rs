@@ -1,4 +1,4 @@
-//! Org: the organisation. Makes teams and lets them go, step by step, so that a crash in between is
+//! Organisation: the actor that makes teams and shuts them down, step by step, so that a crash in between is
 //! finished or undone at the next start.
 
 use std::{
@@ -11,6 +11,7 @@ use actix::{
     WrapFuture,
 };
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -36,7 +37,7 @@ pub mod work;
 
 mod bootstrap;
 mod rest;
-pub mod shutdown;
+mod shutdown;
 mod spawn;
 #[cfg(test)]
 mod tests;
@@ -46,7 +47,6 @@ use belongings::Belongings;
 use error::OrgError;
 use folders::{FolderPlan, Folders};
 use record::{Capability, TeamRecord};
-use shutdown::Removed;
 use tree::{By, Limits, Tree};
 use view::OrgView;
 use work::Work;
@@ -72,6 +72,18 @@ pub struct Spawn {
     pub writes: Writes,
     /// The same, for what depends on the new team's key.
     pub beside: Option<Beside>,
+}
+
+/// What a shutdown did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "TeamsRemoved")]
+pub struct Removed {
+    /// The teams that are gone, in the order in which they went.
+    pub removed: Vec<TeamName>,
+    /// How many of their tasks were cancelled.
+    pub cancelled_tasks: u64,
+    /// Where the folder of the team is now.
+    pub trash: Option<String>,
 }
 
 /// Lets a team go, with all below it if told so. Answered when they are gone.

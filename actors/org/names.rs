@@ -1,4 +1,4 @@
-//! What a team may be called, and which words its scope may hold.
+//! Names of teams, with the keywords of their scopes: what they may be.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const RESERVED: [&str; 11] = [
 ];
 
 /// How long a name may be, in characters.
-const LENGTH: std::ops::RangeInclusive<usize> = 2..=48;
+const NAME_LENGTH: std::ops::RangeInclusive<usize> = 2..=48;
 /// The longest word of a scope, in characters.
 const LONGEST_KEYWORD: usize = 64;
 /// The most words of a scope.
@@ -29,13 +29,14 @@ const MOST_KEYWORDS: usize = 50;
 
 /// The name, if a new team may have it. Who else has it is not asked here.
 pub fn check_name(name: &str) -> Result<TeamName, OrgError> {
-    let refuse =
-        |rule: &'static str| Err(OrgError::Name { name: excerpt::line(name, *LENGTH.end()), rule });
+    let refuse = |rule: &'static str| {
+        Err(OrgError::Name { name: excerpt::line(name, *NAME_LENGTH.end()), rule })
+    };
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if !name.bytes().all(plain) {
         return refuse("only lower-case letters, digits and `-` are allowed");
     }
-    if !LENGTH.contains(&name.len()) {
+    if !NAME_LENGTH.contains(&name.len()) {
         return refuse("a name has 2 to 48 characters");
     }
     if name.split('-').any(str::is_empty) {

@@ -1,4 +1,4 @@
-//! A team as the organisation knows it.
+//! Team record: a team as the organisation knows it.
 
 use std::collections::BTreeSet;
 

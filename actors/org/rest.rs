@@ -1,4 +1,4 @@
-//! Rest: an operator lets teams rest or work again, and a team that keeps dying rests for a while. Both
+//! Pause of teams: an operator lets them rest or work again, and one that keeps dying rests for a while. Both
 //! survive restarts.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};

@@ -1,14 +1,13 @@
-//! Shutdown: teams go, the deepest first. Each step is durable, so that a restart goes on with it.
+//! Shutdown of teams: the deepest go first. Each step is durable, so that a restart goes on with it.
 
 use actix::{
     ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
 };
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    Belongings, Org, OrgError, Parts, Shutdown,
+    Belongings, Org, OrgError, Parts, Removed, Shutdown,
     record::{Closing, TeamRecord, TeamState},
 };
 use crate::{
@@ -17,18 +16,6 @@ use crate::{
     task::records::TeamError,
     tool::records::Answer,
 };
-
-/// What a shutdown did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "TeamsRemoved")]
-pub struct Removed {
-    /// The teams that are gone, in the order in which they went.
-    pub removed: Vec<TeamName>,
-    /// How many of their tasks were cancelled.
-    pub cancelled_tasks: u64,
-    /// Where the folder of the team is now.
-    pub trash: Option<String>,
-}
 
 /// A step is durable.
 #[derive(Message)]

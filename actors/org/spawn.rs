@@ -1,4 +1,4 @@
-//! Spawn: a team is made. The folder first, under a mark; then one commit makes it real.
+//! Spawn of a team: the folder first, under a mark; then one commit makes it real.
 
 use actix::{ActorFutureExt, Handler, WrapFuture};
 

@@ -1,4 +1,4 @@
-//! The tree of teams: who is above whom, and what that allows. Pure.
+//! Tree of teams: who is above whom, and what that allows. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

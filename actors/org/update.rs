@@ -1,4 +1,4 @@
-//! Update: a team takes on other things, or is described in other words.
+//! Update of a team: it takes on other things, or is described in other words.
 
 use actix::{ActorFutureExt, Handler, WrapFuture};
 

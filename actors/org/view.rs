@@ -1,4 +1,4 @@
-//! The tree as everyone else sees it: a snapshot of what is durable.
+//! Snapshot of the tree of teams: what of it is durable, for everyone else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::timeout};
 use super::tree::Tree;
 
 /// A team that is not shown by then is not there.
-const SHOWN_WITHIN: Duration = Duration::from_secs(60);
+const SHOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The present tree. Cheap to clone; all clones show the same.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl OrgView {
     pub async fn once_it_has(&self, name: &str) -> Arc<Tree> {
         let mut changes = self.changes();
         let shown = changes.wait_for(|tree| tree.get(name).is_some());
-        match timeout(SHOWN_WITHIN, shown).await {
+        match timeout(SHOWN_TIMEOUT, shown).await {
             Ok(Ok(tree)) => tree.clone(),
             _ => self.now(),
         }

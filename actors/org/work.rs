@@ -1,4 +1,4 @@
-//! Work: what the organisation and its tools ask of the queue. The one place that knows how.
+//! Port to the queue: what the organisation and its tools ask of it. The one place that knows how.
 #![warn(missing_docs)]
 
 use actix::Addr;
@@ -9,10 +9,10 @@ use crate::{
     ids::{TaskId, TeamName},
     queue::{
         Dismiss, Queue, Told,
+        completion::{AwaitCompletion, CancelTeam},
         parking::{SetState, UnparkAll},
         refusal::Refusal,
         submit::{CancelTask, OpenTask, OpenTasks, Submission, Submit},
-        waits::{CancelTeam, Wait},
     },
     task::{Lane, WaitReason, outcome::Outcome, records::LaneKey},
 };
@@ -57,7 +57,7 @@ impl Work for Addr<Queue> {
     }
 
     fn wait(&self, task: TaskId, waiter: Option<Lane>) -> BoxFuture<'static, Option<Outcome>> {
-        let asked = self.send(Wait { task, waiter });
+        let asked = self.send(AwaitCompletion { task, waiter });
         Box::pin(async move { asked.await.ok().flatten() })
     }
 

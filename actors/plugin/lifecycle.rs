@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{clock::restart_pause, sliding_window::SlidingWindow, words};
 
 /// Ends of children are counted for so long.
-const WINDOW: Duration = Duration::from_secs(600);
+const RESTART_WINDOW: Duration = Duration::from_secs(600);
 
 words! {
     /// How an instance stands.
@@ -132,7 +132,7 @@ impl Default for Lifecycle {
             phase: Phase::Disabled,
             last_exclusive: None,
             runs: 0,
-            ends: SlidingWindow::new(WINDOW),
+            ends: SlidingWindow::new(RESTART_WINDOW),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Lifecycle {
         match (input, self.phase) {
             (Input::Renew(terms), phase) => {
                 self.terms = terms;
-                self.ends = SlidingWindow::new(WINDOW);
+                self.ends = SlidingWindow::new(RESTART_WINDOW);
                 self.renew(phase)
             }
             (Input::Disable, phase) => {
@@ -220,7 +220,7 @@ impl Lifecycle {
                 self.phase = Phase::Idle;
                 vec![Effect::Stop(run)]
             }
-            // Word of a child that is not counted on any more, or of a wish that is served already.
+            // Word of a child that is not counted on any more, or of a request that is served already.
             (
                 Input::Started { .. }
                 | Input::StartFailed { .. }
@@ -373,7 +373,7 @@ mod tests {
         let (mut life, mut now) = running(RESIDENT, false);
 
         for run in 1..=20 {
-            now += WINDOW;
+            now += RESTART_WINDOW;
             let effects = life.on(Input::Exited(run), now);
             assert_eq!(effects, [Effect::Refuse, Effect::Retry(restart_pause(1))]);
             life.on(Input::RetryDue, now);

@@ -25,9 +25,9 @@ mod tests;
 use lifecycle::{Effect, Input, Lifecycle, Run, Status, Terms};
 
 /// How long the calls of a child that is to end have to finish.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A child of tools alone that nobody has used for so long is let go.
-const UNUSED: Duration = Duration::from_secs(600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Port: starts the children of an instance, as the instance is described now.
 pub trait PluginPort: Send + Sync + 'static {
@@ -286,7 +286,7 @@ impl<P: PluginPort> Instance<P> {
                 let stopping = async move {
                     users.close();
                     // What has not finished by then ends with the child.
-                    let _ = tokio::time::timeout(DRAIN, users.wait()).await;
+                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, users.wait()).await;
                     child.stop().await;
                 };
                 let stopped =
@@ -335,7 +335,7 @@ impl<P: PluginPort> Instance<P> {
         if let Some(earlier) = self.unused.take() {
             ctx.cancel_future(earlier);
         }
-        self.unused = Some(ctx.run_later(UNUSED, |instance, ctx| {
+        self.unused = Some(ctx.run_later(IDLE_TIMEOUT, |instance, ctx| {
             let run = instance.life.running().and_then(|run| instance.children.get(&run));
             match run {
                 Some(Held { stage: Stage::Alive { users, .. }, .. }) if !users.is_empty() => {

@@ -8,7 +8,7 @@ use std::sync::{
 use super::*;
 
 const TERMS: Terms = Terms { resident: true, restarts: 5 };
-const PATIENCE: Duration = Duration::from_secs(10);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A child that ends when it is told to.
 struct Puppet {
@@ -81,15 +81,15 @@ fn enabled() -> (Arc<Stage>, Addr<Instance<Stage>>) {
 #[actix::test]
 async fn a_child_that_ends_is_started_again() {
     let (port, instance) = enabled();
-    let first = lease(&instance, PATIENCE).await.unwrap();
+    let first = lease(&instance, LEASE_TIMEOUT).await.unwrap();
 
     port.ends.lock().unwrap()[0].cancel();
     while port.told.lock().unwrap().last() != Some(&Status::Backoff) {
         tokio::task::yield_now().await;
     }
-    let meanwhile = lease(&instance, PATIENCE).await.err();
+    let meanwhile = lease(&instance, LEASE_TIMEOUT).await.err();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let again = lease(&instance, PATIENCE).await.unwrap();
+    let again = lease(&instance, LEASE_TIMEOUT).await.unwrap();
 
     assert_eq!(meanwhile, Some(Unavailable { reason: "it fell over".to_owned() }));
     assert_eq!((first.child.number, again.child.number), (1, 2));
@@ -104,12 +104,12 @@ async fn a_child_that_ends_is_started_again() {
 #[actix::test]
 async fn a_change_loses_no_call() {
     let (port, instance) = enabled();
-    let old = lease(&instance, PATIENCE).await.unwrap();
+    let old = lease(&instance, LEASE_TIMEOUT).await.unwrap();
 
     instance.send(Renew { port: port.clone(), terms: TERMS }).await.unwrap();
-    let during = lease(&instance, PATIENCE).await.unwrap();
+    let during = lease(&instance, LEASE_TIMEOUT).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let after = lease(&instance, PATIENCE).await.unwrap();
+    let after = lease(&instance, LEASE_TIMEOUT).await.unwrap();
 
     assert_eq!([&old, &during, &after].map(|lease| lease.child.number), [1, 1, 2]);
     assert!(!old.child.stopped.is_cancelled());
@@ -122,14 +122,14 @@ async fn a_change_loses_no_call() {
 #[actix::test]
 async fn switching_off_waits_for_calls_and_not_for_ever() {
     let (port, instance) = enabled();
-    let held = lease(&instance, PATIENCE).await.unwrap();
+    let held = lease(&instance, LEASE_TIMEOUT).await.unwrap();
     let began = Instant::now();
 
     instance.send(Disable).await.unwrap();
 
-    assert!((DRAIN..DRAIN * 2).contains(&began.elapsed()));
+    assert!((DRAIN_TIMEOUT..DRAIN_TIMEOUT * 2).contains(&began.elapsed()));
     assert!(held.child.stopped.is_cancelled());
-    assert!(lease(&instance, PATIENCE).await.is_err());
+    assert!(lease(&instance, LEASE_TIMEOUT).await.is_err());
     assert_eq!(
         *port.told.lock().unwrap(),
         [Status::Starting, Status::Running, Status::Stopping, Status::Disabled]
@@ -143,7 +143,7 @@ async fn a_start_that_cannot_succeed_is_given_up_and_said() {
     port.faults.lock().unwrap().push(StartFault { reason: "no".to_owned(), for_good: true });
     instance.do_send(Renew { port: port.clone(), terms: TERMS });
 
-    let refused = lease(&instance, PATIENCE).await.err();
+    let refused = lease(&instance, LEASE_TIMEOUT).await.err();
 
     assert_eq!(refused, Some(Unavailable { reason: "no".to_owned() }));
     assert_eq!(*port.given_up.lock().unwrap(), ["no"]);
@@ -158,12 +158,12 @@ async fn a_child_of_tools_alone_rests_once_nobody_has_used_it_for_long() {
     instance.send(Renew { port: port.clone(), terms }).await.unwrap();
     assert_eq!(port.starts.load(Ordering::Relaxed), 0);
 
-    let used = lease(&instance, PATIENCE).await.unwrap();
+    let used = lease(&instance, LEASE_TIMEOUT).await.unwrap();
     let stopped = used.child.stopped.clone();
-    tokio::time::sleep(UNUSED * 3).await;
+    tokio::time::sleep(IDLE_TIMEOUT * 3).await;
     assert!(!stopped.is_cancelled());
     drop(used);
-    tokio::time::sleep(UNUSED + PATIENCE).await;
+    tokio::time::sleep(IDLE_TIMEOUT + LEASE_TIMEOUT).await;
 
     assert!(stopped.is_cancelled());
     assert_eq!(port.told.lock().unwrap().last(), Some(&Status::Idle));

@@ -28,6 +28,7 @@ pub enum Resource {
 words! {
     /// What is done with a file.
     #[derive(Default)]
+    #[schemars(rename = "RuleMode")]
     pub enum Mode {
         /// Looked at.
         Read = "r",

@@ -25,6 +25,7 @@ const LONGEST_ID: usize = 64;
 
 words! {
     /// What a rule says.
+    #[schemars(rename = "RuleEffect")]
     pub enum Effect {
         /// Go ahead.
         Allow = "allow",
@@ -93,7 +94,8 @@ pub struct Rule {
     pub risk: Risk,
 }
 
-fn every_team() -> String {
+/// The teams that a rule concerns if it does not say which.
+pub fn every_team() -> String {
     "*".to_owned()
 }
 

@@ -4,8 +4,9 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{
-    By, Decision, Policy, Request, Role, Standing, Subject,
+    By, Decision, Request, Role, Standing, Subject,
     caution::{Caution, Kind, Risk},
+    decision::Policy,
     resource::{Mode, Resource, Touch},
     rule::{Condition, Effect, Invalid, Rule, Who},
 };

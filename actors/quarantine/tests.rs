@@ -285,7 +285,7 @@ async fn a_start_gets_past_a_damaged_record_of_any_kind() {
         disk.damage(&kind);
         let recovered = crate::spine::recover(&*disk.mount(None));
         assert!(recovered.is_ok(), "{kind}");
-        crate::live::boot::next(&*disk.mount(None)).unwrap();
+        crate::live::boot_counter::next(&*disk.mount(None)).unwrap();
     }
     drop(client);
 }

@@ -1,4 +1,4 @@
-//! Causes: how much work one first task has led to, and whether it goes round in circles.
+//! Runaway guard: how much work one first task has led to, and whether it goes round in circles.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,17 +11,17 @@ use crate::{
 };
 
 /// A task may be this far from the first.
-const HOPS: usize = 16;
+const MAX_HOPS: usize = 16;
 /// A task may have this many unfinished tasks below it.
-const UNFINISHED: usize = 20;
+const MAX_UNFINISHED: usize = 20;
 /// A step of a turn may make this many.
-const PER_STEP: u32 = 10;
+const MAX_PER_STEP: u32 = 10;
 /// One cause may lead to this many in all.
-const IN_ALL: u32 = 200;
+const MAX_IN_ALL: u32 = 200;
 /// The same words may go from one team to another this often.
-const SAME_WORDS: u32 = 2;
+const MAX_SAME_WORDS: u32 = 2;
 /// Work may go to and fro between two teams this often.
-const ROUND_TRIPS: u32 = 3;
+const MAX_ROUND_TRIPS: u32 = 3;
 
 /// Who makes a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Giver {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Runaway {
     /// Too far from the first task.
-    #[error("this work is {0} tasks away from its first cause; at most {HOPS} are allowed")]
+    #[error("this work is {0} tasks away from its first cause; at most {MAX_HOPS} are allowed")]
     Hops(usize),
     /// Too much at once, or in all.
     #[error("{0}")]
@@ -110,27 +110,27 @@ impl Causes {
     /// Counts a task that a turn makes, or says why it may not. The counts are to be stored with it.
     pub(super) fn admit(&mut self, task: &Task, giver: &Giver) -> Result<Counts, Runaway> {
         let Some(line) = &task.lineage else { return Ok(Counts::default()) };
-        if line.hops() > HOPS {
+        if line.hops() > MAX_HOPS {
             return Err(Runaway::Hops(line.hops()));
         }
         let cause = self.causes.entry(line.root.clone()).or_default();
-        if cause.counts.made >= IN_ALL {
+        if cause.counts.made >= MAX_IN_ALL {
             return Err(Runaway::Fanout(format!(
-                "one cause has led to {IN_ALL} tasks, and may not lead to more"
+                "one cause has led to {MAX_IN_ALL} tasks, and may not lead to more"
             )));
         }
-        if cause.below.get(&giver.task).copied().unwrap_or_default() >= UNFINISHED {
+        if cause.below.get(&giver.task).copied().unwrap_or_default() >= MAX_UNFINISHED {
             return Err(Runaway::Fanout(format!(
-                "this task has {UNFINISHED} unfinished tasks; wait for some of them"
+                "this task has {MAX_UNFINISHED} unfinished tasks; wait for some of them"
             )));
         }
         let step = self.steps.entry(giver.task.clone()).or_default();
         if step.0 != giver.step {
             *step = (giver.step, 0);
         }
-        if step.1 >= PER_STEP {
+        if step.1 >= MAX_PER_STEP {
             return Err(Runaway::Fanout(format!(
-                "one step may make {PER_STEP} tasks; make the others in the next"
+                "one step may make {MAX_PER_STEP} tasks; make the others in the next"
             )));
         }
         let counts = cause.counts.with(task, line, &giver.words)?;
@@ -188,9 +188,9 @@ impl Counts {
         let Some(from) = line.path.last().map(|above| &above.team) else { return Ok(counts) };
         let said = format!("{from}>{to}:{:016x}", digest(&plain(words)));
         let said = counts.words.entry(said).or_default();
-        if *said >= SAME_WORDS {
+        if *said >= MAX_SAME_WORDS {
             return Err(Runaway::Loop(format!(
-                "{from} has given {to} the same words {SAME_WORDS} times: {}",
+                "{from} has given {to} the same words {MAX_SAME_WORDS} times: {}",
                 chain(line, to)
             )));
         }
@@ -198,9 +198,9 @@ impl Counts {
         if came_from(line, from, to) {
             let (one, other) = if from < to { (from, to) } else { (to, from) };
             let trips = counts.trips.entry(format!("{one}<>{other}")).or_default();
-            if *trips >= ROUND_TRIPS {
+            if *trips >= MAX_ROUND_TRIPS {
                 return Err(Runaway::Loop(format!(
-                    "work has gone to and fro between {one} and {other} {ROUND_TRIPS} times: {}",
+                    "work has gone to and fro between {one} and {other} {MAX_ROUND_TRIPS} times: {}",
                     chain(line, to)
                 )));
             }

@@ -4,13 +4,23 @@ use std::collections::{BTreeSet, HashMap};
 
 use tokio::sync::oneshot;
 
-use super::{Stored, placing::Placement};
+use super::messages::Placement;
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamName},
-    store::records::Writes,
+    store::{StoreError, records::Writes},
     task::Task,
 };
+
+/// Tells that a task is stored, or why it cannot be.
+pub(super) type Stored = oneshot::Sender<Result<(), StoreError>>;
+
+/// Whoever waits for a task to be stored may have gone.
+pub(super) fn tell_stored(stored: Option<Stored>, result: Result<(), StoreError>) {
+    if let Some(stored) = stored {
+        let _ = stored.send(result);
+    }
+}
 
 /// A task without an outcome.
 pub(super) struct Entry {

@@ -1,17 +1,12 @@
 //! Followers: tasks whose words the turn of another task has taken in. They wait with that task and are leased with it, so
 //! that nobody acts on the words twice.
 
-use std::collections::{BTreeSet, HashMap};
-
-use super::{Entry, Queue, placing::Placement, schedule::Ticket};
+use super::{Placement, Queue, entries::Entry, schedule::Ticket};
 use crate::{
     ids::{LeaseId, TaskId},
     store::records::Writes,
     task::Task,
 };
-
-/// By the task that they follow, in order of arrival.
-pub(super) type Followers = HashMap<TaskId, BTreeSet<(u64, TaskId)>>;
 
 impl Queue {
     /// Whether a task waits with another one, which is noted then. One whose leader has ended waits for a turn of its own.

@@ -1,12 +1,12 @@
 //! Leases: who works on a task, and what becomes of it when they don't finish.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture};
 
 use super::{
-    Due, Entry, Leased, Progressed, Queue, Taken, UncountLeased, placing::Placement,
-    schedule::Ticket,
+    Due, Leased, Orphaned, Placement, Progressed, Queue, Taken, UncountLeased, entries::Entry,
+    schedule::Ticket, team_events::TeamEvent,
 };
 use crate::{
     channel::Recheck,
@@ -26,7 +26,7 @@ use crate::{
 /// A lease that its team has not taken for this long is told again.
 const LEASE_SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long after a store that cannot be read it is asked again what a team left behind.
-const READS_AGAIN: Duration = Duration::from_secs(5);
+const READ_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// What the store has of a task whose team died.
 pub(super) enum OrphanRow {
@@ -238,7 +238,7 @@ impl Queue {
         };
         ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
             let Some(rows) = rows else {
-                ctx.run_later(READS_AGAIN, move |queue, ctx| {
+                ctx.run_later(READ_RETRY_PAUSE, move |queue, ctx| {
                     queue.take_in_orphans(orphans, pause, uncounted, ctx);
                 });
                 return;
@@ -332,5 +332,25 @@ impl Queue {
         self.commit(Writes::new().put(&task), ctx);
         self.tasks.insert(Entry::new(task));
         self.dispatch(ctx);
+    }
+}
+
+impl Handler<Orphaned> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Orphaned { team, pause, uncounted }: Orphaned, ctx: &mut Self::Context) {
+        self.schedule.rest(&team, self.clock.now() + pause);
+        if !uncounted {
+            self.tell_askers(&team, TeamEvent::Crashed, ctx);
+        }
+        let mut orphans: Vec<Task> = self
+            .tasks
+            .of_team(&team)
+            .filter(|entry| entry.task.lease.is_some())
+            .map(|entry| Task::clone(&entry.task))
+            .collect();
+        // Each goes to the front of its lane: the first of them last.
+        orphans.sort_by_key(|task| Reverse(task.arrival));
+        self.take_in_orphans(orphans, pause, uncounted, ctx);
     }
 }

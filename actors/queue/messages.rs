@@ -1,4 +1,4 @@
-//! What the queue is told and asked, and what it tells others.
+//! Messages of the queue: what it is told and asked, and what it tells others.
 
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use crate::{
     budget::Ledger,
     ids::{ChannelId, LeaseId, TaskId, TeamName, TopicId},
     store::{StoreError, records::Writes},
-    task::{Audience, Kind, Lane, Task, cause::Cause, outcome::Ending, records::LaneKey},
+    task::{
+        Audience, Kind, Lane, Task, WaitReason, cause::Cause, outcome::Ending, records::LaneKey,
+    },
 };
 
 /// Stores a task, with what must become durable beside it, and sees to it that it is done.
@@ -96,6 +98,19 @@ pub struct Cancelled {
     pub stopped: bool,
     /// Tasks of the lane that go on waiting.
     pub waiting: usize,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It has a turn of its own, or gets the next one at once.
+    Started,
+    /// It joined the turn under way.
+    CurrentTurn,
+    /// It waits for a turn of its own.
+    NextTurn,
+    /// Its lane waits for something.
+    Waiting(WaitReason),
 }
 
 /// The actor of a team is gone with all it held.

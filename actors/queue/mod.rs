@@ -1,8 +1,7 @@
 //! Queue: durable tasks, their leases, and the ends that no turn gives them.
 
 use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -18,41 +17,36 @@ use crate::{
     frame::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
-    store::{StoreError, StoreHandle, records::Writes},
+    store::{StoreHandle, records::Writes},
     task::{
-        Kind, Task, Tasks, WaitReason,
+        Kind, Lane, Task, Tasks, WaitReason,
         outcome::{Code, Ending},
         records::LaneKey,
     },
 };
 
 pub mod causes;
+pub mod completion;
+mod deadlines;
 mod entries;
 mod followers;
-pub mod keep;
 mod leases;
 mod messages;
-mod news;
+pub mod ordered_writes;
 pub mod parking;
-pub mod placing;
+pub mod placement;
 pub mod refusal;
 pub mod schedule;
 pub mod submit;
+mod team_events;
 #[cfg(test)]
 mod tests;
-mod waiting;
-pub mod waits;
 
 pub use messages::*;
 
 use causes::{Causes, Counts as CauseCounts};
-use entries::{Entries, Entry};
-use followers::Followers;
-use news::TeamNews;
-use parking::Cure;
+use entries::{Entries, Entry, Stored, tell_stored};
 use schedule::{Limits, Schedule, Ticket};
-use waiting::Due;
-use waits::Waits;
 
 /// A message that waits longer than this is acknowledged with a fixed sentence.
 pub const ACK_AFTER: Duration = Duration::from_millis(1_500);
@@ -68,13 +62,19 @@ pub struct Queue {
     schedule: Schedule,
     tasks: Entries,
     continuations: Continuations<Self>,
-    followers: Followers,
+    /// By the task that they follow, in order of arrival.
+    followers: HashMap<TaskId, BTreeSet<(u64, TaskId)>>,
     due: BTreeSet<(Timestamp, Due, u64, TaskId)>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     draining: bool,
     draining_teams: HashSet<TeamName>,
     causes: Causes,
-    waits: Waits,
+    /// Who waits for the end of a task.
+    waiters: HashMap<TaskId, Vec<Waiter>>,
+    /// Who waits for the end of all work of a team, and how much that is.
+    team_waiters: Vec<(TeamName, usize, oneshot::Sender<usize>)>,
+    /// Turns that could go on and have no slot yet: they come before new ones.
+    returning: VecDeque<Waiter>,
     teams: OrgView,
     /// What the operator was told of: which team cannot work.
     told: HashSet<(TeamName, WaitReason)>,
@@ -87,6 +87,30 @@ pub struct Queue {
     waited: HashMap<TeamName, Waited>,
     /// Tasks whose records are damaged, until they have their end.
     lost: HashSet<TaskId>,
+}
+
+/// What becomes due for a task in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Ack,
+    Signal,
+    Unpark,
+    Deadline,
+}
+
+/// When something was last cured. Whoever was leased before may not have seen it.
+#[derive(Debug)]
+struct Cure {
+    reason: WaitReason,
+    team: Option<TeamName>,
+    moment: u64,
+}
+
+/// A turn, or a request from outside, that waits for the end of a task.
+#[derive(Debug)]
+struct Waiter {
+    lane: Option<Lane>,
+    tell: oneshot::Sender<()>,
 }
 
 /// What a former process left to the queue.
@@ -137,13 +161,15 @@ impl Queue {
             schedule: Schedule::new(limits),
             tasks: Entries::default(),
             continuations: Continuations::default(),
-            followers: Followers::new(),
+            followers: HashMap::new(),
             due: BTreeSet::new(),
             alarm: None,
             draining: false,
             draining_teams: left.draining.into_iter().collect(),
             causes,
-            waits: Waits::default(),
+            waiters: HashMap::new(),
+            team_waiters: Vec::new(),
+            returning: VecDeque::new(),
             teams: left.teams,
             told: HashSet::new(),
             cures: Vec::new(),
@@ -482,26 +508,6 @@ impl Handler<Cancel> for Queue {
     }
 }
 
-impl Handler<Orphaned> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, Orphaned { team, pause, uncounted }: Orphaned, ctx: &mut Self::Context) {
-        self.schedule.rest(&team, self.clock.now() + pause);
-        if !uncounted {
-            self.tell_askers(&team, TeamNews::Crashed, ctx);
-        }
-        let mut orphans: Vec<Task> = self
-            .tasks
-            .of_team(&team)
-            .filter(|entry| entry.task.lease.is_some())
-            .map(|entry| Task::clone(&entry.task))
-            .collect();
-        // Each goes to the front of its lane: the first of them last.
-        orphans.sort_by_key(|task| Reverse(task.arrival));
-        self.take_in_orphans(orphans, pause, uncounted, ctx);
-    }
-}
-
 impl Handler<Dismiss> for Queue {
     type Result = ();
 
@@ -552,15 +558,5 @@ impl Handler<Count> for Queue {
                 .collect(),
             waited: self.waited.iter().map(|(team, waited)| (team.clone(), *waited)).collect(),
         })
-    }
-}
-
-/// Tells that a task is stored, or why it cannot be.
-type Stored = oneshot::Sender<Result<(), StoreError>>;
-
-/// Whoever waits for a task to be stored may have gone.
-fn tell_stored(stored: Option<Stored>, result: Result<(), StoreError>) {
-    if let Some(stored) = stored {
-        let _ = stored.send(result);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use actix::{Context, Handler, Message};
 
-use super::{Entry, Progressed, Queue, news::TeamNews, schedule::Ticket};
+use super::{Cure, Progressed, Queue, entries::Entry, schedule::Ticket, team_events::TeamEvent};
 use crate::{
     approvals::record::{Resolved, Status},
     ids::{TaskId, TeamName},
@@ -50,14 +50,6 @@ pub(crate) struct SetState {
     pub(crate) paused: bool,
     /// It takes no new work from other teams.
     pub(crate) draining: bool,
-}
-
-/// When something was last cured. Whoever was leased before may not have seen it.
-#[derive(Debug)]
-pub(super) struct Cure {
-    reason: WaitReason,
-    team: Option<TeamName>,
-    moment: u64,
 }
 
 impl Queue {
@@ -184,8 +176,8 @@ impl Handler<Park> for Queue {
         let notice = self.hindrance(&team, wait.reason, &wait.note);
         self.commit(Writes::new().put(&task).put_all(&notice), ctx);
         self.tasks.insert(Entry::new(task));
-        if let (Some(_), Some(news)) = (notice, TeamNews::hindered(wait.reason)) {
-            self.tell_askers(&team, news, ctx);
+        if let (Some(_), Some(event)) = (notice, TeamEvent::hindered(wait.reason)) {
+            self.tell_askers(&team, event, ctx);
         }
         self.dispatch(ctx);
     }
@@ -197,8 +189,8 @@ impl Handler<Hindered> for Queue {
     fn handle(&mut self, Hindered { team, reason, note }: Hindered, ctx: &mut Self::Context) {
         if let Some(notice) = self.hindrance(&team, reason, &note) {
             self.commit(Writes::new().put(&notice), ctx);
-            if let Some(news) = TeamNews::hindered(reason) {
-                self.tell_askers(&team, news, ctx);
+            if let Some(event) = TeamEvent::hindered(reason) {
+                self.tell_askers(&team, event, ctx);
             }
         }
     }
@@ -227,10 +219,10 @@ impl Handler<UnparkAll> for Queue {
         let of_team =
             |task: &Task| -> bool { team.as_ref().is_none_or(|team| task.lane.team == *team) };
         let waiting = self.parked(|task, parked| parked.reason == reason && of_team(task));
-        if let Some(news) = TeamNews::cured(reason) {
+        if let Some(event) = TeamEvent::cured(reason) {
             let teams = waiting.iter().filter_map(|id| Some(&self.tasks.get(id)?.task.lane.team));
             for team in teams.collect::<BTreeSet<_>>() {
-                self.tell_askers(team, news, ctx);
+                self.tell_askers(team, event, ctx);
             }
         }
         for id in waiting {
@@ -248,8 +240,8 @@ impl Handler<SetState> for Queue {
 
     fn handle(&mut self, SetState { team, paused, draining }: SetState, ctx: &mut Self::Context) {
         if self.schedule.is_paused(&team) != paused {
-            let news = if paused { TeamNews::Paused } else { TeamNews::Resumed };
-            self.tell_askers(&team, news, ctx);
+            let event = if paused { TeamEvent::Paused } else { TeamEvent::Resumed };
+            self.tell_askers(&team, event, ctx);
         }
         self.schedule.pause(&team, paused);
         if !paused && !draining {

@@ -16,7 +16,7 @@ use crate::{
     ids::LeaseId,
     org::{record::TeamRecord, tree::Tree},
     store::{
-        Store,
+        Store, StoreError,
         reads::{Range, scan},
     },
     task::{Lane, Task, ending, outcome::Outcome, records as tasks},

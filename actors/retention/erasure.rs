@@ -1,4 +1,4 @@
-//! Erasure: what was said in a topic that somebody deleted is removed.
+//! Erasure of deleted topics: what was said in one is removed.
 //!
 //! That it is deleted is durable before anything of it goes, so that a crash in between is no loss: what is found again is
 //! removed again. What other promises rest on stays without its words: which message became which task, what that cost, who
@@ -6,13 +6,13 @@
 
 use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
-use super::{BrokenOff, terms::Keeping};
+use super::{pass::BrokenOff, terms::Keeping};
 use crate::{
     approvals::{question::Question, record::Approval, records as approvals},
     audit::{self, Audit},
     channel::records::{self as outboxes, OutboxRow},
     conversation_log::ConversationEntry,
-    ids::{MAIN, TaskId, TeamKey, TopicId},
+    ids::{TaskId, TopicId},
     interactions::Interaction,
     journal::stored::StoredSession,
     quarantine,
@@ -33,9 +33,9 @@ use crate::{
 };
 
 /// A commit changes so many records.
-const MOST: usize = 200;
+const MAX_COMMIT: usize = 200;
 /// So many tasks are looked up at once.
-const TASKS: usize = 1_000;
+const TASKS_AT_ONCE: usize = 1_000;
 
 /// A task of another team keeps its words, but not what the topic was called.
 const GIVEN: &[Texts] =
@@ -83,7 +83,7 @@ async fn erase(
     // Before their records go, by which they are found.
     forget_copies(store, &changes).await?;
     let mut failed = Ok(());
-    for part in changes.chunks(MOST) {
+    for part in changes.chunks(MAX_COMMIT) {
         let writes = part.iter().cloned().fold(Writes::new(), |writes, change| match change {
             Change::Drop(key) => writes.drop_keys([key]),
             Change::Empty(key, texts) => writes.empty(key, texts),
@@ -93,7 +93,7 @@ async fn erase(
     }
     // The archive and its index follow.
     store.archived().await?;
-    let lane = lane_of(&topic);
+    let lane = LaneKey::of_topic(&topic);
     let transcript = store.read(move |_| Ok(edges.remove_transcript(&lane))).await?;
     transcript.map_err(BrokenOff::Transcript)?;
     failed?;
@@ -115,10 +115,6 @@ async fn forget_copies(store: &StoreHandle, changes: &[Change]) -> Result<(), Br
     Ok(())
 }
 
-fn lane_of(topic: &TopicId) -> LaneKey {
-    LaneKey::of(TeamKey::first(MAIN), topic.as_str())
-}
-
 /// Finds what is left of a topic. Blocks.
 struct Left<'a> {
     storage: &'a dyn Storage,
@@ -133,7 +129,7 @@ impl Left<'_> {
         self.asked(&mut changes)?;
         self.told(deleted, &mut changes)?;
         let entries = Range::<ConversationEntry>::under(&(&self.topic.to_string(),));
-        let session = StoredSession::read(self.storage, &lane_of(self.topic))?;
+        let session = StoredSession::read(self.storage, &LaneKey::of_topic(self.topic))?;
         let keys = [entries.keys(self.storage)?, session.keys].concat();
         changes.extend(keys.into_iter().map(Change::Drop));
         Ok(changes)
@@ -144,8 +140,13 @@ impl Left<'_> {
         let (mut own, mut after) = (HashSet::new(), None);
         let wanted = TaskQuery { topic: Some(self.topic.clone()), ..TaskQuery::default() };
         loop {
-            let window =
-                TaskWindow { order: Order::Rising, after, skip: 0, most: TASKS, counted: 0 };
+            let window = TaskWindow {
+                order: Order::Rising,
+                after,
+                skip: 0,
+                most: TASKS_AT_ONCE,
+                counted: 0,
+            };
             let found = ended::ended(self.storage, &wanted, &window, HashSet::new())?.places;
             after = found.last().cloned();
             for (_, id) in found {

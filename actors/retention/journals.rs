@@ -1,4 +1,4 @@
-//! Journals: the events of a turn go once none of its tasks is there any more.
+//! Retention of journals: the events of a turn go once none of its tasks is there any more.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,31 +6,39 @@ use std::{
     time::Duration,
 };
 
-use super::slice::{Enough, Needed, Sweep};
+use super::{
+    slice::{Enough, Needed, Sweep},
+    terms::Cut,
+};
 use crate::{
     history::{Fact, HistoryEvent},
-    ids::{TeamKey, TurnId},
+    ids::{TaskId, TeamKey, TurnId},
     journal::records::{Began, Branch, Piece},
-    storage::{Order, Storage, StorageError},
+    storage::{Order, StorageError},
     store::{
         keys::{Life, key_of},
         reads::{Range, parse},
         records::Record as _,
     },
-    task::records::{LaneKey, exists},
+    task::{
+        Task,
+        records::{LaneKey, exists},
+    },
     tool::records::answers,
 };
 
 /// What the topics of subagents' sessions begin with: nobody goes on with one.
 const SESSION: &str = "agent:";
 /// A journal may tell of a turn a little after its task has ended: a row that is younger by more than this stays.
-const LATE: Duration = Duration::from_secs(24 * 60 * 60);
+const JOURNAL_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The journals that may hold something to remove, and how far the walk through them has come.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
     teams: HashSet<TeamKey>,
     lanes: HashSet<LaneKey>,
+    /// Tasks that this pass has removed and whose journals may be a little younger.
+    removed: HashSet<TaskId>,
     /// What is left to walk through, the next one last.
     ranges: Vec<Range<Piece<'static>>>,
     lane: Option<Walked>,
@@ -40,32 +48,43 @@ pub(super) struct Journals {
 #[derive(Debug)]
 struct Walked {
     lane: LaneKey,
-    /// Whether a turn's events stay.
-    turns: HashMap<TurnId, bool>,
+    turns: HashMap<TurnId, Turn>,
     /// The row before this one: it may go unless it is the newest. With the turns whose calls it holds.
     held: Option<(Vec<u8>, Vec<TurnId>)>,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// Its events stay.
+    stays: bool,
+    /// They go with a task that this pass has removed.
+    goes_with_task: bool,
 }
 
 impl Walked {
     /// Takes a row in: it may go later, or it stays.
     fn weigh(
         &mut self,
-        storage: &dyn Storage,
+        sweep: &Sweep<'_>,
+        removed: &HashSet<TaskId>,
         key: &[u8],
         events: &[HistoryEvent],
     ) -> Result<(), StorageError> {
+        let mut stays = false;
         for event in events {
+            let turn = self.turns.entry(event.turn.clone()).or_default();
             if let Fact::TurnStart { task_ids, .. } = &event.fact {
-                let mut stays = false;
-                for task in task_ids {
-                    stays |= exists(storage, task)?;
-                }
                 // A turn that went on after a crash says so again.
-                *self.turns.entry(event.turn.clone()).or_default() |= stays;
+                for task in task_ids {
+                    turn.stays |= exists(sweep.storage, task)?;
+                    turn.goes_with_task |= removed.contains(task);
+                }
             }
+            // One that was brought back or taken over has no task to go with.
+            turn.stays |= !turn.goes_with_task && event.timestamp >= sweep.cut.tasks;
+            stays |= turn.stays;
         }
-        let stays = |event: &HistoryEvent| self.turns.get(&event.turn).is_some_and(|stays| *stays);
-        self.held = if events.iter().any(stays) {
+        self.held = if stays {
             None
         } else {
             let calls = events
@@ -116,6 +135,14 @@ impl Journals {
     pub(super) fn add_lane(&mut self, lane: LaneKey) {
         if !self.teams.contains(&lane.team()) && self.lanes.insert(lane.clone()) {
             self.ranges.push(Range::under(&(&lane,)));
+        }
+    }
+
+    /// A task goes in this pass.
+    pub(super) fn note_removed(&mut self, task: &Task, cut: Cut) {
+        let ended_at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+        if ended_at.is_some_and(|at| at + JOURNAL_GRACE >= cut.tasks) {
+            self.removed.insert(task.id.clone());
         }
     }
 
@@ -180,11 +207,11 @@ impl Journals {
         walked.release(sweep)?;
         // A damaged row is left alone.
         let Ok(Piece(events)) = piece else { return Ok(None) };
-        if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks + LATE) {
+        if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks + JOURNAL_GRACE) {
             self.lane = None;
             return Ok(Some(lane));
         }
-        walked.weigh(sweep.storage, key, &events)?;
+        walked.weigh(sweep, &self.removed, key, &events)?;
         Ok(None)
     }
 
@@ -192,7 +219,7 @@ impl Journals {
         let closed = self.lane.take().filter(|walked| !is_open(&walked.lane, sweep.needed));
         let Some(mut walked) = closed else { return Ok(()) };
         walked.release(sweep)?;
-        if !walked.turns.values().any(|stays| *stays) {
+        if !walked.turns.values().any(|turn| turn.stays) {
             let session = walked.lane.session_id();
             sweep.slice.drop_keys([Began::KIND, Branch::KIND].map(|kind| key_of(kind, &session)));
         }

@@ -16,7 +16,7 @@ use crate::{
         ports::Calendar,
     },
     storage::{Storage, StorageError},
-    store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
+    store::{StoreHandle, reads::get_readable, records::Writes},
 };
 
 mod erasure;
@@ -30,7 +30,7 @@ pub mod terms;
 mod tests;
 mod walk;
 
-use pass::{Pass, Removed};
+use pass::{BrokenOff, Pass, Removed};
 use terms::Keeping;
 
 /// The minute of the day at which it is done, by the clock of the settings' zone: 04:10, when the
@@ -39,16 +39,16 @@ const MINUTE_OF_DAY: u32 = 4 * 60 + 10;
 /// A timer is never longer: a clock that was set must not delay it by more.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60 * 60);
 /// A process that begins does more urgent things first.
-const AFTER_START: Duration = Duration::from_secs(60);
+const START_DELAY: Duration = Duration::from_secs(60);
 /// A slice looks at records for no longer than this.
-const SLICE: Duration = Duration::from_millis(25);
+const SLICE_TIME: Duration = Duration::from_millis(25);
 /// Between two slices everybody else has the store for themselves.
-const PAUSE: Duration = Duration::from_millis(75);
+const SLICE_PAUSE: Duration = Duration::from_millis(75);
 /// What a team left behind when it was shut down is kept this long.
-const TRASH: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const TRASH_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// So often all tasks and journals are looked at: a journal that was brought back from its transcript may have no task to go
 /// with.
-const WHOLE_EVERY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const WHOLE_PASS_INTERVAL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The last time that it was done to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,13 @@ crate::records! {
 /// The key of that row …
 const DONE: &str = "done";
 /// … and of that of the last time that all tasks and journals were looked at. It is there while no pass is under way or was
-/// broken off, and not in stores of former versions.
+/// broken off and nothing was [taken over](look_at_all) since, and not in stores of former versions.
 const WHOLE: &str = "whole";
+
+/// Has the next pass look at all tasks and journals: for journals that are written without a task to go with.
+pub fn look_at_all() -> Writes {
+    Writes::new().delete::<Done>(WHOLE)
+}
 
 /// When it was last done, if ever.
 pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
@@ -77,19 +82,6 @@ pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> 
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), BrokenOff>")]
 pub struct EraseDeleted;
-
-/// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokenOff {
-    #[error("how long things are kept is not known: {0}")]
-    Settings(String),
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("a transcript cannot be removed: {0}")]
-    Transcript(String),
-}
 
 /// Sleeps until it is time, and removes what is old.
 pub struct Retention {
@@ -110,7 +102,7 @@ impl Retention {
         let now = self.clock.now();
         match self.last.map(|last| self.next(last)) {
             Some(due) if due > now => due,
-            Some(_) => now + AFTER_START,
+            Some(_) => now + START_DELAY,
             None => self.next(now).min(now + LONGEST_SLEEP),
         }
     }
@@ -198,9 +190,9 @@ async fn retain(
     let whole = store.read(|storage| get_readable::<Done>(storage, WHOLE)).await?;
     if whole.is_some() {
         // Tasks go before their journals, of which nothing tells if this is broken off in between.
-        store.commit(Writes::new().delete::<Done>(WHOLE)).await?;
+        store.commit(look_at_all()).await?;
     }
-    let whole = whole.filter(|whole| now.since(whole.at) < WHOLE_EVERY);
+    let whole = whole.filter(|whole| now.since(whole.at) < WHOLE_PASS_INTERVAL);
     let mut pass = match whole {
         Some(_) => Pass::new(keeping.clone(), terms, now),
         None => Pass::whole(keeping.clone(), terms, now),
@@ -209,7 +201,7 @@ async fn retain(
         let (walked, slice) = store
             .read(move |storage| {
                 let began = std::time::Instant::now();
-                let slice = pass.slice(storage, &mut || began.elapsed() >= SLICE)?;
+                let slice = pass.slice(storage, &mut || began.elapsed() >= SLICE_TIME)?;
                 Ok((pass, slice))
             })
             .await?;
@@ -220,10 +212,10 @@ async fn retain(
         if slice.last {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(SLICE_PAUSE).await;
     }
     let emptied = store.read(move |_| {
-        keeping.empty_trash(now - TRASH);
+        keeping.empty_trash(now - TRASH_KEPT);
         Ok(())
     });
     emptied.await?;

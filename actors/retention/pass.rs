@@ -1,4 +1,4 @@
-//! One pass: what is still needed is gathered first, then the rest is removed.
+//! Retention pass: what is still needed is gathered first, then the rest is removed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,6 +32,7 @@ use crate::{
     router::{audit::AuditRow, topics::Topic},
     storage::{Storage, StorageError},
     store::{
+        StoreError,
         keys::{Beginning, after_prefix, prefix_of},
         reads::{Range, get, parse, report},
         records::{Record, decode},
@@ -41,6 +42,19 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Why a pass, or an erasure, was broken off. What was removed so far stays removed, and the rest waits for the next time.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenOff {
+    #[error("how long things are kept is not known: {0}")]
+    Settings(String),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("a transcript cannot be removed: {0}")]
+    Transcript(String),
+}
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +114,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A pass that removes what these terms don't keep. It finds that by when tasks have ended, so that what it costs
-    /// depends on what it removes.
+    /// A pass that removes what these terms don't keep. It finds tasks and journals by when tasks have ended, so that what
+    /// those cost depends on what it removes.
     pub fn new(edges: Arc<dyn Keeping>, terms: Terms, now: Timestamp) -> Self {
         let cut = Cut { now, tasks: now - terms.tasks, audit: now - terms.audit };
         let mut needed = Needed::default();
@@ -191,7 +205,9 @@ impl Pass {
                     journals.add_team(team.key());
                 }
             }),
-            Stage::Tasks if *is_whole => tasks::all(&mut walk, cut, needed, &mut removed.tasks),
+            Stage::Tasks if *is_whole => {
+                tasks::all(&mut walk, cut, needed, &mut removed.tasks, journals)
+            }
             Stage::Tasks => tasks::due(&mut walk, cut, needed, &mut removed.tasks, journals),
             Stage::Journals => {
                 let removed = &mut removed.journal;
@@ -286,9 +302,9 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
         event.at < cut.tasks && !lane.is_some_and(|lane| busy.contains(&lane))
     });
-    // What nobody read stays as long as it is told who did what.
+    // What nobody read stays as long as it is told who did what, and as what was read.
     let notices = Lot::old(move |_, notice: &Notice| {
-        notice.at < if notice.read { cut.tasks } else { cut.audit }
+        notice.at < if notice.read { cut.tasks } else { cut.tasks.min(cut.audit) }
     });
     let (of_tasks, of_audits) = (day_of(cut.tasks), day_of(cut.audit));
     let tallies = Lot::all(Range::<TaskCalls>::all().until(&Beginning(&of_tasks)));

@@ -1,4 +1,4 @@
-//! Runs of triggers: the newest of each stay, however old, while it is there.
+//! Retention of runs: the newest of each trigger stay, however old, while it is there.
 
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ struct Counted {
 impl Counted {
     fn new(storage: &dyn Storage, run: &Run) -> Result<Self, StorageError> {
         let lives = contains::<Trigger>(storage, &runs::name_of(&run.team, &run.trigger))?;
-        let kept = if lives { runs::KEPT } else { 0 };
+        let kept = if lives { runs::RUNS_KEPT } else { 0 };
         Ok(Self { trigger: run.trigger.clone(), seen: 0, kept })
     }
 }

@@ -1,4 +1,4 @@
-//! Slices of a pass: what may go at once, and what is still needed.
+//! Slice of a retention pass: what may go at once, and what is still needed.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A commit changes so many records, or a few more that belong to the last.
-const MOST: usize = 200;
+const MAX_COMMIT: usize = 200;
 
 /// What a slice found. Made durable at once, it leaves a store in which nothing is missing that
 /// anything else in it needs.
@@ -39,7 +39,7 @@ impl Slice {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.changed >= MOST
+        self.changed >= MAX_COMMIT
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ended tasks: they go with their places in the order of ends and in the log of conversations.
+//! Retention of ended tasks: they go with their places in the order of ends and in the log of conversations.
 
 use super::{
     journals::Journals,
@@ -39,7 +39,7 @@ pub(super) fn due(
             Ok(Some(FinishedTask(task))) if has_ended_before(&task, cut.tasks) => {
                 *removed += 1;
                 journals.add_lane(task.lane_key());
-                forget(&task, cut, slice);
+                forget(&task, cut, slice, journals);
             }
             // Only its place in the order of ends was left.
             Ok(None) => slice.drop_keys([key.to_vec()]),
@@ -55,12 +55,13 @@ pub(super) fn all(
     cut: Cut,
     needed: &Needed,
     removed: &mut u64,
+    journals: &mut Journals,
 ) -> Result<bool, StorageError> {
     let storage = walk.storage;
     walk.rows(Range::all(), &mut |_, FinishedTask(task), slice| {
         if has_ended_before(&task, cut.tasks) && !needed.tasks.contains(&task.id) {
             *removed += 1;
-            forget(&task, cut, slice);
+            forget(&task, cut, slice, journals);
         } else {
             log_message(storage, needed, &task, slice);
         }
@@ -73,7 +74,8 @@ fn has_ended_before(task: &Task, cut: Timestamp) -> bool {
 }
 
 /// That a task was let in is known for longer than the task.
-fn forget(task: &Task, cut: Cut, slice: &mut Slice) {
+fn forget(task: &Task, cut: Cut, slice: &mut Slice, journals: &mut Journals) {
+    journals.note_removed(task, cut);
     let keys = [key_of(FinishedTask::KIND, &task.id), EndedTask::stored_key(task)].into_iter();
     slice.drop_keys(keys.chain(ConversationEntry::stored_key(task)));
     if let Some(row) = AuditRow::of_task(task)

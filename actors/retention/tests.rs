@@ -7,15 +7,14 @@ use std::{
 };
 
 use super::{
-    Done, EraseDeleted, WHOLE, last,
+    Done, EraseDeleted, WHOLE, last, look_at_all,
     pass::{Pass, Removed},
     terms::Terms,
 };
 use crate::{
     admission::{Admission, Reason},
     approvals::{
-        desk::{Desk, Wish},
-        question::{AnswerKind, Question, QuestionStatus},
+        question::{Question, QuestionStatus},
         record::{Approval, Status},
     },
     audit::Audit,
@@ -27,15 +26,15 @@ use crate::{
     clock::{Clock, Timestamp},
     conversation_log::ConversationEntry,
     doubles::{
+        asked,
         disk::{Crash, Disk},
         engine::Play,
-        entropy::Sequence,
         triggers::{Chain, Fleeting, Keeps},
         world::World,
     },
     frame::{Notification, NotificationKind},
     history::{Fact, HistoryEvent},
-    ids::{Ids, TaskId, TeamKey, TopicId, TriggerId, TurnId},
+    ids::{TaskId, TeamKey, TopicId, TriggerId, TurnId},
     inbox::InboxEvent,
     journal::records::{Began, Piece},
     notice::{Notice, NoticeKind},
@@ -61,11 +60,10 @@ use crate::{
     },
     task::{
         Ancestor, Kind, Label, Lane, Lineage, Source, Task, TopicRef,
-        cause::Cause as Author,
         outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
-    tool::{Asking, Caller, Effect, records::Answer},
+    tool::{Effect, records::Answer},
     usage::Usage,
 };
 
@@ -224,15 +222,7 @@ fn full_store() -> Disk {
         writes = writes.put_at(&(LaneKey::new(&news, 1), number), &event);
     }
     for (id, days, read) in [("n-old", 91, true), ("n-unread", 91, false), ("n-new", 80, true)] {
-        writes = writes.put(&Notice {
-            id: id.into(),
-            kind: NoticeKind::Report,
-            team: None,
-            text: String::new(),
-            refs: Vec::new(),
-            at: ago(days),
-            read,
-        });
+        writes = writes.put(&notice(id, days, read));
     }
     for days in [93, 80] {
         let day = ago(days).date()[..10].replace('-', "").parse().unwrap();
@@ -511,9 +501,10 @@ fn slices_of_any_size_remove_the_same() {
     }
 }
 
-/// OR-97, SC-117: what a pass looks at depends on what it removes, however much is kept.
+/// OR-97, SC-117: of tasks, journals, runs and what teams told, a pass looks at what it removes, however much is kept. What
+/// is little, such as topics, notices, approvals and questions, it looks through.
 #[test]
-fn a_pass_looks_at_what_is_due() {
+fn a_pass_looks_at_those_tasks_journals_and_runs_that_are_due() {
     let looks = |kept: u32| {
         let disk = full_store();
         for number in 0..kept {
@@ -602,28 +593,13 @@ fn what_an_open_task_comes_of_stays() {
     assert_eq!(disk.keys("call"), ["call/turn-task-parent:1:0", "call/turn-task-root:1:0"]);
 }
 
-fn approval_of(task: &Task) -> Approval {
-    let desk = Desk::new(Ids::new(Arc::new(Sequence::constant(1))), |_| String::new(), DAY);
-    let caller = Caller::of(task);
-    let wish = Wish {
-        caller: &caller,
-        turn: &"turn-1".into(),
-        label: Label::Trusted,
-        call: "turn-1:1:0",
-        tool: "bash",
-        arguments: &serde_json::json!({}),
-        asking: &Asking::default(),
-    };
-    desk.request(wish, NOW)
-}
-
 /// OR-97: what an open approval is about stays; a decided one holds nothing back.
 #[test]
 fn what_an_open_approval_is_about_stays() {
     for pending in [true, false] {
         let disk = Disk::default();
         let task = ended("task-asked", lane("news", None), ago(100));
-        let mut approval = approval_of(&task);
+        let mut approval = asked::approval(&task, NOW);
         if !pending {
             approval.status = Status::Denied;
         }
@@ -637,27 +613,8 @@ fn what_an_open_approval_is_about_stays() {
 }
 
 fn question(id: &str, task: &Task, status: QuestionStatus, at: Timestamp) -> Question {
-    Question {
-        id: id.into(),
-        team: task.team(),
-        lane: task.lane.clone(),
-        task: task.id.clone(),
-        question: "Which?".to_owned(),
-        options: Vec::new(),
-        multi: false,
-        kind: AnswerKind::Text,
-        key: None,
-        status,
-        answer: None,
-        by: None,
-        source: None,
-        lineage: Lineage { root: task.id.clone(), path: Vec::new() },
-        label: Label::Trusted,
-        cause: Author::System,
-        created_at: at,
-        expires_at: at + DAY,
-        answered_at: (status == QuestionStatus::Answered).then_some(at),
-    }
+    let answered_at = (status == QuestionStatus::Answered).then_some(at);
+    Question { status, answered_at, ..asked::question(id, task, at) }
 }
 
 /// OR-97: what was decided and answered goes as ended tasks do; what waits stays, and so does what is of work that is kept.
@@ -674,7 +631,7 @@ fn approvals_and_questions_that_are_over_go() {
         created_at: ago(days),
         expires_at: ago(days) + DAY,
         resolved_at: (status != Status::Pending).then(|| ago(days)),
-        ..approval_of(of)
+        ..asked::approval(of, NOW)
     };
     for (id, short, of, status, days) in [
         ("apr-old", "oldold", &task, Status::Denied, 91),
@@ -706,22 +663,37 @@ fn approvals_and_questions_that_are_over_go() {
     assert_eq!(disk.keys("qst/"), ["qst/qst-needed", "qst/qst-now", "qst/qst-open"]);
 }
 
+fn notice(id: &str, days: u32, read: bool) -> Notice {
+    let (kind, text) = (NoticeKind::Report, String::new());
+    Notice { id: id.into(), kind, team: None, text, refs: Vec::new(), at: ago(days), read }
+}
+
 /// OP-39: a notice that nobody reads goes with the lines of audits.
 #[test]
 fn notices_that_nobody_read_have_an_end() {
     let disk = Disk::default();
     for (id, days) in [("n-old", 366), ("n-young", 364)] {
-        let (kind, text) = (NoticeKind::Report, String::new());
-        let (team, refs, at, read) = (None, Vec::new(), ago(days), false);
-        write(
-            &disk,
-            Writes::new().put(&Notice { id: id.into(), kind, team, text, refs, at, read }),
-        );
+        write(&disk, Writes::new().put(&notice(id, days, false)));
     }
 
     pass(&disk);
 
     assert_eq!(disk.keys("notice"), ["notice/n-young"]);
+}
+
+/// OP-39: also where lines of audits are kept for less long than tasks.
+#[test]
+fn notices_that_nobody_read_stay_as_long_as_those_that_were_read() {
+    let disk = Disk::default();
+    for (id, days, read) in [("n-old", 91, false), ("n-read", 80, true), ("n-unread", 80, false)] {
+        write(&disk, Writes::new().put(&notice(id, days, read)));
+    }
+    let terms = Terms { audit: 30 * DAY, ..Terms::default() };
+
+    let pass = Pass::new(Arc::new(Keeps::default()), terms, NOW);
+    make_in_slices(&disk, pass, usize::MAX);
+
+    assert_eq!(disk.keys("notice"), ["notice/n-read", "notice/n-unread"]);
 }
 
 /// OR-97: nothing is left of the sessions of a team that is gone, also where its tasks went before it.
@@ -752,6 +724,23 @@ fn a_journal_that_is_a_little_younger_than_its_task_goes_with_it() {
 
     let rows = scan::<Piece<'_>>(&*disk.mount(None), Range::all()).unwrap();
     assert_eq!((disk.keys("done").len(), rows), (0, Vec::new()));
+}
+
+/// OR-97, EN-51: what was imported or brought back has no task to go with, and is kept as long as what has.
+#[test]
+fn a_journal_without_tasks_stays_until_its_own_time() {
+    let disk = Disk::default();
+    let session = |name: &str| lane("news", Some(&format!("agent:{name}:1:0")));
+    for (name, at) in [("old", ago(91)), ("young", ago(90) + Duration::from_secs(60 * 60))] {
+        let task = ended(&format!("task-{name}"), session(name), at);
+        write(&disk, turn(&task, 1, at));
+    }
+
+    let removed = make_in_slices(&disk, whole_pass(), usize::MAX).0;
+
+    assert_eq!(removed.journal, 3);
+    assert_eq!(disk.keys("hist").len(), 3);
+    assert_eq!(disk.keys("call"), ["call/turn-task-young:1:0"]);
 }
 
 /// OR-97, MV-06: memory is read for ever, and tells by which task it was written.
@@ -859,7 +848,7 @@ async fn a_missed_night_is_made_up_for() {
     let _again = world.start();
     let second = done(&world, Some(first)).await;
 
-    assert!(second.since(began) <= 2 * super::AFTER_START);
+    assert!(second.since(began) <= 2 * super::START_DELAY);
 }
 
 /// OR-97: settings that cannot be read remove nothing.
@@ -927,6 +916,25 @@ async fn what_a_broken_pass_left_is_found_by_the_next() {
             assert_eq!(world.disk.keys(kind), whole.keys(kind), "{crash:?}");
         }
     }
+}
+
+/// OR-97, EN-51: a journal that has no task to go with is looked at once it was imported.
+#[actix::test]
+async fn an_import_has_the_next_pass_look_at_all() {
+    let session = lane("news", Some("agent:turn-1:1:0"));
+    let imported = turn(&ended("task-imported", session, ago(100)), 1, ago(100));
+    let left = async |writes: Writes| {
+        let world = world();
+        let before = Done { at: ago(2), removed: Removed::default() };
+        write(&world.disk, Writes::new().put_at(&WHOLE.to_owned(), &before));
+        write(&world.disk, writes);
+        let _spine = world.start();
+        done(&world, None).await;
+        world.disk.keys("call/turn-task-imported").len()
+    };
+
+    assert_eq!(left(imported.clone()).await, 1);
+    assert_eq!(left(imported.and(look_at_all())).await, 0);
 }
 
 /// OR-97: a message that comes while it is done is answered as ever.

@@ -2,7 +2,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Router, audit::AuditRow, main_lane, saying::Accepted};
+use super::{Accepted, Router, audit::AuditRow, main_lane};
 use crate::{
     channel::{
         outbox,

@@ -1,4 +1,4 @@
-//! Asking a model which topic a message belongs to, where code cannot tell.
+//! Topic choice by a model: asked which topic a message belongs to, where code cannot tell.
 
 use std::{fmt::Write, time::Duration};
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::{clock::Timestamp, excerpt, ids::TopicId};
 
 /// The most topics that are listed for the model, best first.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// As much of the message as it takes to see what it is about, in characters.
-const QUOTED: usize = 1_000;
+const MAX_QUOTED_CHARACTERS: usize = 1_000;
 /// What the model says when no topic fits.
 const NEW: &str = "new";
 
@@ -40,12 +40,12 @@ pub(super) fn question(candidates: &[Candidate], content: &str, now: Timestamp) 
          or {\"topic_ids\":[\"new\"],\"topic_name\":\"<a few words>\"} if it begins another topic.\n\
          \nTopics:\n",
     );
-    for Candidate { id, name, last_activity, .. } in candidates.iter().take(LISTED) {
+    for Candidate { id, name, last_activity, .. } in candidates.iter().take(MAX_LISTED) {
         let (name, ago) = (quoted(name), Ago(now.since(*last_activity)));
         // Writing to a string cannot fail.
         let _ = writeln!(question, "- {id} {name}, last used {ago}");
     }
-    let head = excerpt::line(content, QUOTED);
+    let head = excerpt::line(content, MAX_QUOTED_CHARACTERS);
     question.push_str("\nMessage:\n");
     question.push_str(&quoted(&head));
     question

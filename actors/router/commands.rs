@@ -5,9 +5,9 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{
     Router,
     conversation::Destination,
+    decision_commands::{self, DecisionCommand, GONE},
     main_lane,
     managing::{ChangeTopic, TopicPatch},
-    verdicts::{self, GONE, Verdict},
 };
 use crate::{
     frame::TopicState,
@@ -42,7 +42,7 @@ pub(super) enum Command {
     /// A word that is none.
     Unknown(String),
     /// About what waits for a person.
-    Verdict(Verdict),
+    Decision(DecisionCommand),
 }
 
 impl Command {
@@ -57,7 +57,7 @@ impl Command {
             | Self::Reopen(_)
             | Self::New
             | Self::Think(_) => true,
-            Self::Help | Self::Steer | Self::Unknown(_) | Self::Verdict(_) => false,
+            Self::Help | Self::Steer | Self::Unknown(_) | Self::Decision(_) => false,
         }
     }
 }
@@ -66,8 +66,8 @@ impl Command {
 pub(super) fn parse(content: &str) -> Option<Command> {
     let (word, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
     let rest = rest.trim();
-    if let Some(verdict) = verdicts::parse(&word.to_ascii_lowercase(), rest) {
-        return Some(Command::Verdict(verdict));
+    if let Some(decision) = decision_commands::parse(&word.to_ascii_lowercase(), rest) {
+        return Some(Command::Decision(decision));
     }
     let topic = (!rest.is_empty()).then(|| rest.to_owned());
     match (word.to_ascii_lowercase().as_str(), &topic) {
@@ -153,7 +153,7 @@ impl Router {
             return self.obey_in_team(&command, team, message, ctx);
         }
         let obeyed = match command {
-            Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
+            Command::Decision(decision) => return self.decide_by(decision, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
             Command::Stop(topic) => return self.stop_topic(topic, message, ctx),
             Command::Help => Err(help()),

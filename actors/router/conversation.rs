@@ -1,4 +1,4 @@
-//! A channel that is connected or has open work, as the router keeps it, and what comes in on it.
+//! Conversation: a channel that is connected or has open work, as the router keeps it, and what comes in on it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    gate::Sender,
+    sender::Sender,
     topics::{STORE_INTERVAL, Topic, Topics},
 };
 use crate::{

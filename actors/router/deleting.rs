@@ -1,15 +1,20 @@
-//! Deleting topics, with what was said in them.
+//! Deletion of topics, with what was said in them.
+
+use std::collections::HashSet;
 
 use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 use serde::{Deserialize, Serialize};
 
-use super::{Router, records::topic_removed, topics::Topic};
+use super::{
+    Router,
+    records::{topic_removed, topics_in_use},
+    topics::Topic,
+};
 use crate::{
     audit::Audit,
     clock::Timestamp,
     ids::{ChannelId, PrincipalId, TopicId},
     store::records::Writes,
-    task::records::{OpenWork, open_work},
 };
 
 /// Deletes a topic for good, with those that left it, which begin with what was said in it. Answered when that is durable:
@@ -40,9 +45,9 @@ crate::records! {
 pub enum NotDeleted {
     #[error("there is no such topic")]
     Unknown,
-    /// Somebody works on what was asked for in this one.
+    /// Somebody works on what was asked for in this one, or is asked about it: an answer would bring back what was said.
     #[error(
-        "work for `{0}` is under way or waits; stop it, or wait for its end, and delete the topic then"
+        "work for `{0}` is under way, or a question of it waits for an answer; stop or answer it, or wait for its end, and delete the topic then"
     )]
     Busy(String),
     #[error("that could not be stored")]
@@ -53,7 +58,7 @@ impl Router {
     fn delete_topic(
         &mut self,
         DeleteTopic { channel, topic, by, from }: &DeleteTopic,
-        open: &[OpenWork],
+        in_use: &HashSet<TopicId>,
     ) -> Result<(Vec<TopicId>, Writes), NotDeleted> {
         let now = self.to.clock.now();
         let Some(conversation) = self.conversations.get_mut(channel) else {
@@ -65,7 +70,7 @@ impl Router {
         }
         let is_busy = |topic: &&Topic| {
             conversation.has_open_work(&topic.id)
-                || open.iter().any(|task| task.is_for(&topic.id))
+                || in_use.contains(&topic.id)
                 || conversation.deciding.iter().any(|message| {
                     message.topic.as_ref().is_some_and(|chosen| *chosen == topic.id.as_str())
                 })
@@ -95,19 +100,20 @@ impl Router {
 impl Handler<DeleteTopic> for Router {
     type Result = ResponseActFuture<Self, Result<(), NotDeleted>>;
 
-    fn handle(&mut self, wish: DeleteTopic, _: &mut Self::Context) -> Self::Result {
-        let (history, open) = (self.read_channel(&wish.channel), self.to.store.read(open_work));
-        let deleted = async move { (history.await, open.await) }
+    fn handle(&mut self, order: DeleteTopic, _: &mut Self::Context) -> Self::Result {
+        let history = self.read_channel(&order.channel);
+        let in_use = self.to.store.read(topics_in_use);
+        let deleted = async move { (history.await, in_use.await) }
             .into_actor(self)
-            .map(move |(history, open), router: &mut Self, _| {
-                router.know(&wish.channel, history.ok().flatten());
-                let deleted = open
+            .map(move |(history, in_use), router: &mut Self, _| {
+                router.know(&order.channel, history.ok().flatten());
+                let deleted = in_use
                     .map_err(|_| NotDeleted::Store)
-                    .and_then(|open| router.delete_topic(&wish, &open));
-                router.put_away_if_idle(&wish.channel);
+                    .and_then(|in_use| router.delete_topic(&order, &in_use));
+                router.put_away_if_idle(&order.channel);
                 let deleted =
                     deleted.map(|(topics, writes)| (topics, router.to.store.commit(writes)));
-                (wish.channel, deleted)
+                (order.channel, deleted)
             })
             .then(|(channel, deleted), router: &mut Self, _| {
                 let stored = async move {

@@ -1,4 +1,4 @@
-//! Granting: who is trusted or kept out by name, changed while the service runs.
+//! Changes of grants: who is trusted or kept out by name, changed while the service runs.
 
 use actix::{Handler, Message, MessageResult, ResponseActFuture, WrapFuture};
 

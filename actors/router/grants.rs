@@ -1,4 +1,4 @@
-//! Grants: single senders who are let in or kept out, beside the operator's files.
+//! Grants of trust: single senders who are let in or kept out, beside the operator's files.
 
 use std::collections::HashMap;
 
@@ -27,19 +27,6 @@ words! {
     }
 }
 
-impl Level {
-    /// The level of a name.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name; the text lists those there are.
-    pub fn named(name: &str) -> Result<Self, String> {
-        let unknown =
-            |_| format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`");
-        name.parse().map_err(unknown)
-    }
-}
-
 /// Whom a grant is about. There is one grant for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Grantee {
@@ -53,12 +40,10 @@ pub struct Grantee {
 impl Grantee {
     /// Reads whom a person or a model means; if they cannot be meant, which argument is wrong and why.
     pub fn read(
-        channel_type: &str,
+        channel_type: ChannelType,
         sender: &str,
         channel: Option<&str>,
     ) -> Result<Self, (&'static str, String)> {
-        let channel_type: ChannelType =
-            channel_type.parse().map_err(|error| ("channel_type", format!("{error}")))?;
         if !is_plain(sender) {
             let reason = "a sender has 1 to 128 printable characters without space (384 bytes)";
             return Err(("sender_id", reason.to_owned()));
@@ -176,7 +161,7 @@ mod tests {
     use super::*;
 
     fn grantee(channel: Option<&str>) -> Grantee {
-        Grantee::read("ws", "bob", channel).unwrap()
+        Grantee::read(ChannelType::Ws, "bob", channel).unwrap()
     }
 
     fn grant(channel: Option<&str>, level: Level) -> SenderGrant {
@@ -237,19 +222,20 @@ mod tests {
     /// TO-130, CH-03, CH-07
     #[test]
     fn whom_a_grant_means_is_checked() {
-        let discord = Grantee::read("discord", "42", Some("discord:77")).unwrap();
+        let discord = Grantee::read(ChannelType::Discord, "42", Some("discord:77")).unwrap();
 
         assert_eq!(discord.channel, Some("77".into()));
-        for (channel_type, sender, channel, wrong) in [
-            ("slack", "bob", None, "channel_type"),
-            ("ws", "", None, "sender_id"),
-            ("ws", "two words", None, "sender_id"),
-            ("ws", "bob", Some(""), "channel_id"),
+        for (sender, channel, wrong) in [
+            ("", None, "sender_id"),
+            ("two words", None, "sender_id"),
+            ("bob", Some(""), "channel_id"),
         ] {
-            let (field, _) = Grantee::read(channel_type, sender, channel).unwrap_err();
+            let (field, _) = Grantee::read(ChannelType::Ws, sender, channel).unwrap_err();
             assert_eq!(field, wrong);
         }
-        assert!(Grantee::read("ws", &"x".repeat(129), None).is_err());
-        assert!(Level::named("friend").unwrap_err().contains("`trusted` and `denied`"));
+        assert!(Grantee::read(ChannelType::Ws, &"x".repeat(129), None).is_err());
+        assert!("slack".parse::<ChannelType>().is_err());
+        let unknown = "friend".parse::<Level>().unwrap_err().to_string();
+        assert!(unknown.contains("`trusted`, `denied`"), "{unknown}");
     }
 }

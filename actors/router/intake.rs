@@ -1,9 +1,9 @@
-//! The steps of a message: known already? a command? which topic? then a task.
+//! Intake of a message, step by step: known already? a command? which topic? then a task.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
-    Router,
+    Accepted, Router,
     choice::{self, Candidate, Choice},
     commands,
     conversation::{Destination, Incoming},
@@ -11,7 +11,6 @@ use super::{
     rate::{Bucket, too_fast},
     refusal::Refusal,
     resolve::{Resolution, Resolve},
-    saying::Accepted,
     topics::Topics,
 };
 use crate::{
@@ -24,7 +23,7 @@ use crate::{
     queue::Enqueue,
     room::DISK_FULL,
     router::records::{ReadMark, Undecided},
-    scheduler::views::Heard,
+    scheduler::index::Heard,
     store::records::Writes,
     task::{Kind, Label, Lane, Options, Source, Task, TopicRef, records as tasks},
 };
@@ -390,7 +389,7 @@ impl Router {
 
     /// A message as triggers hear it, if it concerns one.
     fn overheard(&self, message: &Undecided, topic: Option<&TopicRef>) -> Option<Heard> {
-        if !self.to.ears.is_open() {
+        if !self.to.message_triggers.is_open() {
             return None;
         }
         let heard = Heard {
@@ -402,7 +401,7 @@ impl Router {
             topic: topic.cloned(),
             at: message.at,
         };
-        self.to.ears.concerns(&heard).then_some(heard)
+        self.to.message_triggers.concerns(&heard).then_some(heard)
     }
 
     /// What is left of a message that finds no topic. Triggers hear every message that was let in and is well

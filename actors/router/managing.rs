@@ -1,4 +1,4 @@
-//! Managing topics from outside: close, reopen, rename, pin.
+//! Topic management from outside: close, reopen, rename, pin.
 
 use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 

@@ -1,4 +1,4 @@
-//! Router: the way in. What a message of a person passes before it is work.
+//! Router: the actor that is the way in. What a message of a person passes before it is work.
 
 use std::{
     cell::Cell,
@@ -10,6 +10,7 @@ use std::{
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
+use tokio::sync::oneshot;
 
 use crate::{
     approvals::{self, Approvals},
@@ -30,7 +31,7 @@ use crate::{
     router::records::{ChannelHistory, MessageRow, Undecided},
     scheduler::{
         self,
-        views::{Ears, Heard},
+        index::{Heard, MessageTriggers},
     },
     storage::StorageError,
     store::{StoreHandle, reads::get_readable, records::Writes},
@@ -39,9 +40,11 @@ use crate::{
 
 mod answers;
 pub mod audit;
+pub mod card_buttons;
 mod choice;
 pub mod commands;
 mod conversation;
+mod decision_commands;
 pub mod deleting;
 mod expiry;
 pub mod gate;
@@ -50,29 +53,32 @@ pub mod grants;
 mod intake;
 pub mod managing;
 mod names;
-pub mod pressing;
+pub mod posted_messages;
 pub mod rate;
 mod reading;
 pub mod records;
 mod refusal;
 pub mod resolve;
 mod resume;
-pub mod saying;
 mod score;
+pub mod sender;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod titles;
 pub mod topics;
 pub mod trust;
-mod verdicts;
 mod words;
 
 use conversation::{Conversation, Incoming};
-use gate::Sender;
 use grants::Grants;
 use rate::{Bucket, Rate};
+use sender::Sender;
 use trust::Policy;
+
+/// A sweep looks at all channels: a process that begins does more urgent things first.
+const FIRST_SWEEP: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]
@@ -131,7 +137,7 @@ pub enum Inbound {
         /// What comes with the words. It is the adapter's to see that the sender may name it.
         files: Vec<FileRow>,
     },
-    /// A wish to see the topics.
+    /// A request for the list of topics.
     TopicList,
     /// All that was told up to a moment has been read.
     Read {
@@ -139,7 +145,7 @@ pub enum Inbound {
         topic: Option<TopicId>,
         until: Timestamp,
     },
-    /// A wish to stop a turn.
+    /// A request to stop a turn.
     Cancel {
         topic: TopicId,
         /// And what waits in it.
@@ -147,6 +153,18 @@ pub enum Inbound {
     },
     /// A frame that could not be read: its sender is told, and cut off if there is a reason.
     Malformed(ErrorBody, Option<Closing>),
+}
+
+/// A message that is on its way, or was answered at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub message: MessageId,
+    /// The work it becomes; a command becomes none.
+    pub task: Option<TaskId>,
+    pub topic: Option<TopicId>,
+    /// The answer to a command.
+    pub reply: Option<String>,
+    pub duplicate: bool,
 }
 
 /// Other rules from now on.
@@ -207,6 +225,9 @@ pub struct Recovered {
     pub retained_at: Option<Timestamp>,
 }
 
+/// Who waits for the fate of a message.
+type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
+
 /// Everything that the router talks to.
 pub(crate) struct Neighbours {
     pub(crate) store: StoreHandle,
@@ -216,7 +237,7 @@ pub(crate) struct Neighbours {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Ids,
     pub(crate) classifier: Arc<dyn Classifier>,
-    pub(crate) ears: Ears,
+    pub(crate) message_triggers: MessageTriggers,
     pub(crate) triggers: Recipient<Heard>,
 }
 
@@ -233,9 +254,11 @@ pub struct Router {
     control_buckets: HashMap<(ChannelType, String), Bucket>,
     grants: Grants,
     /// Who waits for the fate of a message: first whoever sent it, then who sent it again.
-    waiters: HashMap<(ChannelId, MessageId), Vec<saying::Waiter>>,
+    waiters: HashMap<(ChannelId, MessageId), Vec<Waiter>>,
     /// Topics that this process has deleted: what was read of their channels before must not bring them back.
     deleted: HashSet<TopicId>,
+    /// The same of those that the last sweep that found some has forgotten.
+    expired: HashSet<TopicId>,
     /// Topics whose title a model is being asked for.
     untitled: HashSet<TopicId>,
     identities: Option<Arc<dyn Identities>>,
@@ -275,6 +298,7 @@ impl Router {
             grants: std::mem::take(&mut recovered.grants),
             waiters: HashMap::new(),
             deleted: HashSet::new(),
+            expired: HashSet::new(),
             untitled: HashSet::new(),
             identities: None,
             audit_rows: Cell::default(),
@@ -404,9 +428,10 @@ impl Router {
         }
     }
 
-    /// A channel as it was read, without topics that were deleted since.
+    /// A channel as it was read, without topics that are gone since.
     fn conversation(&self, mut history: ChannelHistory) -> Conversation {
-        history.topics.retain(|topic| !self.deleted.contains(&topic.id));
+        let is_gone = |id: &TopicId| self.deleted.contains(id) || self.expired.contains(id);
+        history.topics.retain(|topic| !is_gone(&topic.id));
         Conversation::from_history(history)
     }
 
@@ -487,9 +512,9 @@ impl Actor for Router {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_later(sweep::FIRST_SWEEP, |router, ctx| {
+        ctx.run_later(FIRST_SWEEP, |router, ctx| {
             router.sweep(ctx);
-            ctx.run_interval(sweep::SWEEP_INTERVAL, Self::sweep);
+            ctx.run_interval(SWEEP_INTERVAL, Self::sweep);
         });
         let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
         for channel in waiting {

@@ -8,7 +8,7 @@ use crate::text::is_unseen;
 /// The longest name, in characters.
 pub(super) const MAX_CHARS: usize = 40;
 /// The longest name that a person gives, in characters.
-const LONGEST: usize = 60;
+const MAX_GIVEN_CHARS: usize = 60;
 /// Most words of a message that make a name.
 const MAX_WORDS: usize = 6;
 /// The name of a topic that nothing names.
@@ -32,14 +32,14 @@ pub(super) fn name<'a>(
 
 /// A title that a model made, such as a person may give; none if nothing is left of it.
 pub(super) fn title<'a>(made: &str, taken: impl Iterator<Item = &'a str>) -> Option<String> {
-    let title = tidy(&made.replace([':', '@'], " "), LONGEST)?;
-    Some(unique(title, LONGEST, taken))
+    let title = tidy(&made.replace([':', '@'], " "), MAX_GIVEN_CHARS)?;
+    Some(unique(title, MAX_GIVEN_CHARS, taken))
 }
 
 /// Whether a person may name a topic so.
 pub(super) fn is_good(name: &str) -> bool {
     let name = name.trim();
-    (1..=LONGEST).contains(&name.chars().count())
+    (1..=MAX_GIVEN_CHARS).contains(&name.chars().count())
         && !name.chars().any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
 }
 

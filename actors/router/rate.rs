@@ -1,4 +1,4 @@
-//! A token bucket: so many messages at once, so many a minute after that.
+//! A token bucket: so many at once, so many in the long run after that.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::{
     frame::ErrorBody,
 };
 
-/// What one message takes. A millisecond gives back `per_minute` of these, so all sums are whole.
-const MESSAGE: u64 = 60_000;
+/// What one message takes. A millisecond gives back so much that all sums are whole, also where a bucket fills in weeks.
+const MESSAGE: u64 = 60_000_000_000;
 
 /// How much one sender may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,29 +19,53 @@ pub struct Rate {
     pub burst: u32,
 }
 
-impl Rate {
-    fn capacity(self) -> u64 {
-        u64::from(self.burst.max(1)) * MESSAGE
+/// How much a bucket holds, and what a millisecond gives back; 0 is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    capacity: u64,
+    gain: u64,
+}
+
+impl From<Rate> for Pace {
+    fn from(Rate { per_minute, burst }: Rate) -> Self {
+        Self {
+            capacity: u64::from(burst.max(1)).saturating_mul(MESSAGE),
+            gain: u64::from(per_minute) * (MESSAGE / 60_000),
+        }
+    }
+}
+
+impl Pace {
+    /// So many at once, and so many a second in the long run: there always is a limit.
+    pub fn per_second(rate: f64, burst: u32) -> Self {
+        let gain = (rate * (MESSAGE / 1_000) as f64) as u64;
+        Self { gain: gain.max(1), ..Rate { per_minute: 0, burst }.into() }
     }
 }
 
 /// What is left to one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    rate: Rate,
+    pace: Pace,
     level: u64,
     at: Timestamp,
 }
 
 impl Bucket {
     /// A full one.
-    pub fn new(rate: Rate, now: Timestamp) -> Self {
-        Self { rate, level: rate.capacity(), at: now }
+    pub fn new(pace: impl Into<Pace>, now: Timestamp) -> Self {
+        let pace = pace.into();
+        Self { pace, level: pace.capacity, at: now }
+    }
+
+    /// Goes on at another pace with what is left, as far as there is room for it.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Takes one message out, or says after which time there will be one. An empty bucket stays as it is.
     pub fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
-        if self.rate.per_minute == 0 {
+        if self.pace.gain == 0 {
             return Ok(());
         }
         self.level = self.level_at(now);
@@ -54,7 +78,7 @@ impl Bucket {
             }
             None => {
                 let missing = MESSAGE - self.level;
-                let wait = missing.div_ceil(u64::from(self.rate.per_minute));
+                let wait = missing.div_ceil(self.pace.gain);
                 Err(Duration::from_millis(wait))
             }
         }
@@ -62,14 +86,12 @@ impl Bucket {
 
     /// Nothing is missing: a new bucket would be the same.
     pub fn is_full(&self, now: Timestamp) -> bool {
-        self.level_at(now) == self.rate.capacity()
+        self.level_at(now) == self.pace.capacity
     }
 
     fn level_at(&self, now: Timestamp) -> u64 {
         let elapsed = now.0.saturating_sub(self.at.0);
-        self.level
-            .saturating_add(elapsed.saturating_mul(u64::from(self.rate.per_minute)))
-            .min(self.rate.capacity())
+        self.level.saturating_add(elapsed.saturating_mul(self.pace.gain)).min(self.pace.capacity)
     }
 }
 
@@ -120,6 +142,43 @@ mod tests {
         let taken = [0, 0, 1_000].map(|ms| bucket.take(Timestamp(START.0 + ms)));
 
         assert_eq!(taken, [Ok(()), Err(Duration::from_secs(1)), Ok(())]);
+    }
+
+    /// TO-79
+    #[test]
+    fn a_bucket_fills_again_and_never_above_its_burst() {
+        let mut bucket = Bucket::new(Pace::per_second(4.0, 2), START);
+
+        let taken = [0, 0, 0, 100, 250, 251, 60_000, 60_000, 60_000]
+            .map(|ms| bucket.take(Timestamp(START.0 + ms)));
+
+        let wait = |ms| Err(Duration::from_millis(ms));
+        let expected = [Ok(()), Ok(()), wait(250), wait(150), Ok(()), wait(249)];
+        assert_eq!(taken[..6], expected);
+        assert_eq!(taken[6..], [Ok(()), Ok(()), wait(250)]);
+    }
+
+    #[test]
+    fn another_pace_leaves_what_is_left_as_far_as_there_is_room() {
+        let of = |burst| Pace::per_second(1.0, burst);
+        let mut bucket = Bucket::new(of(2), START);
+        bucket.take(START).unwrap();
+
+        bucket.set_pace(of(5));
+        let of_two = [0, 0].map(|ms| bucket.take(Timestamp(START.0 + ms)).is_ok());
+        let rested = Timestamp(START.0 + 60_000);
+        bucket.set_pace(of(1));
+        let of_one = [0, 0].map(|ms| bucket.take(Timestamp(rested.0 + ms)).is_ok());
+
+        assert_eq!((of_two, of_one), ([true, false], [true, false]));
+    }
+
+    #[test]
+    fn the_slowest_rate_is_still_a_limit() {
+        let mut bucket = Bucket::new(Pace::per_second(f64::MIN_POSITIVE, 1), START);
+
+        assert_eq!(bucket.take(START), Ok(()));
+        assert!(bucket.take(START).is_err());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Records of the router: messages, topics, and what the trust gate decided.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -8,17 +11,18 @@ use serde_json::json;
 use super::{
     audit::AuditRow,
     grants::{Grantee, Grants, SenderGrant},
-    score::REMEMBERED,
+    score::MAX_REMEMBERED,
     topics::Topic,
 };
 use crate::{
     admission::Admission,
+    approvals::{question::Question, record::Approval, records as approvals},
     channel::records::{ChannelRow, DeliveryMark, OutboxRow},
     clock::Timestamp,
     conversation_log::ConversationEntry,
     file::records::FileRow,
     identities,
-    ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{ChannelId, MessageId, TaskId, TeamName, TopicId},
     interactions::Interaction,
     journal::stored::StoredSession,
     live::event::{Event, Kind},
@@ -30,7 +34,7 @@ use crate::{
         redact::{Owner, Texts},
     },
     task::{
-        Label,
+        Label, Lane, Source,
         cause::Cause,
         ended,
         query::TaskQuery,
@@ -162,7 +166,7 @@ impl Key for Grantee {
     fn read(key: &mut KeyReader<'_>) -> Option<Self> {
         let (channel_type, sender) = (key.text()?, key.text()?);
         let channel = key.text().filter(|channel| !channel.is_empty());
-        Self::read(channel_type, sender, channel).ok()
+        Self::read(channel_type.parse().ok()?, sender, channel).ok()
     }
 }
 
@@ -221,7 +225,11 @@ fn said_in(
         if let Ok(ConversationEntry::Message) = entry {
             messages.extend(parse::<ConversationEntry>(key).map(|(_, at, task)| (at, task)));
         }
-        if messages.len() < REMEMBERED { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if messages.len() < MAX_REMEMBERED {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     })?;
     let mut said = Vec::new();
     for (at, task) in messages.into_iter().rev() {
@@ -269,6 +277,26 @@ pub fn each_topic(
     Range::<Topic>::all().for_each_keyed(storage, &mut |(channel, _), topic| visit(channel, topic))
 }
 
+/// Topics for which something is done, by other teams too, or which somebody is asked about. Work is looked at last: an answer
+/// is stored with the task that brings it.
+pub(super) fn topics_in_use(storage: &dyn Storage) -> Result<HashSet<TopicId>, StorageError> {
+    let mut in_use = HashSet::new();
+    let mut add = |lane: Option<Lane>, source: Option<Source>| {
+        in_use.extend(lane.and_then(|lane| lane.topic));
+        in_use.extend(source.and_then(|source| source.topic).map(|topic| topic.id));
+    };
+    approvals::each_waiting(storage, &mut |approval: Approval| {
+        add(approval.lane, approval.source);
+    })?;
+    approvals::each_waiting(storage, &mut |question: Question| {
+        add(Some(question.lane), question.source);
+    })?;
+    for task in tasks::open_work(storage)? {
+        add(Some(task.lane), task.source);
+    }
+    Ok(in_use)
+}
+
 /// A topic is no more in its channel.
 pub(super) fn topic_removed(channel: &ChannelId, topic: &TopicId) -> Writes {
     let told = json!({"id": topic, "channel_id": channel, "state": "deleted"});
@@ -284,8 +312,7 @@ pub(super) fn session_keys(
     storage: &dyn Storage,
     topic: &TopicId,
 ) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
-    let lane = LaneKey::of(TeamKey::first(MAIN), topic.as_str());
-    let session = StoredSession::read(storage, &lane)?;
+    let session = StoredSession::read(storage, &LaneKey::of_topic(topic))?;
     for task in &session.tasks {
         if tasks::exists(storage, task)? {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Why a message finds no topic.
+//! Refusals: why a message finds no topic.
 
 use serde::Serialize;
 use serde_json::json;

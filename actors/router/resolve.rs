@@ -1,4 +1,4 @@
-//! Which topic a message belongs to.
+//! Topic resolution: which topic a message belongs to.
 
 use std::{cmp::Reverse, num::NonZeroUsize, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A connection that goes on with an earlier channel, if it is its own, or with the one that its owner's connections share.
+//! Resumption of a channel: a connection goes on with an earlier one of its own, or with its owner's shared one.
 
 use std::collections::HashMap;
 

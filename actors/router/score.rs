@@ -1,17 +1,17 @@
-//! How well a message fits each of some topics.
+//! Topic scores: how well a message fits each of some topics.
 
 use std::collections::VecDeque;
 
 use super::words::Words;
 
 /// How many messages of a topic are remembered.
-pub(super) const REMEMBERED: usize = 10;
+pub(super) const MAX_REMEMBERED: usize = 10;
 
 /// What a word is worth that stands in the name of the topic.
 const IN_NAME: f64 = 3.0;
 
 /// What a word is worth in the newest message, the one before it, and so on: powers of 0.8.
-const BY_AGE: [f64; REMEMBERED] =
+const BY_AGE: [f64; MAX_REMEMBERED] =
     [1.0, 0.8, 0.64, 0.512, 0.4096, 0.327_68, 0.262_144, 0.209_715_2, 0.167_772_16, 0.134_217_728];
 
 /// What a topic is known by.

@@ -1,4 +1,4 @@
-//! Sweep: what nobody needs any more is forgotten, a slice at a time.
+//! Sweep of channels: what nobody needs any more is removed, a slice at a time.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -26,9 +26,6 @@ use crate::{
     },
 };
 
-/// It looks at all channels: a process that begins does more urgent things first.
-pub(super) const FIRST_SWEEP: Duration = Duration::from_secs(60);
-pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 const INTERACTIONS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
 const MOST_KNOWN_IDS: usize = 10_000;

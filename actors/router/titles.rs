@@ -1,4 +1,4 @@
-//! Titles: after an answer a model is asked what a topic is called. Until then, and if that fails, its first words name it.
+//! Titles of topics: after an answer a model is asked for one. Until then, and if that fails, the first words are the name.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// As much of message and answer as it takes to see what they are about, in characters.
-const QUOTED: usize = 1_000;
+const MAX_QUOTED_CHARACTERS: usize = 1_000;
 
 impl Router {
     /// A message was answered: its topic may want a title. Nobody waits for it.
@@ -51,7 +51,7 @@ impl Router {
 /// The question for the model. What was said is quoted: it is data.
 fn question(task: &Task) -> String {
     let answer = task.outcome.as_ref().map_or("", |outcome| outcome.text.as_str());
-    let quoted = |text: &str| Value::from(excerpt::line(text, QUOTED)).to_string();
+    let quoted = |text: &str| Value::from(excerpt::line(text, MAX_QUOTED_CHARACTERS)).to_string();
     format!(
         "What is this conversation about? Answer with JSON only: {{\"title\":\"<2 to 6 words in the language of the \
          message>\"}}.\n\nMessage:\n{}\n\nAnswer:\n{}",

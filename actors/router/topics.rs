@@ -1,4 +1,4 @@
-//! The topics of one channel.
+//! Topics of one channel.
 
 use std::{
     cmp::Reverse,
@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{score::REMEMBERED, words::Words};
+use super::{score::MAX_REMEMBERED, words::Words};
 use crate::{
     clock::Timestamp,
     frame::{BranchPoint, TopicRow, TopicState},
@@ -95,9 +95,14 @@ impl Topic {
         now - idle_after.saturating_add(DONE_AFTER).saturating_add(STORE_INTERVAL)
     }
 
+    /// People want it to stay, however long nothing is said.
+    pub(super) fn is_held(&self) -> bool {
+        self.pinned && !self.closed
+    }
+
     fn remember(&mut self, content: &str, now: Timestamp) {
         self.last_activity = self.last_activity.max(now);
-        self.recent.truncate(REMEMBERED - 1);
+        self.recent.truncate(MAX_REMEMBERED - 1);
         self.recent.push_front(Words::of(content));
     }
 }

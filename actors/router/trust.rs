@@ -1,4 +1,4 @@
-//! Trust: who is let in. The first rule that matches decides, and says why.
+//! Trust rules: who is let in. The first rule that matches decides, and says why.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The words of a text, as the choice of a topic compares them.
+//! Word set of a text, as topics are compared by it.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -9,7 +9,7 @@ use unicode_normalization::{
 
 /// A long paste says at its beginning what it is about. Reading no further bounds the work of a
 /// message and the size of a topic's row.
-const READ: usize = 1_000;
+const MAX_READ: usize = 1_000;
 
 /// The distinct words of a text: sorted, with a space between them.
 ///
@@ -91,14 +91,14 @@ impl Piece<'_> {
 
 /// The beginning of a text, with compatible forms made one.
 pub(super) fn readable(text: &str) -> Cow<'_, str> {
-    let head = match text.char_indices().nth(READ) {
+    let head = match text.char_indices().nth(MAX_READ) {
         Some((end, _)) => &text[..end],
         None => text,
     };
     match is_nfkc_quick(head.chars()) {
         IsNormalized::Yes => Cow::Borrowed(head),
         // One character can become eighteen.
-        IsNormalized::No | IsNormalized::Maybe => Cow::Owned(head.nfkc().take(READ).collect()),
+        IsNormalized::No | IsNormalized::Maybe => Cow::Owned(head.nfkc().take(MAX_READ).collect()),
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         let long = format!("alpha {}omega", "x ".repeat(500_000));
 
         assert_eq!(words(&long), ["alpha"]);
-        assert!(Words::of(&"\u{fdfa}".repeat(10_000)).iter().count() <= READ);
+        assert!(Words::of(&"\u{fdfa}".repeat(10_000)).iter().count() <= MAX_READ);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The alarm: one sleep until the next thing is due, and what is done then.
+//! Timer of the scheduler: one sleep until the next thing is due, and what is done then.
 
 use std::time::Duration;
 
@@ -24,10 +24,8 @@ use crate::{
 };
 
 /// A clock that is off by more than this has jumped.
-const JUMP: Duration = Duration::from_secs(60);
+const MIN_CLOCK_JUMP: Duration = Duration::from_secs(60);
 
-/// How often reasons to fire that need not be remembered any longer are swept.
-pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Rows that are removed at a time, so that others come in between.
 const MOST_SWEPT: usize = 1_000;
 
@@ -70,7 +68,7 @@ impl Scheduler {
         let (now, slept) = (self.now(), monotonic.elapsed());
         let expected = wall + slept;
         let off = now.since(expected).max(expected.since(now));
-        if off > JUMP {
+        if off > MIN_CLOCK_JUMP {
             tracing::warn!(
                 seconds = off.as_secs(),
                 forward = now > expected,

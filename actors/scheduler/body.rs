@@ -1,4 +1,4 @@
-//! What a team is asked when a trigger fires, part by part, each labelled with where it comes from.
+//! Task body of a firing: what the team is asked, part by part, each labelled with where it comes from.
 
 use std::{collections::BTreeMap, fmt::Write};
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// After so long a firing that was refused for want of room is tried again, if its time comes but once.
-const TRY_AGAIN: Duration = Duration::from_secs(5 * 60);
+const RETRY_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// Whoever waits for a firing.
 pub(super) type Told = oneshot::Receiver<Result<Answer, Refusal>>;
@@ -62,7 +62,7 @@ impl Scheduler {
             }
         }
         if is_put_off(trigger, &run) {
-            self.retries.insert(id.clone(), now + TRY_AGAIN);
+            self.retries.insert(id.clone(), now + RETRY_PAUSE);
         }
         self.settle_window(id);
         self.plan_next(id);
@@ -197,7 +197,7 @@ impl Scheduler {
         if trigger.state == State::Finished && trigger.cursor_at == Some(run.due_at) {
             trigger.state = State::Active;
             trigger.cursor_at = Some(run.due_at - Duration::from_millis(1));
-            self.retries.insert(run.trigger.clone(), now + TRY_AGAIN);
+            self.retries.insert(run.trigger.clone(), now + RETRY_PAUSE);
             self.plan_next(&run.trigger);
         }
     }

@@ -26,11 +26,11 @@ use crate::{
 };
 
 /// The operator hears so often that a trigger fires too often.
-const NOTICE_EVERY: Duration = Duration::from_secs(10 * 60);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// A team and subagent get so many tasks from triggers …
-const MOST_FIRES: usize = 10;
+const MAX_FIRES_PER_WINDOW: usize = 10;
 /// … within this time.
-pub(super) const FIRES_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest turn of a learning cycle.
 const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
 /// The longest turn of a reflection cycle.
@@ -244,9 +244,10 @@ fn obstacle(
         return Some((Decision::Filtered, Some(reason.clone())));
     }
     let bounded_otherwise = matches!(trigger.definition.config, Config::Window(_));
-    if !by_hand && !bounded_otherwise && present.fired_lately >= MOST_FIRES {
-        let within = FIRES_WITHIN.as_secs();
-        let reason = format!("{MOST_FIRES} tasks from triggers of this team within {within} s");
+    if !by_hand && !bounded_otherwise && present.fired_lately >= MAX_FIRES_PER_WINDOW {
+        let within = RATE_WINDOW.as_secs();
+        let reason =
+            format!("{MAX_FIRES_PER_WINDOW} tasks from triggers of this team within {within} s");
         return Some((Decision::RateLimited, Some(reason)));
     }
     let rests = |last: Timestamp| now < last + trigger.definition.cooldown.0;
@@ -342,15 +343,15 @@ fn work(
 }
 
 fn rate_notice(trigger: &mut Trigger, run: &RunId, now: Timestamp, ids: &Ids) -> Option<Notice> {
-    if trigger.rate_noticed_at.is_some_and(|last| now < last + NOTICE_EVERY) {
+    if trigger.rate_noticed_at.is_some_and(|last| now < last + NOTICE_INTERVAL) {
         return None;
     }
     trigger.rate_noticed_at = Some(now);
     let text = format!(
-        "trigger `{}` of team `{}` fires too often: more than {MOST_FIRES} tasks within {} s are not made; give it a `cooldown` or a rarer schedule",
+        "trigger `{}` of team `{}` fires too often: more than {MAX_FIRES_PER_WINDOW} tasks within {} s are not made; give it a `cooldown` or a rarer schedule",
         trigger.definition.name,
         trigger.team.name,
-        FIRES_WITHIN.as_secs()
+        RATE_WINDOW.as_secs()
     );
     Some(trigger.notice(ids, NoticeKind::RateLimited, text, [run], now))
 }
@@ -383,7 +384,7 @@ pub(super) struct Fires(HashMap<(TeamKey, Option<String>), SlidingWindow<Timesta
 impl Fires {
     pub(super) fn count(&mut self, team: &TeamKey, subagent: Option<String>, at: Timestamp) {
         let fires = self.0.entry((team.clone(), subagent));
-        fires.or_insert_with(|| SlidingWindow::new(FIRES_WITHIN)).push(at);
+        fires.or_insert_with(|| SlidingWindow::new(RATE_WINDOW)).push(at);
     }
 
     /// How many there were within the time that counts.

@@ -1,4 +1,4 @@
-//! Triggers that the settings of a team keep: its heartbeat and its learning cycles.
+//! System triggers: those that the settings of a team keep, its heartbeat and its learning cycles.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// A reflection waits for a person's decision, who may be asleep when it asks.
-const DECISION_TIME: Duration = Duration::from_secs(25 * 60 * 60);
+const REFLECTION_DEADLINE: Duration = Duration::from_secs(25 * 60 * 60);
 /// A heartbeat that has nothing to say says this.
 pub const HEARTBEAT_OK: &str = "HEARTBEAT_OK";
 /// What may stand beside it.
-const BESIDE: usize = 300;
+const MAX_BESIDE_OK: usize = 300;
 
 /// What the settings of a team ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
         ..Definition::new(&name, config, task)
     };
     if kind == SystemKind::Reflection {
-        definition.deadline = Span(DECISION_TIME);
+        definition.deadline = Span(REFLECTION_DEADLINE);
     }
     (kind, definition)
 }
@@ -125,7 +125,7 @@ fn is_all_well(text: &str) -> bool {
     let Some(place) = text.find(HEARTBEAT_OK) else { return false };
     let rest = [&text[..place], &text[place + HEARTBEAT_OK.len()..]];
     let others: usize = rest.iter().map(|part| part.trim().chars().count()).sum();
-    others <= BESIDE
+    others <= MAX_BESIDE_OK
 }
 
 impl Handler<Maintain> for Scheduler {

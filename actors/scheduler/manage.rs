@@ -1,4 +1,4 @@
-//! The one way in which triggers are made, changed, switched and removed.
+//! Trigger management: the one way in which triggers are made, changed, switched and removed.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A team has at most this many.
-pub const MOST: usize = 50;
+pub const MAX_TRIGGERS_PER_TEAM: usize = 50;
 
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
@@ -112,8 +112,13 @@ impl Scheduler {
             return Err(Refusal::NameReserved(name.clone()));
         }
         self.check_name(&team, name)?;
-        if self.triggers.values().filter(|trigger| trigger.team == team).count() >= MOST {
-            return Err(Refusal::Limit { team: team.name.to_string(), most: MOST });
+        if self.triggers.values().filter(|trigger| trigger.team == team).count()
+            >= MAX_TRIGGERS_PER_TEAM
+        {
+            return Err(Refusal::Limit {
+                team: team.name.to_string(),
+                most: MAX_TRIGGERS_PER_TEAM,
+            });
         }
         let now = self.now();
         let mut trigger = Trigger::new(self.to.ids.trigger(), team, definition, &by, now);
@@ -194,7 +199,7 @@ impl Scheduler {
         );
         let notice = trigger.notice(&self.to.ids, NoticeKind::InvalidTrigger, text, [], now);
         let writes = Writes::new().put(trigger).put(&notice);
-        self.ears.attend(trigger, &*self.to.ports.expressions);
+        self.message_triggers.attend(trigger, &*self.to.ports.expressions);
         self.plan_next(id);
         self.keep_quietly(writes);
     }

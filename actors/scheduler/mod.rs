@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
@@ -11,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     clock::{Clock, Timestamp},
     ids::{Ids, TaskId, TriggerId},
-    queue::{Queue, causes::Runaway, keep::Keep},
+    queue::{Queue, causes::Runaway, ordered_writes::WriteInOrder},
     room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
     task::Task,
@@ -21,6 +22,7 @@ pub mod alarm;
 mod body;
 mod fire;
 pub mod firing;
+pub mod index;
 pub mod maintain;
 pub mod manage;
 mod notify;
@@ -38,6 +40,7 @@ pub mod views;
 pub mod window;
 
 use firing::{Fires, Premises, Roster};
+use index::{Board, Heard, MessageTriggers};
 use ports::{Calendar, Expressions, View};
 use records::Recovered;
 use run::{Known, Run};
@@ -47,7 +50,9 @@ use trigger::{
     definition::Definition,
     validation::{Check, Problems},
 };
-use views::{Board, Ears, Heard};
+
+/// How often reasons to fire that need not be remembered any longer are swept.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
@@ -165,7 +170,7 @@ pub struct Scheduler {
     last: HashMap<TriggerId, Run>,
     known: HashMap<(TriggerId, String), Known>,
     fires: Fires,
-    ears: Ears,
+    message_triggers: MessageTriggers,
     /// Firings of a single time that were refused, and when each is tried again.
     retries: HashMap<TriggerId, Timestamp>,
     /// What a former process left undone: dealt with as soon as this one runs.
@@ -174,9 +179,9 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler that goes on where the last process stopped. `ears` is shared with whoever lets
+    /// A scheduler that goes on where the last process stopped. `message_triggers` is shared with whoever lets
     /// messages in.
-    pub fn new(to: Neighbours, ears: Ears, recovered: Recovered) -> Self {
+    pub fn new(to: Neighbours, message_triggers: MessageTriggers, recovered: Recovered) -> Self {
         let now = to.clock.now();
         let by_reason = |known: Known| ((known.trigger.clone(), known.key.clone()), known);
         let mut scheduler = Self {
@@ -192,7 +197,7 @@ impl Scheduler {
             last: recovered.last.into_iter().map(|run| (run.trigger.clone(), run)).collect(),
             known: recovered.known.into_iter().map(by_reason).collect(),
             fires: Fires::default(),
-            ears,
+            message_triggers,
             retries: HashMap::new(),
             left: Left { open: recovered.open, heard: recovered.heard, moved: Vec::new() },
             draining: false,
@@ -217,7 +222,7 @@ impl Scheduler {
     fn take_in(&mut self, trigger: Trigger) {
         let id = trigger.id.clone();
         self.retries.remove(&id);
-        self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.message_triggers.attend(&trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
         self.plan_next(&id);
@@ -225,7 +230,7 @@ impl Scheduler {
 
     fn drop_out(&mut self, id: &TriggerId) -> Option<Trigger> {
         let trigger = self.triggers.remove(id)?;
-        self.ears.ignore(id);
+        self.message_triggers.ignore(id);
         self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
@@ -264,14 +269,14 @@ impl Scheduler {
     /// Hands rows in, in step with tasks. The future ends when they are durable.
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
         let (tell, stored) = oneshot::channel();
-        self.to.queue.do_send(Keep { writes, stored: Some(tell) });
+        self.to.queue.do_send(WriteInOrder { writes, stored: Some(tell) });
         async move { Ok(stored.await.map_err(|_| Refusal::Stopping)??) }
     }
 
     /// Hands rows in whose fate nobody waits for.
     fn keep_quietly(&self, writes: Writes) {
         if !writes.is_empty() {
-            self.to.queue.do_send(Keep { writes, stored: None });
+            self.to.queue.do_send(WriteInOrder { writes, stored: None });
         }
     }
 
@@ -326,6 +331,6 @@ impl Actor for Scheduler {
         }
         self.look_at_held(ctx);
         self.ring(ctx);
-        ctx.run_interval(alarm::SWEEP_EVERY, Self::sweep);
+        ctx.run_interval(SWEEP_INTERVAL, Self::sweep);
     }
 }

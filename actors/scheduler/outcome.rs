@@ -1,4 +1,4 @@
-//! The end of a run: how it went, what it leaves behind, and when a trigger is switched off for it.
+//! Outcome of a run: how it went, what it leaves behind, and when a trigger is switched off for it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// How soon an end that cannot be read is looked at again.
-const READ_AGAIN: Duration = Duration::from_secs(10);
+const READ_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Failed runs that a notice names.
-const NAMED: usize = 3;
+const MAX_NAMED_RUNS: usize = 3;
 
 /// How a run went: by what it says of itself, unless its task says otherwise. With why, if badly.
 pub(super) fn judge(outcome: &Outcome, report: Option<&Report>) -> (RunOutcome, Option<String>) {
@@ -75,7 +75,7 @@ pub(super) fn count(trigger: &mut Trigger, run: &Run) -> Option<String> {
         Some(RunOutcome::Failed) => {
             trigger.consecutive_failures = trigger.consecutive_failures.saturating_add(1);
             trigger.failed_runs.push(run.id.clone());
-            if trigger.failed_runs.len() > NAMED {
+            if trigger.failed_runs.len() > MAX_NAMED_RUNS {
                 trigger.failed_runs.remove(0);
             }
             let is_last_straw = trigger.is_active()
@@ -209,7 +209,7 @@ impl Scheduler {
                 let told = notify::tell_breaker(trigger, &run, &reason, task.label, ids, view.now);
                 writes = writes.and(told);
             }
-            self.ears.attend(trigger, &*self.to.ports.expressions);
+            self.message_triggers.attend(trigger, &*self.to.ports.expressions);
             self.to.ports.board.note_cost(trigger, &run);
         }
         self.plan_next(&id);
@@ -245,7 +245,7 @@ impl Scheduler {
                 Err(error) => {
                     // Left open, it would be in the way of the next one until the service starts again.
                     tracing::warn!(%task, %error, "how a run of a trigger ended cannot be read; it is tried again");
-                    ctx.run_later(READ_AGAIN, move |scheduler, ctx| scheduler.take_end(task, ctx));
+                    ctx.run_later(READ_RETRY_PAUSE, move |scheduler, ctx| scheduler.take_end(task, ctx));
                 }
             }
         }));

@@ -1,4 +1,4 @@
-//! Rows of triggers and runs: what is stored under which key, and how it is read back.
+//! Records of triggers and runs: what is stored under which key, and how it is read back.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    firing::FIRES_WITHIN,
+    firing::RATE_WINDOW,
+    index::Heard,
     run::{Known, Run},
     trigger::Trigger,
-    views::Heard,
 };
 use crate::{
     clock::Timestamp,
@@ -54,7 +54,7 @@ crate::records! {
 }
 
 /// So many runs of a trigger are kept, however old.
-pub(crate) const KEPT: usize = 50;
+pub(crate) const RUNS_KEPT: usize = 50;
 
 /// A trigger's name among all.
 pub fn name(trigger: &Trigger) -> String {
@@ -152,7 +152,7 @@ pub fn recover(storage: &dyn Storage, tasks: &[Box<Task>]) -> Result<Recovered, 
     for trigger in &triggers {
         let newest = runs(storage, &trigger.team, &trigger.id, None, 1)?.pop();
         let Some(newest) = newest else { continue };
-        recent.extend(since(storage, trigger, newest.fired_at - FIRES_WITHIN)?);
+        recent.extend(since(storage, trigger, newest.fired_at - RATE_WINDOW)?);
         last.push(newest);
     }
     let mut open = Vec::new();

@@ -33,7 +33,7 @@ impl Scheduler {
             return false;
         }
         trigger.reword(stored);
-        self.ears.attend(trigger, &*self.to.ports.expressions);
+        self.message_triggers.attend(trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(trigger, self.last.get(&id));
         true
     }

@@ -6,20 +6,20 @@ use futures_util::future::join_all;
 use super::{
     Refusal, Scheduler, body,
     firing::{Answer, ByTurn, Findings, Pending},
+    index::Heard,
     run::Cause,
     trigger::{Trigger, Which, config::Config, definition::OverlapPolicy},
-    views::Heard,
 };
 use crate::{
     excerpt::{self, Unit},
     ids::{TaskId, TriggerId},
-    queue::{keep::Keep, submit::Overlap},
+    queue::{ordered_writes::WriteInOrder, submit::Overlap},
     store::records::Writes,
     task::{self, Label, Source},
 };
 
 /// What the prompt shows of a body.
-const SHOWN: usize = 64 * 1024;
+const MAX_BODY_SHOWN: usize = 64 * 1024;
 
 /// Fires a trigger now, whatever its state. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
@@ -73,7 +73,7 @@ impl Scheduler {
     /// `left` by a former process may have been served in part.
     pub(super) fn hear(&mut self, heard: Heard, left: bool, ctx: &mut Context<Self>) {
         let mut waiting = Vec::new();
-        for (id, captures) in self.ears.listen(&heard) {
+        for (id, captures) in self.message_triggers.listen(&heard) {
             let Some(trigger) = self.triggers.get(&id) else { continue };
             let key = heard.name();
             if left && self.known.contains_key(&(id.clone(), key.clone())) {
@@ -103,7 +103,7 @@ impl Scheduler {
             // What was refused has its row too. Only what nobody could say anything about comes again.
             let is_dealt_with = |fired: &Result<Answer, Refusal>| *fired != Err(Refusal::Stopping);
             if join_all(waiting).await.iter().all(is_dealt_with) {
-                queue.do_send(Keep {
+                queue.do_send(WriteInOrder {
                     writes: Writes::new().delete::<Heard>(&heard.name()),
                     stored: None,
                 });
@@ -164,7 +164,8 @@ impl Handler<Call> for Scheduler {
             Err(refusal) => return Box::pin(std::future::ready(Err(refusal))),
         };
         // The run keeps all of it.
-        let (shown, missing) = call.payload.split_at(call.payload.floor_char_boundary(SHOWN));
+        let (shown, missing) =
+            call.payload.split_at(call.payload.floor_char_boundary(MAX_BODY_SHOWN));
         let rest = format!("an operator finds them in the run of trigger {}", trigger.id);
         let shown = excerpt::marked(shown, missing.len(), Unit::Byte, &rest);
         let order = body::with_payload(body::order(trigger), &call.headers, &shown);

@@ -13,12 +13,12 @@ use super::{
 use crate::clock::{Timestamp, millis};
 
 /// A time that is later than this was not late but missed: the machine slept, or its clock jumped.
-const LATE: Duration = Duration::from_secs(60);
+const MAX_LATENESS: Duration = Duration::from_secs(60);
 
 /// What is older than this is not made up.
-const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_CATCH_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most runs that are made up.
-const MOST: usize = 10;
+const MAX_CAUGHT_UP: usize = 10;
 /// Times that are too old are counted up to here: there may be years of them, and everybody waits meanwhile.
 const MOST_COUNTED: u64 = 1_000;
 
@@ -104,7 +104,7 @@ pub(super) fn agenda(
         return make_up(held_from);
     }
     match next(cursor).filter(|due| *due <= now) {
-        Some(due) if due < since || now.since(due) > LATE => make_up(cursor),
+        Some(due) if due < since || now.since(due) > MAX_LATENESS => make_up(cursor),
         Some(due) => Agenda::Fire(due),
         None => Agenda::Wait,
     }
@@ -118,7 +118,8 @@ fn newest(
 ) -> Option<Timestamp> {
     let first = next(cursor).filter(|due| *due <= now)?;
     let following = |after: Timestamp| next(after).filter(|due| *due <= now);
-    let lately = std::iter::successors(following(first.max(now - LATE)), |due| following(*due));
+    let lately =
+        std::iter::successors(following(first.max(now - MAX_LATENESS)), |due| following(*due));
     lately.last().or(Some(first))
 }
 
@@ -169,7 +170,7 @@ fn collect(
     now: Timestamp,
     next: impl Fn(Timestamp) -> Option<Timestamp>,
 ) -> Times {
-    let oldest = now - TOO_OLD;
+    let oldest = now - MAX_CATCH_UP;
     let mut times = Times { all: None, recent: Vec::new(), last_left_out: None };
     let mut after = cursor;
     while let Some(at) = next(after)
@@ -189,7 +190,7 @@ fn collect(
             continue;
         }
         times.recent.push(at);
-        if times.recent.len() > MOST {
+        if times.recent.len() > MAX_CAUGHT_UP {
             times.last_left_out = Some(times.recent.remove(0));
         }
     }

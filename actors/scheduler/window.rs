@@ -17,11 +17,11 @@ use crate::{
 /// No window stays open for longer.
 pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// A tick that is later than this was not late but missed.
-const LATE: Duration = Duration::from_secs(60);
+const MAX_LATENESS: Duration = Duration::from_secs(60);
 /// So many ticks in a row that found nothing double the interval …
-const PATIENCE: u32 = 10;
+const IDLE_TICKS_PER_DOUBLING: u32 = 10;
 /// … up to so many times the interval.
-const SLOWEST: u32 = 10;
+const MAX_INTERVAL_FACTOR: u32 = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
 words! {
@@ -126,7 +126,10 @@ impl Occurrence {
         if !window.backoff {
             return interval;
         }
-        interval * 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE).min(SLOWEST)
+        interval
+            * 2_u32
+                .saturating_pow(self.noops_in_a_row / IDLE_TICKS_PER_DOUBLING)
+                .min(MAX_INTERVAL_FACTOR)
     }
 
     /// The first tick after a moment, in step with the opening.
@@ -165,7 +168,7 @@ pub fn advance(
         return None;
     }
     open.next_tick_at = open.tick_after(window, now);
-    if due_at < since || now.since(due_at) > LATE {
+    if due_at < since || now.since(due_at) > MAX_LATENESS {
         return None;
     }
     open.ticks += 1;

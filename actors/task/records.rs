@@ -11,7 +11,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     excerpt,
-    ids::{LeaseId, TaskId, TeamKey, TeamName, TopicId},
+    ids::{LeaseId, MAIN, TaskId, TeamKey, TeamName, TopicId},
     live::event::{self, Data, Event, SAID, Said, TaskChange},
     search::{Entry, Part, Passage},
     storage::{Order, Storage, StorageError},
@@ -43,7 +43,7 @@ crate::records! {
 }
 
 /// So much of what was asked is shown with a task, in characters.
-const ASKED: usize = 200;
+const MAX_ASKED_CHARACTERS: usize = 200;
 
 /// A lane in one life of its team, as keys name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +58,11 @@ const NO_TOPIC: &str = "main";
 impl LaneKey {
     pub fn new(lane: &Lane, generation: u32) -> Self {
         Self { lane: lane.clone(), generation }
+    }
+
+    /// The lane of a topic, which is one of the main team.
+    pub fn of_topic(topic: &TopicId) -> Self {
+        Self::of(TeamKey::first(MAIN), topic.as_str())
     }
 
     /// The lane of a team that keys name so.
@@ -264,14 +269,6 @@ pub struct OpenWork {
     pub parked: Option<Parked>,
 }
 
-impl OpenWork {
-    /// It is work of a topic, or was given by that to another team.
-    pub fn is_for(&self, topic: &TopicId) -> bool {
-        let source = self.source.as_ref().and_then(|source| source.topic.as_ref());
-        self.lane.topic.as_ref() == Some(topic) || source.is_some_and(|of| of.id == *topic)
-    }
-}
-
 /// All tasks without an outcome, without their words.
 pub fn open_work(storage: &dyn Storage) -> Result<Vec<OpenWork>, StorageError> {
     scan(storage, Range::all())
@@ -352,7 +349,7 @@ fn changed(task: &Task) -> Event {
             priority: task.priority,
             state: task.state(),
             wait_reason: task.parked.as_ref().map(|parked| parked.reason),
-            body: excerpt::line(&task.body, ASKED),
+            body: excerpt::line(&task.body, MAX_ASKED_CHARACTERS),
             created_by: task.from.clone(),
             created_at: task.created_at,
             attempts: task.attempts,

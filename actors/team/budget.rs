@@ -2,17 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::Context;
 use serde_json::json;
 
 use super::{
-    Team,
+    SessionContext,
     held_calls::ApprovalRequests,
     session::Session,
     turn::{Input, Want, conversation::tokens},
 };
 use crate::{
-    approvals::desk::Wish,
+    approvals::requests::CallRequest,
     budget::records::{DayKey, Warned},
     budget::{Overdrawn, Request, Spent, SpentRow},
     channel::records::OutboxWrites,
@@ -33,7 +32,7 @@ const BUDGET: &str = "budget";
 impl Session {
     /// Sets the next call's estimate aside. If it does not fit, the turn waits; returns whether it
     /// may be made.
-    pub(super) fn afford(&mut self, ctx: &mut Context<Team>) -> bool {
+    pub(super) fn afford(&mut self, ctx: &mut SessionContext<'_>) -> bool {
         let (line, tasks) = (&self.brief.budget, self.tasks_above());
         let ledger = &self.cx.recipe.ledger;
         match ledger.reserve(line, &tasks, self.estimate(), self.cx.today()) {
@@ -175,7 +174,7 @@ impl Session {
             spent: overdrawn.what.clone(),
             waiting: self.leased.task.id.clone(),
         });
-        let wish = Wish {
+        let request = CallRequest {
             caller: &self.caller,
             turn: &self.leased.turn,
             label: self.turn.label,
@@ -188,13 +187,13 @@ impl Session {
                 ..Asking::default()
             },
         };
-        let approval = self.cx.recipe.desk.request(wish, now);
+        let approval = self.cx.recipe.requests.request(request, now);
         let text = format!(
             "{overdrawn}. Work waits; approve {} to allow as much once more, or raise the cap.",
             approval.short_id
         );
         let notice = self.cx.notice(NoticeKind::Budget, &overdrawn.team, text, &approval.id);
-        requests.add(&self.cx.recipe.desk, CallId::from(BUDGET), approval);
+        requests.add(&self.cx.recipe.requests, CallId::from(BUDGET), approval);
         requests.writes = requests.writes.put(&notice);
         requests
     }

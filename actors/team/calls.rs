@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{AsyncContext, Context};
+use actix::AsyncContext;
 use futures_util::future::BoxFuture;
 use tokio::{
     task::{JoinError, JoinHandle},
@@ -11,14 +11,14 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    Team,
+    SessionContext,
     held_calls::{self, ApprovalRequests},
     session::{RunningCall, Session},
     speech::Speech,
-    turn::{Held, Input, digest, telling::text_of},
+    turn::{Input, digest, slot::Held, telling::text_of},
 };
 use crate::{
-    approvals::{desk::Wish, record::Resolution},
+    approvals::{record::Resolution, requests::CallRequest},
     engine::{
         Block, EngineEvent, EngineFailure, EngineReply, EventSink, Message, Paid, StepReply,
         StepRequest, SystemPrompt,
@@ -37,7 +37,7 @@ use crate::{
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Session {
-    pub(super) fn call_model(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn call_model(&mut self, ctx: &mut SessionContext<'_>) {
         if !self.afford(ctx) {
             return;
         }
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Asks the model for a summary: without tools, and nobody hears it.
-    pub(super) fn summarise(&mut self, request: String, ctx: &mut Context<Team>) {
+    pub(super) fn summarise(&mut self, request: String, ctx: &mut SessionContext<'_>) {
         if !self.afford(ctx) {
             return;
         }
@@ -100,12 +100,12 @@ impl Session {
         &mut self,
         call: impl FnOnce(EventSink) -> BoxFuture<'static, EngineReply>,
         is_heard: fn(&EngineEvent) -> bool,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) -> JoinHandle<EngineReply> {
         self.text.said.clear();
         self.spending.heard = 0;
         self.watchdog.sign();
-        let events = Speech::sink(ctx.address(), self.leased.key(), is_heard);
+        let events = Speech::sink(ctx.actor.address().recipient(), self.leased.key(), is_heard);
         let call = crate::spawn::local(call(events).instrument(self.span()));
         self.model = Some(RunningCall::of(&call));
         call
@@ -131,7 +131,11 @@ impl Session {
         }
     }
 
-    fn model_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
+    fn model_replied(
+        &mut self,
+        joined: Result<EngineReply, JoinError>,
+        ctx: &mut SessionContext<'_>,
+    ) {
         let Some(replied) = self.engine_replied(joined) else { return };
         // The reply holds it; only a step that broke off has nothing else to show.
         let said = !std::mem::take(&mut self.text.said).is_empty();
@@ -152,7 +156,7 @@ impl Session {
     }
 
     /// Lets plugins reword what a step says to a person.
-    fn reword(&mut self, mut reply: StepReply, ctx: &mut Context<Team>) {
+    fn reword(&mut self, mut reply: StepReply, ctx: &mut SessionContext<'_>) {
         let is_text = |block: &&Block| matches!(block, Block::Text { .. });
         let said = text_of(&reply.blocks);
         let rewording = match said.trim() {
@@ -183,7 +187,7 @@ impl Session {
     }
 
     /// Lets plugins look at the calls of a step. It counts as part of the step: what stops the turn stops them.
-    fn intercept(&mut self, reply: StepReply, ctx: &mut Context<Team>) {
+    fn intercept(&mut self, reply: StepReply, ctx: &mut SessionContext<'_>) {
         let calls: Vec<_> = calls_of(&reply).cloned().collect();
         let step = BeforeCalls {
             caller: self.caller.clone(),
@@ -217,7 +221,7 @@ impl Session {
         &mut self,
         mut reply: StepReply,
         said: Vec<Interception>,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let (tools, label) = (&self.brief.tools, self.turn.label);
         let mut said = said.into_iter();
@@ -243,7 +247,11 @@ impl Session {
         self.hear(Input::Replied(reply, checks), ctx);
     }
 
-    fn summary_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
+    fn summary_replied(
+        &mut self,
+        joined: Result<EngineReply, JoinError>,
+        ctx: &mut SessionContext<'_>,
+    ) {
         let input = match self.engine_replied(joined) {
             None => return,
             Some(Ok(StepReply { blocks, profile, model, usage, .. })) => {
@@ -259,15 +267,16 @@ impl Session {
         self.hear(input, ctx);
     }
 
-    pub(super) fn call_tool(&mut self, call: ToolCall, rerun: bool, ctx: &mut Context<Team>) {
+    pub(super) fn call_tool(&mut self, call: ToolCall, rerun: bool, ctx: &mut SessionContext<'_>) {
         self.watchdog.sign();
         let began = Instant::now();
         let approval = self.turn.approval_of(&call.id).and_then(|id| self.approvals.get(id));
         if let Some(approval) = approval {
             // It may have waited for others of its step since the turn was taken up.
-            let desk = &self.cx.recipe.desk;
+            let requests = &self.cx.recipe.requests;
             let now = self.brief.tools.recheck(&call, &self.caller, self.turn.label);
-            if let Some(reply) = held_calls::mismatch(desk, approval, &call, &self.caller, now) {
+            if let Some(reply) = held_calls::mismatch(requests, approval, &call, &self.caller, now)
+            {
                 return self.tool_replied(call.id, reply, began, ctx);
             }
         }
@@ -314,7 +323,7 @@ impl Session {
         id: CallId,
         reply: ToolReply,
         began: Instant,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let took = began.elapsed();
         self.tools.remove(&id);
@@ -326,7 +335,7 @@ impl Session {
 
     /// Drops the model request, tells the tools to stop, and aborts those that have not stopped by
     /// the end of the grace period.
-    pub(super) fn stop_calls(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn stop_calls(&mut self, ctx: &mut SessionContext<'_>) {
         self.stopping = true;
         self.cancel_token.cancel();
         let booked = self.book_completed();
@@ -346,7 +355,7 @@ impl Session {
         let mut requests = ApprovalRequests::default();
         for held in held {
             let Args::Json(arguments) = &held.call.args else { continue };
-            let wish = Wish {
+            let request = CallRequest {
                 caller: &self.caller,
                 turn: &self.leased.turn,
                 label: self.turn.label,
@@ -355,8 +364,8 @@ impl Session {
                 arguments,
                 asking: &held.asking,
             };
-            let approval = self.cx.recipe.desk.request(wish, self.cx.now());
-            requests.add(&self.cx.recipe.desk, held.call.id, approval);
+            let approval = self.cx.recipe.requests.request(request, self.cx.now());
+            requests.add(&self.cx.recipe.requests, held.call.id, approval);
         }
         requests
     }

@@ -1,13 +1,11 @@
 //! Commits of a session: what the turn wants durable, and what follows once it is.
 
-use actix::Context;
-
 use super::{
-    Team,
+    SessionContext,
     outcome::{After, Ended, outcome, turn_end},
     session::Session,
     stream::awaited,
-    turn::{End, Held},
+    turn::{End, slot::Held},
 };
 use crate::{
     approvals::{
@@ -39,7 +37,7 @@ impl Session {
         frames: Vec<Progress>,
         along: Writes,
         after: After,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let writes = self.journal(facts);
         let writes = self.tell(frames, writes).and(along);
@@ -52,7 +50,7 @@ impl Session {
         mut facts: Vec<Fact>,
         frames: Vec<Progress>,
         held: Vec<Held>,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let requests = self.ask_for_approval(held);
         facts.extend(requests.facts);
@@ -65,7 +63,7 @@ impl Session {
         mut facts: Vec<Fact>,
         frames: Vec<Progress>,
         wait: Wait,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let requests = self.ask_for_money();
         facts.extend(requests.facts);
@@ -77,7 +75,7 @@ impl Session {
         &mut self,
         approval: &ApprovalId,
         execution: Execution,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let Some(approval) = self.approvals.get_mut(approval) else { return };
         approval.execution = execution;
@@ -95,7 +93,7 @@ impl Session {
     }
 
     /// Keeps secrets that were taken out of calls, one call after the other, before what follows.
-    pub(super) fn stash(&mut self, stows: Vec<Stow>, ctx: &mut Context<Team>) {
+    pub(super) fn stash(&mut self, stows: Vec<Stow>, ctx: &mut SessionContext<'_>) {
         self.committing = true;
         let (guard, store) = (self.leased.guard(), self.cx.recipe.store.clone());
         let kept = async move {
@@ -157,13 +155,13 @@ impl Session {
         writes.told(&channel, topic, self.turn.label, now, told)
     }
 
-    pub(super) fn commit(&mut self, writes: Writes, after: After, ctx: &mut Context<Team>) {
+    pub(super) fn commit(&mut self, writes: Writes, after: After, ctx: &mut SessionContext<'_>) {
         // What was said comes before what it led to.
         self.flush_live();
         self.committing = true;
         // Behind all else: the ack of a message comes first.
         let writes = self.account(writes);
-        let (committed, ack) = (self.cx.recipe.store.commit(writes), self.gate.sending.take());
+        let (committed, ack) = (self.cx.recipe.store.commit(writes), self.buffer.sending.take());
         let committed = async move {
             let result = committed.await;
             // An ack that was stored before may be answered in the same instant: it, and the text
@@ -180,7 +178,7 @@ impl Session {
         &mut self,
         result: Result<Vec<Numbered>, StoreError>,
         after: After,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let frames = match result {
             Ok(frames) => frames,
@@ -221,7 +219,7 @@ impl Session {
     }
 
     /// Tells what is durable now, then does what the turn wants next.
-    fn go_on(&mut self, mut frames: Vec<Numbered>, ctx: &mut Context<Team>) {
+    fn go_on(&mut self, mut frames: Vec<Numbered>, ctx: &mut SessionContext<'_>) {
         if !frames.is_empty() {
             self.flush();
             self.text.block_ended = false;
@@ -230,7 +228,7 @@ impl Session {
                 // What was held for the ack stands directly behind it.
                 let rest = frames.split_off(1);
                 self.cx.deliver(frames);
-                self.open_gate();
+                self.release_output();
                 frames = rest;
             }
             self.cx.deliver(frames);
@@ -262,7 +260,7 @@ impl Session {
 
     /// Ends the turn: its last facts, the outcome of its task and of those that joined it, frames and
     /// conversation, in one commit.
-    pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut Context<Team>) {
+    pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut SessionContext<'_>) {
         let now = self.cx.now();
         let (usage, steps) = (self.turn.usage, self.turn.step);
         facts.push(turn_end(&end, steps, usage, self.leased.began.elapsed()));
@@ -329,7 +327,7 @@ impl Session {
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.
-    fn refused(&mut self, error: StoreError, ctx: &mut Context<Team>) {
+    fn refused(&mut self, error: StoreError, ctx: &mut SessionContext<'_>) {
         self.committing = false;
         self.wants.clear();
         match self.turn.refused_by_store(&error) {

@@ -1,20 +1,52 @@
 //! Context of a team: what its sessions need of it, so that they need nothing else of the actor.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use actix::Addr;
+use actix::{Addr, Recipient};
 
-use super::Recipe;
 use crate::{
-    budget::Day,
-    channel::Deliver,
-    clock::Timestamp,
-    ids::{LeaseId, TaskId, TeamName},
+    approvals::{Opened, requests::RequestBuilder},
+    briefing::{Briefing, OnHindrance},
+    budget::{Day, Days, Ledger},
+    channel::{Channel, Deliver},
+    clock::{Clock, Timestamp},
+    ids::{Ids, LeaseId, TaskId, TeamName},
+    live::Publisher,
+    meter::Meter,
     notice::{Notice, NoticeKind},
+    org::view::OrgView,
     queue::{Queue, Return},
-    store::{Numbered, StoreError, records::Writes},
+    store::{Numbered, StoreError, StoreHandle, records::Writes},
     task::Task,
 };
+
+/// All that a team is made of.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) store: StoreHandle,
+    pub(crate) channel: Addr<Channel>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+    pub(crate) briefing: Arc<dyn Briefing>,
+    /// Told of turns that wait for settings to be put right.
+    pub(crate) on_hindrance: OnHindrance,
+    pub(crate) requests: RequestBuilder,
+    pub(crate) approvals: Recipient<Opened>,
+    pub(crate) view: OrgView,
+    pub(crate) ledger: Ledger,
+    pub(crate) days: Arc<dyn Days>,
+    pub(crate) meter: Arc<dyn Meter>,
+    /// Tells what happens to whoever watches.
+    pub(crate) live: Publisher,
+    /// A team with nothing to do for this long is put away.
+    pub(crate) idle: Duration,
+    /// Calls that do not stop when told are aborted after this.
+    pub(crate) grace: Duration,
+    /// A turn that cannot be prepared within this is tried again.
+    pub(crate) preparation: Duration,
+    /// A team that does not answer within this is replaced.
+    pub(crate) answers_within: Duration,
+}
 
 /// Who a team is, what it is made of, and who gives it work.
 pub(super) struct TeamContext {

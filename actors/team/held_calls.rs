@@ -1,10 +1,10 @@
 //! Held calls: those that wait for a person. Requesting the decision, and holding the call to it.
 
-use super::turn::Decision;
+use super::turn::slot::Decision;
 use crate::{
     approvals::{
-        desk::Desk,
         record::{Approval, Intended, NotPermitted, Status},
+        requests::RequestBuilder,
     },
     history::{Fact, Meta},
     ids::CallId,
@@ -21,10 +21,10 @@ pub(super) struct ApprovalRequests {
 }
 
 impl ApprovalRequests {
-    pub(super) fn add(&mut self, desk: &Desk, call: CallId, approval: Approval) {
+    pub(super) fn add(&mut self, requests: &RequestBuilder, call: CallId, approval: Approval) {
         let id = approval.id.clone();
         self.facts.push(Fact::Meta(Meta::Approval { call, approval: id }));
-        self.writes = std::mem::take(&mut self.writes).and(desk.opening(&approval));
+        self.writes = std::mem::take(&mut self.writes).and(requests.opening(&approval));
         self.opened.push(approval);
     }
 }
@@ -32,7 +32,7 @@ impl ApprovalRequests {
 /// What was decided on a held call, and whether it is still what was decided on: `now` is what is known
 /// of the call at this moment.
 pub(super) fn decision(
-    desk: &Desk,
+    requests: &RequestBuilder,
     approval: Option<&Approval>,
     call: &ToolCall,
     caller: &Caller,
@@ -57,7 +57,7 @@ pub(super) fn decision(
         let why = NotPermitted::DigestMismatch;
         return refuse(ToolFault::ApprovalDenied, why.to_string());
     };
-    match approval.permits(desk.digester(), intended) {
+    match approval.permits(requests.digester(), intended) {
         Ok(()) => Decision::Run,
         Err(NotPermitted::Used) => Decision::Begun,
         Err(why) => refuse(ToolFault::ApprovalDenied, why.to_string()),
@@ -66,7 +66,7 @@ pub(super) fn decision(
 
 /// The refusal of an approved call that is about to begin and is not what was approved any more.
 pub(super) fn mismatch(
-    desk: &Desk,
+    requests: &RequestBuilder,
     approval: &Approval,
     call: &ToolCall,
     caller: &Caller,
@@ -77,7 +77,7 @@ pub(super) fn mismatch(
         Err(refusal) => return Some(refusal),
     };
     let covered = match intended(approval, call, caller, Some(&checked)) {
-        Some(intended) => approval.covers(desk.digester(), intended),
+        Some(intended) => approval.covers(requests.digester(), intended),
         None => Err(NotPermitted::DigestMismatch),
     };
     let why = covered.err()?;

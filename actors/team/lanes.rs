@@ -14,11 +14,11 @@ use crate::{
 
 /// More lanes than this are not kept while they are idle. A tenth of them goes at once, those used longest ago: it is
 /// not looked for at each rest.
-const KEPT_LANES: usize = 1_000;
+const MAX_IDLE_LANES: usize = 1_000;
 /// Idle lanes keep conversations of about so many characters in all. Those used longest ago are read again.
-const KEPT_CHARACTERS: usize = 8 << 20;
+const MAX_KEPT_CHARACTERS: usize = 8 << 20;
 /// That is looked after once in so many turns.
-const FORGETS_EVERY: u64 = 32;
+const FORGET_INTERVAL: u64 = 32;
 
 /// The lanes of one team, by topic.
 #[derive(Default)]
@@ -126,10 +126,10 @@ impl Lanes {
         if let Work::Running(session) = std::mem::take(&mut lane.work) {
             lane.history = session.into_history();
         }
-        if self.lanes.len() > KEPT_LANES {
-            self.drop_idle(KEPT_LANES / 10);
+        if self.lanes.len() > MAX_IDLE_LANES {
+            self.drop_idle(MAX_IDLE_LANES / 10);
         }
-        if self.rests.is_multiple_of(FORGETS_EVERY) {
+        if self.rests.is_multiple_of(FORGET_INTERVAL) {
             self.forget();
         }
     }
@@ -148,7 +148,7 @@ impl Lanes {
     fn forget(&mut self) {
         let size = |lane: &LaneState| lane.history.as_ref().map_or(0, LaneHistory::characters);
         let mut all: usize = self.lanes.values().map(size).sum();
-        while all > KEPT_CHARACTERS {
+        while all > MAX_KEPT_CHARACTERS {
             let known = self.lanes.values_mut().filter(|lane| lane.history.is_some());
             let Some(oldest) = known.min_by_key(|lane| lane.rested) else { return };
             all -= size(oldest);
@@ -165,13 +165,13 @@ mod tests {
     #[test]
     fn the_lanes_used_longest_ago_are_dropped() {
         let mut lanes = Lanes::default();
-        for number in 0..=KEPT_LANES {
+        for number in 0..=MAX_IDLE_LANES {
             lanes.rest(&Some(format!("t-{number}").as_str().into()));
         }
 
         let kept = lanes.topics();
-        assert_eq!(kept.len(), KEPT_LANES + 1 - KEPT_LANES / 10);
+        assert_eq!(kept.len(), MAX_IDLE_LANES + 1 - MAX_IDLE_LANES / 10);
         assert!(!kept.contains(&Some("t-0".into())));
-        assert!(kept.contains(&Some(format!("t-{KEPT_LANES}").as_str().into())));
+        assert!(kept.contains(&Some(format!("t-{MAX_IDLE_LANES}").as_str().into())));
     }
 }

@@ -1,36 +1,31 @@
-//! Team: the work. The session loop runs in its mailbox, one message at a time.
+//! Team: the actor that does the work. The session loop runs in its mailbox, one message at a time.
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Recipient};
+use actix::{
+    Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Recipient, fut::wrap_future,
+};
 use tokio::time::Instant;
 
 use crate::{
-    approvals::{Opened, desk::Desk},
-    briefing::{Briefing, OnHindrance},
-    budget::{Days, Ledger},
-    channel::Channel,
-    clock::{Clock, Timestamp},
-    continuations::Continuations,
-    ids::{Ids, TaskId, TeamName, TopicId, TurnId},
-    live::Publisher,
-    meter::Meter,
-    org::view::OrgView,
+    clock::Timestamp,
+    continuations::{Continuations, Timer},
+    ids::{TaskId, TeamName, TopicId, TurnId},
     queue::{self, Leased, Queue, Waiting},
-    store::StoreHandle,
 };
 
 mod budget;
 mod calls;
 mod commit;
-mod context;
-mod gate;
+pub(crate) mod context;
+mod effects;
 mod held_calls;
 mod history;
 mod journal;
 mod lanes;
 mod lease;
 mod outcome;
+mod output_buffer;
 mod preparation;
 mod session;
 mod speech;
@@ -41,12 +36,12 @@ mod tests;
 mod turn;
 mod watchdog;
 
-use context::TeamContext;
+use context::{Recipe, TeamContext};
 use lanes::{Lanes, Preparing, Work};
 use lease::{Cancellation, LeasedTask, SessionKey};
 use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
-use speech::Speech;
+use speech::Spoke;
 
 /// Order of the supervisor to a team.
 #[derive(Debug, Message)]
@@ -88,43 +83,6 @@ pub struct BeganAnew {
     pub topic: Option<TopicId>,
     /// When: what was said before is forgotten.
     pub at: Timestamp,
-}
-
-/// An engine has begun to say something about a running step.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Spoke {
-    session: SessionKey,
-    /// What it has said by the time that this is heard.
-    speech: Arc<Speech>,
-}
-
-/// All that a team is made of.
-#[derive(Clone)]
-pub(crate) struct Recipe {
-    pub(crate) store: StoreHandle,
-    pub(crate) channel: Addr<Channel>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Ids,
-    pub(crate) briefing: Arc<dyn Briefing>,
-    /// Told of turns that wait for settings to be put right.
-    pub(crate) on_hindrance: OnHindrance,
-    pub(crate) desk: Desk,
-    pub(crate) approvals: Recipient<Opened>,
-    pub(crate) view: OrgView,
-    pub(crate) ledger: Ledger,
-    pub(crate) days: Arc<dyn Days>,
-    pub(crate) meter: Arc<dyn Meter>,
-    /// Tells what happens to whoever watches.
-    pub(crate) live: Publisher,
-    /// A team with nothing to do for this long is put away.
-    pub(crate) idle: Duration,
-    /// Calls that do not stop when told are aborted after this.
-    pub(crate) grace: Duration,
-    /// A turn that cannot be prepared within this is tried again.
-    pub(crate) preparation: Duration,
-    /// A team that does not answer within this is replaced.
-    pub(crate) answers_within: Duration,
 }
 
 /// One team: its lanes, and a session in each that has work.
@@ -169,10 +127,10 @@ impl Team {
         &mut self,
         topic: &Option<TopicId>,
         ctx: &mut Context<Self>,
-        act: impl FnOnce(&mut Session, &mut Context<Self>),
+        act: impl FnOnce(&mut Session, &mut SessionContext<'_>),
     ) {
         let Some(session) = self.lanes.session(topic) else { return };
-        act(session, ctx);
+        act(session, &mut SessionContext { actor: ctx, continuations: &self.continuations });
         if session.over {
             session.timers.cancel();
             self.rest(topic);
@@ -184,7 +142,7 @@ impl Team {
         &mut self,
         key: &SessionKey,
         ctx: &mut Context<Self>,
-        act: impl FnOnce(&mut Session, &mut Context<Self>),
+        act: impl FnOnce(&mut Session, &mut SessionContext<'_>),
     ) {
         self.with_session(&key.topic, ctx, |session, ctx| {
             if session.leased.lease == key.lease {
@@ -229,9 +187,7 @@ impl Team {
                 let overhead = self.prompt_size.of(&prepared.brief);
                 let lane = self.lanes.get(&key.topic);
                 let (cx, known) = (self.cx.clone(), lane.history.take());
-                let continuations = self.continuations.clone();
-                let mut session =
-                    Session::new(cx, continuations, leased, known, prepared, overhead);
+                let mut session = Session::new(cx, leased, known, prepared, overhead);
                 session.joined = company;
                 lane.work = Work::Running(Box::new(session));
                 self.with_session(&key.topic, ctx, |session, ctx| session.start(cancelled, ctx));
@@ -242,7 +198,9 @@ impl Team {
             Err(unprepared) => {
                 self.rest(&key.topic);
                 self.cx.give_back_joined(company);
-                unprepared.settle(&self.cx, leased, cancelled, ctx);
+                if let Some(ended) = unprepared.settle(&self.cx, leased, cancelled) {
+                    ctx.spawn(wrap_future(ended));
+                }
             }
         }
     }
@@ -274,6 +232,38 @@ impl Team {
             }
         }
         ctx.run_later(pause, Self::consider_leaving);
+    }
+}
+
+/// Context of the team's actor as its sessions use it: what they wait for is polled with what the others wait for.
+struct SessionContext<'a> {
+    actor: &'a mut Context<Team>,
+    continuations: &'a Continuations<Team>,
+}
+
+impl Session {
+    /// Goes on with what a future comes to, if the session is still there then.
+    fn after<F: Future + 'static>(
+        &self,
+        future: F,
+        ctx: &mut SessionContext<'_>,
+        then: impl FnOnce(&mut Self, F::Output, &mut SessionContext<'_>) + 'static,
+    ) {
+        let key = self.leased.key();
+        ctx.continuations.after(future, ctx.actor, move |team, output, ctx| {
+            team.resume(&key, ctx, |session, ctx| then(session, output, ctx));
+        });
+    }
+
+    /// The same after a pause.
+    fn later(
+        &self,
+        pause: Duration,
+        ctx: &mut SessionContext<'_>,
+        then: impl FnOnce(&mut Self, &mut SessionContext<'_>) + 'static,
+    ) -> Timer {
+        let key = self.leased.key();
+        ctx.continuations.later(pause, ctx.actor, move |team, ctx| team.resume(&key, ctx, then))
     }
 }
 

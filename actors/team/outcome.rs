@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{ActorFutureExt, AsyncContext, Context, fut::wrap_future};
 use tokio::time::Instant;
 
-use super::{Team, context::TeamContext, lease::LeasedTask, turn::End};
+use super::{context::TeamContext, lease::LeasedTask, turn::End};
 use crate::{
     approvals::record::Approval,
     clock::{Timestamp, millis},
@@ -60,13 +59,12 @@ impl Ended {
     }
 }
 
-/// Ends a task whose turn could not begin.
+/// Ends a task whose turn could not begin. The future tells the queue and the channel once that is stored.
 pub(super) fn end_unprepared(
     cx: &Arc<TeamContext>,
     mut leased: LeasedTask,
     end: End,
-    ctx: &mut Context<Team>,
-) {
+) -> impl Future<Output = ()> + use<> {
     let held = leased.task.clone();
     let task = &mut leased.task;
     tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), error = end.message, "turn could not begin; the task ends");
@@ -80,17 +78,20 @@ pub(super) fn end_unprepared(
         told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };
     let committed = cx.recipe.store.commit(leased.guard().and(closed.writes));
-    ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| match result {
-        Ok(frames) => {
-            ended.report(&team.cx, NO_ENGINE, leased.began);
-            team.cx.deliver(frames);
+    let cx = cx.clone();
+    async move {
+        match committed.await {
+            Ok(frames) => {
+                ended.report(&cx, NO_ENGINE, leased.began);
+                cx.deliver(frames);
+            }
+            Err(error) if error.is_of_the_request() => {
+                cx.queue.do_send(Unstorable { task: held, error });
+            }
+            // The task is someone else's, or the process is ending.
+            Err(error) => tracing::warn!(team = %cx.name, %error, "turn abandoned"),
         }
-        Err(error) if error.is_of_the_request() => {
-            team.cx.queue.do_send(Unstorable { task: held, error });
-        }
-        // The task is someone else's, or the process is ending.
-        Err(error) => tracing::warn!(team = %team.cx.name, %error, "turn abandoned"),
-    }));
+    }
 }
 
 pub(super) fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {

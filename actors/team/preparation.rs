@@ -2,11 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use actix::Context;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Team,
     context::TeamContext,
     held_calls,
     history::{self, Past},
@@ -15,11 +13,12 @@ use super::{
     turn::{
         End, Turn, Want,
         conversation::{most_of_summary, most_of_thread},
-        interruption, pause_after,
+        ending::pause_after,
+        resume::interruption,
     },
 };
 use crate::{
-    approvals::{desk::Desk, record::Approval},
+    approvals::{record::Approval, requests::RequestBuilder},
     briefing::{Assignment, Brief, Handed, Hindrance},
     clock::millis,
     excerpt::READER,
@@ -71,7 +70,7 @@ impl Prepared {
         turn: &mut Turn,
         task: &Task,
         caller: &Caller,
-        desk: &Desk,
+        requests: &RequestBuilder,
     ) -> Vec<Want> {
         let start = self.turn_start(task);
         if let Some(past) = self.past.take() {
@@ -102,7 +101,7 @@ impl Prepared {
             |id, call, label| {
                 let now = tools.recheck(call, caller, label);
                 let approval = self.approvals.get(id);
-                held_calls::decision(desk, approval, call, caller, now.as_ref().ok())
+                held_calls::decision(requests, approval, call, caller, now.as_ref().ok())
             },
         )
     }
@@ -435,14 +434,13 @@ async fn brief(cx: &TeamContext, task: &Task, handed: Handed) -> Result<Brief, U
 
 impl Unprepared {
     /// Lets the work fail, or wait until the operator has put right what is wrong. Whoever cancelled
-    /// it does not care what was in its way.
+    /// it does not care what was in its way. The future is that of [`outcome::end_unprepared`].
     pub(super) fn settle(
         self,
         cx: &Arc<TeamContext>,
         leased: LeasedTask,
         cancelled: Option<Cancellation>,
-        ctx: &mut Context<Team>,
-    ) {
+    ) -> Option<impl Future<Output = ()> + use<>> {
         let Self { code, message, assignment } = self;
         let end = |ending, code, message| End {
             ending,
@@ -453,7 +451,7 @@ impl Unprepared {
         };
         if let Some(Cancellation { reason }) = cancelled {
             let end = end(Ending::Cancelled, Code::Cancelled, reason);
-            return outcome::end_unprepared(cx, leased, end, ctx);
+            return Some(outcome::end_unprepared(cx, leased, end));
         }
         let reason = WaitReason::Config;
         let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
@@ -466,7 +464,7 @@ impl Unprepared {
             if let Some(assignment) = assignment {
                 (cx.recipe.on_hindrance)(Hindrance::Brief(assignment, deadline));
             }
-            return;
+            return None;
         }
         if code.is_transient()
             && let Some(pause) = pause_after(leased.task.attempts)
@@ -475,13 +473,13 @@ impl Unprepared {
             cx.tell_of_stall(&leased.task.id, done);
             let task = leased.task;
             cx.queue.do_send(Return { task, after: Some(pause), uncounted: false });
-            return;
+            return None;
         }
         if of_settings {
             let note = message.clone();
             cx.queue.do_send(Hindered { team: cx.name.clone(), reason, note });
         }
         let ending = if code.is_transient() { Ending::Dead } else { Ending::Failed };
-        outcome::end_unprepared(cx, leased, end(ending, code, Some(message)), ctx);
+        Some(outcome::end_unprepared(cx, leased, end(ending, code, Some(message))))
     }
 }

@@ -1,8 +1,4 @@
-//! Session: a running turn and its effects.
-//!
-//! The turn decides, the session does what it wants, in order. What must be durable before the rest is
-//! committed first, and the rest waits for that. Foreign code runs on tasks of its own, and what comes
-//! back finds the session by its key, if it is still there.
+//! Session: a running turn, with what it has begun, said and spent.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use actix::Context;
 use tokio::{
     task::{AbortHandle, JoinHandle},
     time::Instant,
@@ -18,27 +13,24 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Team,
     context::TeamContext,
-    gate::{Gate, LiveStream, TextStream},
     history::StepIndex,
-    lease::{Cancellation, LeasedTask},
-    outcome::After,
+    lease::LeasedTask,
+    output_buffer::{LiveStream, OutputBuffer, TextStream},
     preparation::{InboxShare, Prepared},
-    turn::{Input, Stop, Turn, Want},
-    watchdog::{Alarm, Watchdog},
+    turn::{Turn, Want},
+    watchdog::Watchdog,
 };
 use crate::{
     approvals::record::Approval,
     briefing::Brief,
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
-    continuations::{Continuations, Timer},
+    continuations::Timer,
     engine::Unbooked,
     history::HistoryEvent,
     ids::{ApprovalId, CallId, LeaseId},
     journal::{LaneHistory, fold::TurnFold},
     queue::ACK_AFTER,
-    store::records::Writes,
     task::{Kind, Task},
     tool::Caller,
     usage::Usage,
@@ -47,7 +39,6 @@ use crate::{
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Session {
     pub(super) cx: Arc<TeamContext>,
-    continuations: Continuations<Team>,
     pub(super) leased: LeasedTask,
     pub(super) turn: Turn,
     pub(super) brief: Brief,
@@ -72,8 +63,8 @@ pub(super) struct Session {
     /// Calls whose results it makes durable.
     pub(super) settling: Vec<(CallId, String)>,
     pub(super) steps: StepIndex,
-    pub(super) gate: Gate,
-    ack_due: Instant,
+    pub(super) buffer: OutputBuffer,
+    pub(super) ack_due: Instant,
     pub(super) text: TextStream,
     pub(super) live: LiveStream,
     pub(super) watchdog: Watchdog,
@@ -89,7 +80,7 @@ pub(super) struct Session {
     /// The turn was stopped; its end waits for its tools, up to the grace period.
     pub(super) stopping: bool,
     /// The process is stopping: nothing begins any more.
-    retiring: bool,
+    pub(super) retiring: bool,
     /// Nothing of it is left to do, or counts any more: its lane is free.
     pub(super) over: bool,
 }
@@ -136,7 +127,7 @@ pub(super) struct Timers {
     pub(super) ack: Option<Timer>,
     pub(super) text: Option<Timer>,
     pub(super) live: Option<Timer>,
-    watch: Option<Timer>,
+    pub(super) watch: Option<Timer>,
 }
 
 impl Timers {
@@ -151,7 +142,6 @@ impl Session {
     /// is how many characters the model is told besides the conversation.
     pub(super) fn new(
         cx: Arc<TeamContext>,
-        continuations: Continuations<Team>,
         mut leased: LeasedTask,
         known: Option<LaneHistory>,
         mut prepared: Prepared,
@@ -177,18 +167,17 @@ impl Session {
         let limit = limit.saturating_sub(prepared.time_before());
         let deadline = leased.began + task.deadline_at.since(now).min(limit);
         let awaits_ack = task.source.as_ref().is_some_and(|source| source.message.is_some());
-        let wants = prepared.first_wants(&mut turn, task, &caller, &cx.recipe.desk);
+        let wants = prepared.first_wants(&mut turn, task, &caller, &cx.recipe.requests);
         let Prepared { history, journal, inbox, approvals, brief, .. } = prepared;
         let steps = StepIndex::of(&journal);
         let mut fold = TurnFold::default();
         journal.into_iter().for_each(|event| fold.on(event));
         let cancel_token = CancellationToken::new();
         Self {
-            gate: Gate::new(task.acked || !awaits_ack),
+            buffer: OutputBuffer::new(task.acked || !awaits_ack),
             ack_due: Instant::now() + (task.created_at + ACK_AFTER).since(now),
             watchdog: Watchdog::new(deadline, brief.idle_timeout),
             cx,
-            continuations,
             leased,
             turn,
             brief,
@@ -220,21 +209,6 @@ impl Session {
         }
     }
 
-    /// Begins, or ends at once if its task was cancelled before.
-    pub(super) fn start(&mut self, cancelled: Option<Cancellation>, ctx: &mut Context<Team>) {
-        self.arm_watch(ctx);
-        self.expect_joined_acks(ctx);
-        let is_new = self.leased.begins();
-        let begins = |want: &mut Want| matches!(want, Want::Record(_, frames) if is_new && frames.is_empty());
-        if let Some(Want::Record(facts, _)) = self.wants.pop_front_if(begins) {
-            self.begin(facts);
-        }
-        match cancelled {
-            Some(Cancellation { reason }) => self.cancel(None, reason, ctx),
-            None => self.perform(ctx),
-        }
-    }
-
     /// What its lane remembers after it. A compaction is read again with what stands for it now.
     pub(super) fn into_history(self) -> Option<LaneHistory> {
         (self.leased.task.kind != Kind::Compact).then_some(self.history)
@@ -243,131 +217,5 @@ impl Session {
     /// It works on what was leased so.
     pub(super) fn holds(&self, lease: &LeaseId) -> bool {
         self.leased.lease == *lease || self.joined.iter().any(|(_, joined)| joined == lease)
-    }
-
-    /// Tells the turn something and does what it then wants.
-    pub(super) fn hear(&mut self, input: Input, ctx: &mut Context<Team>) {
-        self.watchdog.sign();
-        if matches!(input, Input::Stop(..)) && !self.turn.ended {
-            // What was wanted but not begun is not wanted any more; what happened is still kept.
-            self.wants.retain(|want| !want.begins());
-        }
-        self.wants.extend(self.turn.on(input));
-        self.perform(ctx);
-    }
-
-    /// Does what the turn wants, in order, up to the next thing that must be durable first.
-    pub(super) fn perform(&mut self, ctx: &mut Context<Team>) {
-        while !self.over && !self.committing && !self.holds_its_end() {
-            if self.retiring {
-                // Nothing begins any more; what runs is waited for and recorded.
-                while self.wants.pop_front_if(|want| want.begins()).is_some() {}
-                if self.wants.is_empty() && self.model.is_none() && self.tools.is_empty() {
-                    self.leave();
-                    return self.cx.give_back(self.leased.task.clone());
-                }
-            }
-            let Some(want) = self.wants.pop_front() else { return };
-            match want {
-                Want::Record(facts, frames) => {
-                    self.record(facts, frames, Writes::new(), After::go_on(), ctx);
-                }
-                Want::Stash(stows) => self.stash(stows, ctx),
-                Want::Hold(facts, frames, held) => self.hold(facts, frames, held, ctx),
-                Want::Mark(approval, execution) => self.mark(&approval, execution, ctx),
-                Want::Park(facts, frames, wait) => self.park(facts, frames, wait, ctx),
-                Want::CallModel => self.call_model(ctx),
-                Want::Summarise(request) => self.summarise(request, ctx),
-                Want::CallTool { call, rerun } => self.call_tool(call, rerun, ctx),
-                Want::StopCalls => self.stop_calls(ctx),
-                Want::End(facts, end) => self.end(facts, end, ctx),
-                Want::Suspend(facts, frames, pause) => {
-                    self.record(facts, frames, Writes::new(), After::Returned(pause), ctx);
-                }
-            }
-        }
-    }
-
-    /// The end of a stopped turn waits until its tools have stopped too.
-    fn holds_its_end(&self) -> bool {
-        let ends = |want: &Want| matches!(want, Want::End(..) | Want::Suspend(..) | Want::Park(..));
-        self.stopping && !self.tools.is_empty() && self.wants.front().is_some_and(ends)
-    }
-
-    /// Leaves the lane, with the messages that joined.
-    pub(super) fn leave(&mut self) {
-        self.over = true;
-        self.cx.give_back_joined(std::mem::take(&mut self.joined));
-    }
-
-    /// The process is stopping: the turn goes on to its next commit point and gives its task back.
-    pub(super) fn retire(&mut self, ctx: &mut Context<Team>) {
-        self.retiring = true;
-        self.perform(ctx);
-    }
-
-    pub(super) fn stop(&mut self, stop: Stop, ctx: &mut Context<Team>) {
-        let said = std::mem::take(&mut self.text.said);
-        self.hear(Input::Stop(stop, said), ctx);
-    }
-
-    /// Looks at the clock: the deadline, signs of life, the ack.
-    fn watch(&mut self, ctx: &mut Context<Team>) {
-        match self.watchdog.alarm(self.turn.longest_call()) {
-            Some(Alarm::Deadline) => return self.stop(Stop::Deadline, ctx),
-            Some(Alarm::Stalled(silent)) => {
-                self.tell_of_stall(silent, "it was stopped, and is tried again if it may be.");
-                return self.stop(Stop::Stalled, ctx);
-            }
-            Some(Alarm::Warning(silent, rest)) => {
-                self.tell_of_stall(silent, &format!("a warning. In {rest} s it is stopped."));
-            }
-            None => {}
-        }
-        if self.ack_due().is_some_and(|due| due <= Instant::now()) {
-            self.acknowledge(ctx);
-        }
-        self.arm_watch(ctx);
-    }
-
-    fn arm_watch(&mut self, ctx: &mut Context<Team>) {
-        let next = self.watchdog.next(self.turn.longest_call());
-        let next = self.ack_due().map_or(next, |due| next.min(due));
-        let pause = next.saturating_duration_since(Instant::now());
-        self.timers.watch = Some(self.later(pause, ctx, Self::watch));
-    }
-
-    /// When its message must be acknowledged. A turn that has decided its end sends its ack with it.
-    fn ack_due(&self) -> Option<Instant> {
-        (self.gate.is_waiting() && !self.turn.ended).then_some(self.ack_due)
-    }
-
-    fn tell_of_stall(&self, silent: u64, done: &str) {
-        let done = format!("Nothing moved in a turn for {silent} s: {done}");
-        self.cx.tell_of_stall(&self.leased.task.id, done);
-    }
-
-    /// Goes on with what a future comes to, if the session is still there then.
-    pub(super) fn after<F: Future + 'static>(
-        &self,
-        future: F,
-        ctx: &mut Context<Team>,
-        then: impl FnOnce(&mut Self, F::Output, &mut Context<Team>) + 'static,
-    ) {
-        let key = self.leased.key();
-        self.continuations.after(future, ctx, move |team, output, ctx| {
-            team.resume(&key, ctx, |session, ctx| then(session, output, ctx));
-        });
-    }
-
-    /// The same after a pause.
-    pub(super) fn later(
-        &self,
-        pause: Duration,
-        ctx: &mut Context<Team>,
-        then: impl FnOnce(&mut Self, &mut Context<Team>) + 'static,
-    ) -> Timer {
-        let key = self.leased.key();
-        self.continuations.later(pause, ctx, move |team, ctx| team.resume(&key, ctx, then))
     }
 }

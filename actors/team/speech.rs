@@ -1,15 +1,24 @@
-//! Speech: what an engine has said and its session has not heard yet.
+//! Buffer of engine events: what an engine has said and its session has not heard yet.
 //!
 //! Engines say a word at a time, often many before the team has the time to hear one. Together they are one message.
 
 use std::sync::Arc;
 
-use actix::Addr;
+use actix::{Message, Recipient};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Spoke, Team, lease::SessionKey};
+use super::lease::SessionKey;
 use crate::engine::{EngineEvent, EventSink};
+
+/// An engine has begun to say something about a running step.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct Spoke {
+    pub(super) session: SessionKey,
+    /// What it has said by the time that this is heard.
+    pub(super) speech: Arc<Speech>,
+}
 
 /// Events that wait, each with the moment when the engine had it. What follows on words of the same kind is joined to them.
 #[derive(Debug, Default)]
@@ -18,7 +27,7 @@ pub(super) struct Speech(Mutex<Vec<(EngineEvent, Instant)>>);
 impl Speech {
     /// Takes what an engine says, as far as it passes the filter, to the session of a team.
     pub(super) fn sink(
-        team: Addr<Team>,
+        team: Recipient<Spoke>,
         session: SessionKey,
         is_heard: fn(&EngineEvent) -> bool,
     ) -> EventSink {
@@ -33,17 +42,13 @@ impl Speech {
     /// Returns whether nothing else waits: the team must be told then.
     pub(super) fn add(&self, event: EngineEvent, at: Instant) -> bool {
         let mut waiting = self.0.lock();
-        match (waiting.last_mut(), &event) {
-            (Some((EngineEvent::Text(said), _)), EngineEvent::Text(more))
-            | (Some((EngineEvent::Thinking(said), _)), EngineEvent::Thinking(more)) => {
-                said.push_str(more);
-                false
-            }
-            _ => {
-                waiting.push((event, at));
-                waiting.len() == 1
-            }
-        }
+        let event = match waiting.last_mut() {
+            Some((last, _)) => last.join(event),
+            None => Some(event),
+        };
+        let Some(event) = event else { return false };
+        waiting.push((event, at));
+        waiting.len() == 1
     }
 
     /// All that waits.

@@ -1,19 +1,14 @@
 //! Steering: messages that arrive while a turn runs, and those that are taken back.
 
-use actix::Context;
-
 use super::{
-    Team,
+    SessionContext,
     session::Session,
     turn::{Input, Stop},
 };
 use crate::{
     briefing::QueueMode,
     ids::TaskId,
-    queue::{
-        self, ACK_AFTER, Leased,
-        placing::{Placed, Placement},
-    },
+    queue::{self, ACK_AFTER, Leased, Placement, placement::Placed},
     task::{Kind, Task},
 };
 
@@ -29,7 +24,7 @@ impl Session {
     }
 
     /// A message enters the turn. It is acknowledged as soon as any other would be.
-    pub(super) fn join(&mut self, leased: Leased, ctx: &mut Context<Team>) {
+    pub(super) fn join(&mut self, leased: Leased, ctx: &mut SessionContext<'_>) {
         let Leased { task, lease, .. } = leased;
         self.joined.push((task.clone(), lease));
         // Leases that were stored together may arrive in any order.
@@ -39,19 +34,19 @@ impl Session {
     }
 
     /// Messages that joined it before it was set aside are acknowledged too.
-    pub(super) fn expect_joined_acks(&self, ctx: &mut Context<Team>) {
+    pub(super) fn expect_joined_acks(&self, ctx: &mut SessionContext<'_>) {
         for (task, _) in self.joined.iter().filter(|(task, _)| !task.acked) {
             self.expect_ack_of_joined(task, ctx);
         }
     }
 
-    fn expect_ack_of_joined(&self, task: &Task, ctx: &mut Context<Team>) {
+    fn expect_ack_of_joined(&self, task: &Task, ctx: &mut SessionContext<'_>) {
         let (id, pause) = (task.id.clone(), (task.created_at + ACK_AFTER).since(self.cx.now()));
         self.later(pause, ctx, move |session, ctx| session.acknowledge_joined(&id, ctx));
     }
 
     /// Decides what a message does that waits behind the turn.
-    pub(super) fn place(&mut self, task: Task, ctx: &mut Context<Team>) {
+    pub(super) fn place(&mut self, task: Task, ctx: &mut SessionContext<'_>) {
         let behind = self.caller.audience();
         let mode = if !task.may_steer(&behind) || !self.reads_messages() {
             QueueMode::Queue
@@ -81,7 +76,7 @@ impl Session {
         &mut self,
         task: Option<&TaskId>,
         reason: Option<String>,
-        ctx: &mut Context<Team>,
+        ctx: &mut SessionContext<'_>,
     ) {
         let is_meant = |of: &Task| task.is_none_or(|task| of.id == *task);
         if is_meant(&self.leased.task) {

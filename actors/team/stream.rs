@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use actix::Context;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Team, gate::LiveStream, session::Session, turn::Want};
+use super::{SessionContext, output_buffer::LiveStream, session::Session, turn::Want};
 use crate::{
     channel::{Tell, records::OutboxWrites},
     clock::Timestamp,
@@ -25,7 +24,7 @@ use crate::{
 
 /// An ack is made of what has arrived this long after the text began: an answer that is complete by
 /// then needs no commit for the ack alone.
-const TEXT_SETTLES: Duration = Duration::from_millis(30);
+const ACK_DELAY: Duration = Duration::from_millis(30);
 
 /// Who a piece of text goes to.
 #[derive(Clone, Copy)]
@@ -38,7 +37,7 @@ enum Reader {
 
 impl Session {
     /// The engine says something about the running step. It had that at `at`, which may be a while ago.
-    pub(super) fn spoke(&mut self, event: EngineEvent, at: Instant, ctx: &mut Context<Team>) {
+    pub(super) fn spoke(&mut self, event: EngineEvent, at: Instant, ctx: &mut SessionContext<'_>) {
         if !matches!(event, EngineEvent::Note(_)) {
             self.watchdog.sign();
             self.turn.remark = None;
@@ -84,7 +83,7 @@ impl Session {
         self.turn.remark = Some(text);
     }
 
-    fn note(&mut self, meta: Meta, note: Progress, ctx: &mut Context<Team>) {
+    fn note(&mut self, meta: Meta, note: Progress, ctx: &mut SessionContext<'_>) {
         // Whoever was told that it waits is not told of each try.
         let quiet = self.turn.has_waited() && !note.reset;
         let notes = if quiet { Vec::new() } else { vec![note] };
@@ -94,16 +93,16 @@ impl Session {
 
     /// What was said in this step is void. The person is told, unless nothing of it can have reached
     /// them: before the ack there is nothing to forget.
-    fn withdraw_text(&mut self, ctx: &mut Context<Team>) {
+    fn withdraw_text(&mut self, ctx: &mut SessionContext<'_>) {
         let said = !std::mem::take(&mut self.text.said).is_empty();
         self.text.unsent.clear();
-        self.gate.reset();
+        self.buffer.reset();
         self.live.unsent.clear();
         self.publish(Stream::Reset);
         if !said {
             return;
         }
-        if self.gate.is_waiting() {
+        if self.buffer.awaits_ack() {
             self.wants.push_back(Want::Record(vec![Fact::Meta(Meta::Reset)], Vec::new()));
             return self.perform(ctx);
         }
@@ -114,19 +113,19 @@ impl Session {
     }
 
     /// Sends a piece of text to the person, once the message is acknowledged.
-    fn say(&mut self, piece: String, at: Instant, ctx: &mut Context<Team>) {
+    fn say(&mut self, piece: String, at: Instant, ctx: &mut SessionContext<'_>) {
         self.text.said.push_str(&piece);
-        let had_words = self.gate.has_words();
-        if let Some(piece) = self.gate.pass(piece) {
+        let had_words = self.buffer.has_words();
+        if let Some(piece) = self.buffer.pass(piece) {
             self.text.unsent.push_str(&piece);
             self.merge(Reader::Person, ctx);
-        } else if !had_words && self.gate.has_words() {
+        } else if !had_words && self.buffer.has_words() {
             self.settle_ack(at, ctx);
         }
     }
 
     /// Sends the text so far: at once, unless some was sent just before; then with what comes soon.
-    fn merge(&mut self, to: Reader, ctx: &mut Context<Team>) {
+    fn merge(&mut self, to: Reader, ctx: &mut SessionContext<'_>) {
         let (pace, unsent, timer) = match to {
             Reader::Person => (&self.text.pace, &self.text.unsent, &self.timers.text),
             Reader::Watcher => (&self.live.pace, &self.live.unsent, &self.timers.live),
@@ -154,7 +153,7 @@ impl Session {
     }
 
     /// The person knows what is void: what was said since follows.
-    pub(super) fn voided(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn voided(&mut self, ctx: &mut SessionContext<'_>) {
         self.text.voiding = self.text.voiding.saturating_sub(1);
         self.merge(Reader::Person, ctx);
     }
@@ -167,7 +166,7 @@ impl Session {
             return;
         };
         // What comes after a note that voids what was said must not arrive before it.
-        if self.text.unsent.is_empty() || !self.gate.is_open() || self.text.voiding > 0 {
+        if self.text.unsent.is_empty() || !self.buffer.is_released() || self.text.voiding > 0 {
             return;
         }
         let text = std::mem::take(&mut self.text.unsent);
@@ -184,7 +183,7 @@ impl Session {
     }
 
     /// Shows whoever watches what the model writes. Words do not wait because of thoughts before them.
-    fn show(&mut self, thinking: bool, piece: &str, ctx: &mut Context<Team>) {
+    fn show(&mut self, thinking: bool, piece: &str, ctx: &mut SessionContext<'_>) {
         self.spending.heard += piece.len();
         if self.live.thinking != thinking {
             self.flush_live();
@@ -213,34 +212,34 @@ impl Session {
     }
 
     /// The text that began at `since` makes the ack soon. Time that it spent in the mailbox counts.
-    fn settle_ack(&mut self, since: Instant, ctx: &mut Context<Team>) {
+    fn settle_ack(&mut self, since: Instant, ctx: &mut SessionContext<'_>) {
         if let Some(former) = self.timers.ack.take() {
             former.cancel();
         }
-        let pause = (since + TEXT_SETTLES).saturating_duration_since(Instant::now());
+        let pause = (since + ACK_DELAY).saturating_duration_since(Instant::now());
         self.timers.ack = Some(self.later(pause, ctx, |session, ctx| {
             session.timers.ack = None;
             // It may be void by now.
-            if session.gate.has_words() {
+            if session.buffer.has_words() {
                 session.acknowledge(ctx);
             }
         }));
     }
 
     /// Acknowledges the message of the turn with what has been said so far, or a fixed sentence.
-    pub(super) fn acknowledge(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn acknowledge(&mut self, ctx: &mut SessionContext<'_>) {
         // A turn that has decided its end sends its ack with it.
-        if !self.gate.is_waiting() || self.turn.ended {
+        if !self.buffer.awaits_ack() || self.turn.ended {
             return;
         }
         let guard = self.leased.guard();
         let writes = self.add_ack(guard);
         let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
         let (sent, sending) = oneshot::channel::<()>();
-        self.gate.sending = Some(sending);
+        self.buffer.sending = Some(sending);
         self.after(delivered, ctx, move |session, delivered, _| {
             if delivered {
-                session.open_gate();
+                session.release_output();
             }
             drop(sent);
         });
@@ -249,13 +248,13 @@ impl Session {
     /// Adds the ack to a commit, if it has not been made yet.
     pub(super) fn add_ack(&mut self, writes: Writes) -> Writes {
         let (task, now) = (&mut self.leased.task, self.cx.now());
-        let Some((channel, frame)) = ack(task, self.gate.held(), now) else { return writes };
-        self.gate.storing = true;
+        let Some((channel, frame)) = ack(task, self.buffer.held(), now) else { return writes };
+        self.buffer.storing = true;
         writes.put(task).frame(&channel, frame)
     }
 
     /// Acknowledges a message that joined the turn.
-    pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut Context<Team>) {
+    pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut SessionContext<'_>) {
         let now = self.cx.now();
         let joined = self.joined.iter_mut().find(|(task, _)| task.id == *id);
         let (Some((task, lease)), false) = (joined, self.turn.ended) else { return };
@@ -266,9 +265,9 @@ impl Session {
     }
 
     /// The ack has gone out: what was held follows it.
-    pub(super) fn open_gate(&mut self) {
-        if std::mem::take(&mut self.gate.storing) {
-            let held = self.gate.open();
+    pub(super) fn release_output(&mut self) {
+        if std::mem::take(&mut self.buffer.storing) {
+            let held = self.buffer.release();
             self.text.unsent.insert_str(0, &held);
             self.flush();
         }

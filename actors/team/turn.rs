@@ -8,9 +8,7 @@ use super::history::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
-    engine::{
-        Block, EngineFailure, FixedMessages, JoinedWords, Message, Paid, StepReply, ToolOutput,
-    },
+    engine::{Block, EngineFailure, FixedMessages, JoinedWords, Message, Paid, StepReply},
     file::FileRef,
     frame::Progress,
     history::{Fact, Origin, Trigger},
@@ -22,7 +20,7 @@ use crate::{
         Label, Task, Wait, WaitReason,
         outcome::{Code, Ending},
     },
-    tool::{Asking, Checked, Stow, ToolCall, ToolReply},
+    tool::{Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
 };
 
@@ -30,17 +28,15 @@ mod backoff;
 mod compacting;
 pub(super) mod conversation;
 pub(super) mod digest;
-mod ending;
+pub(super) mod ending;
 mod holding;
-mod resume;
+pub(super) mod resume;
+pub(super) mod slot;
 mod stepping;
 pub(super) mod telling;
 
-use compacting::Pending;
 use conversation::Conversation;
-pub(super) use ending::pause_after;
-pub(super) use holding::Decision;
-pub(super) use resume::interruption;
+use slot::{CallState, Held, Slot};
 use telling::user;
 
 /// Calls of one step that run at a time.
@@ -124,15 +120,6 @@ impl Want {
     }
 }
 
-/// A call that waits for a person.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Held {
-    pub(super) call: ToolCall,
-    /// The same for every try of it.
-    pub(super) key: String,
-    pub(super) asking: Asking,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct End {
     pub(super) ending: Ending,
@@ -153,7 +140,7 @@ pub(super) struct Turn {
     pub(super) step: u32,
     conversation: Conversation,
     /// The conversation is being made smaller.
-    compacting: Option<Pending>,
+    compacting: Option<PendingCompaction>,
     /// The past of its session is being summarised: that is its task.
     past: Option<Past>,
     /// The step whose conversation the provider found too long.
@@ -183,22 +170,24 @@ pub(super) struct Turn {
     pub(super) ended: bool,
 }
 
-/// A call of the present step.
+/// A conversation on its way to become smaller.
 #[derive(Debug)]
-struct Slot {
-    call: ToolCall,
-    checked: Option<Checked>,
-    /// The decision that lets it run.
-    approval: Option<ApprovalId>,
-    state: CallState,
+struct PendingCompaction {
+    trigger: Trigger,
+    tokens_before: u64,
+    /// What is kept, if the rest is being summarised.
+    cut: Option<Cut>,
+    shortened_over: Option<usize>,
+    cause: Option<String>,
 }
 
-#[derive(Debug, PartialEq)]
-enum CallState {
-    Waiting { rerun: bool },
-    Held,
-    Running,
-    Done(ToolOutput),
+/// From where on a conversation is kept.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// From the event that begins an earlier turn, or this one.
+    Earlier(u64),
+    /// From a step of this turn.
+    Own(u32),
 }
 
 impl Turn {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A tool that runs has its own limit; the session stalls only this long after that.
-const AFTER_TOOL_LIMIT: Duration = Duration::from_secs(60);
+const STALL_MARGIN_AFTER_TOOL: Duration = Duration::from_secs(60);
 
 /// When a session is warned about and stopped.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Watchdog {
     }
 
     fn stalls_at(&self, longest_call: Option<Duration>) -> Instant {
-        let limit = longest_call.map_or(self.idle_timeout, |limit| limit + AFTER_TOOL_LIMIT);
+        let limit = longest_call.map_or(self.idle_timeout, |limit| limit + STALL_MARGIN_AFTER_TOOL);
         self.last_sign + limit
     }
 }

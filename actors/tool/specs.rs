@@ -1,12 +1,22 @@
 //! Tool definitions of a turn, with what engines made of them.
 
-use std::{ops::Deref, sync::Arc};
+use std::ops::Deref;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use super::ToolSpec;
 use crate::rendered::Rendered;
+
+/// A tool as the model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolSpec {
+    /// The name on the wire.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub schema: Value,
+}
 
 /// The tools of a turn as models are told of them, in a fixed order.
 ///
@@ -24,8 +34,8 @@ impl ToolSpecs {
     pub fn written(
         &self,
         format: &'static str,
-        make: impl FnOnce(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
-    ) -> serde_json::Result<Arc<RawValue>> {
+        make: impl Fn(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
+    ) -> serde_json::Result<&RawValue> {
         self.rendered.get(format, || make(&self.list))
     }
 }
@@ -68,7 +78,7 @@ mod tests {
         let other = specs.written("count", |specs| to_raw_value(&specs.len())).unwrap();
 
         assert_eq!(first.get(), r#"["read","write"]"#);
-        assert!(Arc::ptr_eq(&first, &again));
+        assert!(std::ptr::eq(first, again));
         assert_eq!(other.get(), "2");
     }
 }

@@ -24,7 +24,7 @@ use hivewright::{
 };
 use hivewright_actors::{
     engine::Message,
-    tool::{ToolSpec, specs::ToolSpecs},
+    tool::specs::{ToolSpec, ToolSpecs},
 };
 use serde_json::Value;
 use tokio::{

@@ -15,8 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{endpoint::*, flags::words, grants::GrantCovers, reply::*, scope::Scope::*};
-use crate::time::date;
+use super::{endpoint::*, flags::words, grants::GrantCovers, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> =
     get("/api/v1/approvals", Read, "Lists calls that wait for a person, and what became of them.")
@@ -96,11 +95,11 @@ row! {
         /// Whoever caused it decided, since nobody else could.
         pub alone: bool = approval.alone,
         pub note: Option<String> = approval.note,
-        pub created_at: Option<String> = date(approval.created_at),
-        pub expires_at: Option<String> = date(approval.expires_at),
+        pub created_at: Option<Moment> = date(approval.created_at),
+        pub expires_at: Option<Moment> = date(approval.expires_at),
         /// Milliseconds until nobody can decide any more.
         pub time_left_ms: Option<u64> = None,
-        pub resolved_at: Option<String> = approval.resolved_at.and_then(date),
+        pub resolved_at: Option<Moment> = approval.resolved_at.and_then(date),
         /// What became of the call.
         pub execution: Execution = approval.execution,
         /// What would be granted beyond this one call by `uses` or `always`; null if nothing can be.
@@ -127,7 +126,7 @@ row! {
     pub struct Vote from vote: record::Vote {
         pub by: String = vote.by,
         pub choice: Choice = vote.choice,
-        pub at: Option<String> = date(vote.at),
+        pub at: Option<Moment> = date(vote.at),
     }
 }
 

@@ -5,8 +5,7 @@ use hivewright_actors::audit::{Audit, CallAudit, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
-use crate::time::date;
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_AUDIT: Endpoint<Rows<AuditRow>, Empty, AuditFilter> =
     get("/api/v1/audit", Admin, "Lists who did what to the service.").sorted(&["-at"]).scrubbed();
@@ -29,12 +28,9 @@ pub struct AuditFilter {
     /// Only tool calls on which this was decided.
     #[arg(long, value_parser = words::<Decision>())]
     pub decision: Option<Decision>,
-    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<When>,
-    /// Only until such a moment.
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<When>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub period: Period,
     /// Only with this in who, what, on what or the outcome.
     #[arg(long = "query", value_name = "WORDS")]
     #[serde(rename = "q")]
@@ -46,7 +42,7 @@ row! {
     #[schemars(rename = "AuditLine")]
     pub struct AuditRow from audit: Audit {
         pub id: String = audit.id,
-        pub at: Option<String> = date(audit.at),
+        pub at: Option<Moment> = date(audit.at),
         pub actor: String = audit.actor.to_string(),
         pub action: String = audit.action,
         pub target: String = audit.target,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, jobs::StartedJob, reply::*, scope::Scope::*};
+use super::{endpoint::*, jobs::StartedJob, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_BACKUPS: Endpoint<Rows<BackupRow>> =
     get("/api/v1/backups", Admin, "Lists the backups that are kept where all go.").sorted(&[
@@ -27,7 +27,7 @@ pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> =
 pub struct BackupRow {
     pub file: String,
     pub bytes: u64,
-    pub created_at: Option<String>,
+    pub created_at: Option<Moment>,
     /// It was made before something that had become a secret was taken out of the store, and may still hold it.
     pub holds_redacted: bool,
 }

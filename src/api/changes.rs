@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, OfTeam> = get(
     "/api/v1/changes",
@@ -30,7 +30,7 @@ pub struct ChangeRow {
     pub before: String,
     pub after: String,
     pub task_id: String,
-    pub at: Option<String>,
+    pub at: Option<Moment>,
     pub rolled_back_by: Option<String>,
-    pub rolled_back_at: Option<String>,
+    pub rolled_back_at: Option<Moment>,
 }

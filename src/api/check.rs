@@ -123,6 +123,12 @@ pub fn words(schema: &Value) -> Vec<&str> {
     parts.flat_map(words).chain(own.filter_map(Value::as_str)).collect()
 }
 
+/// It is another word for one of an enum.
+fn is_alias(schema: &Value, word: &str) -> bool {
+    let parts = schema["oneOf"].as_array().into_iter().flatten();
+    parts.filter_map(|part| part["x-aliases"].as_array()).flatten().any(|alias| alias == word)
+}
+
 pub(super) fn has_type(schema: &Value, name: &str) -> bool {
     let types = &schema["type"];
     types == name || types.as_array().is_some_and(|types| types.iter().any(|one| one == name))
@@ -226,7 +232,9 @@ impl<'a> Check<'a> {
             Value::Null if is_option => true,
             // Anything goes, or an untagged enum, of which only serde knows.
             _ if schema["type"].is_null() && schema["oneOf"].is_null() && words.is_empty() => true,
-            Value::String(word) if !words.is_empty() => words.contains(&word.as_str()),
+            Value::String(word) if !words.is_empty() => {
+                words.contains(&word.as_str()) || is_alias(schema, word)
+            }
             Value::Object(fields) if has_type(schema, "object") || schema["oneOf"].is_array() => {
                 return self.object(schema, fields, path);
             }

@@ -9,12 +9,7 @@ use super::page::{MOST_ROWS, USUAL_LIMIT};
 
 /// Reads a word, and tells help and completion which there are.
 pub fn words<T: Words>() -> impl TypedValueParser<Value = T> {
-    one_of::<T>().try_map(|word| word.parse::<T>())
-}
-
-/// Reads the text of a word, where the service reads the word.
-pub fn one_of<T: Words>() -> PossibleValuesParser {
-    PossibleValuesParser::new(T::WORDS)
+    PossibleValuesParser::new(T::WORDS).try_map(|word| word.parse::<T>())
 }
 
 /// Reads a flag that takes no value: what stands for it, without and with it.

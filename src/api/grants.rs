@@ -3,8 +3,7 @@
 use hivewright_actors::approvals::grants::{Covers, Grant};
 use serde_json::Value;
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::time::date;
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, OfTeam> = get(
     "/api/v1/grants",
@@ -44,8 +43,8 @@ row! {
         /// The approval that it was given with.
         pub approval: String = grant.approval.to_string(),
         pub granted_by: String = grant.granted_by,
-        pub created_at: Option<String> = date(grant.created_at),
-        pub expires_at: Option<String> = grant.expires_at.and_then(date),
+        pub created_at: Option<Moment> = date(grant.created_at),
+        pub expires_at: Option<Moment> = grant.expires_at.and_then(date),
         /// How many calls are left; null for any number.
         pub uses_left: Option<u32> = uses_left,
     }

@@ -1,10 +1,11 @@
 //! Identities: senders of channels who are principals.
 
+use clap::Args;
 use hivewright_actors::channel_type::ChannelType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, trust::Sender, when::*};
 
 pub const LIST_IDENTITIES: Endpoint<Rows<IdentityRow>> =
     get("/api/v1/identities", Admin, "Lists the senders of channels that are principals.")
@@ -23,7 +24,6 @@ pub const UNLINK_IDENTITY: Endpoint<Done, ById> =
 #[schemars(rename = "Identity")]
 pub struct IdentityRow {
     pub id: String,
-    #[schemars(with = "String")]
     pub channel_type: ChannelType,
     pub sender_id: String,
     /// The name of the token.
@@ -31,15 +31,16 @@ pub struct IdentityRow {
     /// The token is still good, and so is the link.
     pub live: bool,
     pub linked_by: String,
-    pub linked_at: Option<String>,
+    pub linked_at: Option<Moment>,
 }
 
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(description = "A sender who becomes a principal.")]
 pub struct NewIdentity {
-    /// Such as `discord` or `ws`.
-    pub channel_type: String,
-    /// As the channel names them.
-    pub sender_id: String,
+    /// The type of the channel and the sender, such as `discord:80351110224678912`.
+    #[arg(value_name = "TYPE:SENDER")]
+    #[serde(flatten)]
+    pub sender: Sender,
     /// The name or id of a token.
     pub token: String,
 }

@@ -8,8 +8,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
-use crate::time::date;
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_NOTICES: Endpoint<Rows<NoticeRow>, Empty, NoticeFilter> =
     get("/api/v1/inbox", Operate, "Lists notices: what the operator should know.")
@@ -45,8 +44,8 @@ row! {
         pub count: usize = gathered.ids.len(),
         /// Ids of tasks, runs, triggers and approvals that it is about.
         pub links: Vec<String> = gathered.first.refs,
-        pub at: Option<String> = date(gathered.first.at),
-        pub last_at: Option<String> = date(gathered.last_at),
+        pub at: Option<Moment> = date(gathered.first.at),
+        pub last_at: Option<Moment> = date(gathered.last_at),
         pub read: bool = gathered.read,
     }
 }

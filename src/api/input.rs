@@ -7,7 +7,9 @@
 use std::{any::TypeId, collections::BTreeMap, marker::PhantomData, ops::Deref, sync::Arc};
 
 use hivewright_actors::{
+    channel_type::ChannelType,
     live::{Mark, event::Kinds},
+    policy::{resource::Resource, rule::Who},
     scheduler::trigger::{
         definition::TimeOfDay,
         webhook::{Rate, SecretRef},
@@ -21,20 +23,25 @@ use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
     check::{Format, Path, Problem, Problems, Step, check, has_type, resolve, words},
-    when::{Expiry, When},
+    when::{Expiry, Moment, OnDay, When},
 };
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 14] = [
     Format::of::<Span>(),
     Format::of::<Size>(),
     Format::of::<When>(),
+    Format::of::<OnDay>(),
+    Format::of::<Moment>(),
     Format::of::<Rate>(),
     Format::of::<SecretRef>(),
     Format::of::<TimeOfDay>(),
     Format::of::<Expiry>(),
     Format::of::<Kinds>(),
     Format::of::<Mark>(),
+    Format::of::<ChannelType>(),
+    Format::of::<Resource>(),
+    Format::of::<Who>(),
 ];
 
 /// Reads a `T`. It holds the schema: keep it where many are read.

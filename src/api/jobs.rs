@@ -5,7 +5,7 @@ use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_JOBS: Endpoint<Rows<Job>, Empty, JobFilter> =
     get("/api/v1/jobs", Admin, "Lists the jobs of this process.").sorted(&["-started_at", "kind"]);
@@ -68,7 +68,7 @@ pub struct Job {
     /// What else there is to know, such as what a backup left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    pub started_at: String,
+    pub started_at: Moment,
 }
 
 /// Work that goes on.

@@ -4,7 +4,7 @@ use hivewright_actors::ids::CredentialId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*, tokens::TokenKind};
+use super::{endpoint::*, reply::*, scope::Scope::*, tokens::TokenKind, when::*};
 
 pub const LIST_LOGINS: Endpoint<Rows<LoginRow>> =
     get("/api/v1/logins", Admin, "Lists browsers that are logged in.").sorted(&[
@@ -27,10 +27,10 @@ pub struct LoginRow {
     /// The token.
     pub token_id: CredentialId,
     pub kind: TokenKind,
-    pub created_at: Option<String>,
-    pub last_used_at: Option<String>,
+    pub created_at: Option<Moment>,
+    pub last_used_at: Option<Moment>,
     /// When it ends if it is not used.
-    pub ends_at: Option<String>,
+    pub ends_at: Option<Moment>,
     /// It is the one that asks.
     pub current: bool,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 use crate::settings::config::Level;
 
 pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> =
@@ -37,7 +37,7 @@ pub struct LogLine {
     /// An event about a line has none.
     #[serde(default)]
     pub id: String,
-    pub at: Option<String>,
+    pub at: Option<Moment>,
     pub level: String,
     pub target: String,
     pub message: String,

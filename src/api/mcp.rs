@@ -5,11 +5,10 @@ use hivewright_actors::ids::TeamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 use crate::{
     mcp::status::{ServerState, Status},
     settings::mcp_servers::McpServer,
-    time::date,
 };
 
 pub const LIST_SERVERS: Endpoint<Rows<McpServerRow>, Empty, McpServerFilter> =
@@ -85,6 +84,6 @@ row! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub last_error: Option<String> = status.last_error.as_ref().map(|(_, error)| error.clone()),
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub last_error_at: Option<String> = status.last_error.and_then(|(at, _)| date(at)),
+        pub last_error_at: Option<Moment> = status.last_error.and_then(|(at, _)| date(at)),
     }
 }

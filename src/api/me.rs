@@ -10,7 +10,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_OWN_CHANNELS: Endpoint<Rows<OwnChannel>, Empty, OwnChannelFilter> =
     get("/api/v1/me/channels", Chat, "Lists the channels of the caller, with their topics.")
@@ -75,7 +75,7 @@ pub struct OwnChannel {
     pub channel_type: String,
     /// All connections share it which resume with `home`.
     pub home: bool,
-    pub last_activity: String,
+    pub last_activity: Moment,
     /// Answers and notifications since it was last read, in all topics. More than 99 are not counted in one topic.
     pub unread: usize,
     /// The newest number of its frames.
@@ -92,7 +92,7 @@ row! {
         pub state: TopicState = topic.state,
         /// It stands before the others.
         pub pinned: bool = topic.pinned,
-        pub last_activity: String = topic.last_activity.date(),
+        pub last_activity: Moment = Moment(topic.last_activity),
         /// Messages that wait in it.
         pub queued: u64 = topic.queued,
         /// A turn runs in it.

@@ -5,15 +5,12 @@ use hivewright_actors::ids::{MAIN, MemoryId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{endpoint::*, flags, reply::*, scope::Scope::*};
-use crate::{
-    memory::{
-        chain::Verdict,
-        entry::{Actor, Entry, Key, Kind, Remark, Review},
-        inject::Injection,
-        provenance::Provenance,
-    },
-    time::date,
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
+use crate::memory::{
+    chain::Verdict,
+    entry::{Actor, Entry, Key, Kind, Remark, Review},
+    inject::Injection,
+    provenance::Provenance,
 };
 
 pub const LIST_MEMORIES: Endpoint<Rows<MemoryRow>, Empty, MemoryFilter> =
@@ -83,14 +80,11 @@ pub struct MemoryFilter {
     #[arg(skip)]
     pub key: Option<String>,
     /// Only of this type.
-    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
-    #[schemars(
-        description = "Only of this type: identity, lesson, decision, context, reference or historical."
-    )]
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<Kind>())]
     #[serde(rename = "type")]
-    pub kind: Option<String>,
+    pub kind: Option<Kind>,
     /// Only in this state of review.
-    #[arg(long, value_parser = flags::words::<Review>())]
+    #[arg(long, value_parser = words::<Review>())]
     pub review: Option<Review>,
     /// Only versions that count, or others.
     #[arg(skip)]
@@ -127,7 +121,7 @@ row! {
         pub review: Review = entry.review,
         pub reviewed: Option<MemoryRemark> = entry.reviewed.as_ref().map(MemoryRemark::from),
         pub pinned: bool = entry.pinned,
-        pub expires_at: Option<String> = entry.expires_at.and_then(date),
+        pub expires_at: Option<Moment> = entry.expires_at.and_then(date),
         pub ended: Option<MemoryRemark> = entry.ended.as_ref().map(MemoryRemark::from),
         pub supersedes_id: Option<MemoryId> = entry.supersedes_id.clone(),
         pub supersede_reason: Option<String> = entry.supersede_reason.clone(),
@@ -135,8 +129,8 @@ row! {
         pub sources: Vec<String> = entry.sources.clone(),
         #[schemars(with = "String")]
         pub updated_by: Actor = entry.updated_by.clone(),
-        pub created_at: Option<String> = date(entry.created_at),
-        pub updated_at: Option<String> = date(entry.updated_at),
+        pub created_at: Option<Moment> = date(entry.created_at),
+        pub updated_at: Option<Moment> = date(entry.updated_at),
         /// Whether the next prompt holds it, and if not, why.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub injection: Option<Injection> = None,
@@ -152,7 +146,7 @@ row! {
 row! {
     /// Who did something, when and why.
     pub struct MemoryRemark from remark: &Remark {
-        pub at: Option<String> = date(remark.at),
+        pub at: Option<Moment> = date(remark.at),
         #[schemars(with = "String")]
         pub by: Actor = remark.by.clone(),
         pub note: Option<String> = remark.note.clone(),
@@ -177,16 +171,15 @@ pub struct NewMemory {
     #[arg(long, default_value = MAIN)]
     pub team: String,
     /// Its type.
-    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
-    #[schemars(description = "identity, lesson, decision, context, reference or historical.")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<Kind>())]
     #[serde(rename = "type")]
-    pub kind: Option<String>,
+    pub kind: Option<Kind>,
     /// Why it replaces what is there; needed if there is something.
     #[arg(long = "reason", value_name = "REASON")]
     pub supersede_reason: Option<String>,
     /// When it ends, such as 2026-01-31T12:00:00Z.
     #[arg(long = "expires", value_name = "DATE")]
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Moment>,
     #[arg(skip)]
     #[serde(default)]
     pub sources: Vec<String>,
@@ -199,20 +192,20 @@ pub struct MemoryCorrection {
     #[schemars(description = "Another content.")]
     pub content: Option<String>,
     /// Another type.
-    #[arg(long = "type", value_name = "TYPE", value_parser = flags::one_of::<Kind>())]
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<Kind>())]
     #[serde(rename = "type")]
-    pub kind: Option<String>,
+    pub kind: Option<Kind>,
     /// Why.
     #[arg(long = "reason", value_name = "REASON")]
     pub supersede_reason: Option<String>,
     /// Null takes the end away.
     #[arg(skip)]
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Option<String>>,
+    pub expires_at: Option<Option<Moment>>,
 }
 
 /// Tells null from nothing.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Moment>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 

@@ -3,7 +3,7 @@
 use hivewright_actors::{
     file::MOST_FILES,
     ids::{ChannelId, MessageId, TaskId, TopicId},
-    queue::placing::Placement,
+    queue::Placement,
     task::{
         TaskState, WaitReason,
         outcome::{Code, Ending},

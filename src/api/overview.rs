@@ -4,7 +4,7 @@ use hivewright_actors::{room::Space, scheduler::views::Counts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{channels::Channel, endpoint::*, reply::*, scope::Scope::*};
+use super::{channels::Channel, endpoint::*, reply::*, scope::Scope::*, when::*};
 
 pub const SHOW_OVERVIEW: Endpoint<Data<Overview>> =
     get("/api/v1/overview", Read, "Shows the state of the service at a glance.");
@@ -35,7 +35,7 @@ pub struct Overview {
     /// The date, in the time zone that days are counted by.
     pub today: String,
     /// When that day ends.
-    pub today_ends_at: Option<String>,
+    pub today_ends_at: Option<Moment>,
     /// The service is about to stop.
     pub drain: bool,
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 use crate::plugins::written::{Status, Verification};
 
 pub const LIST_PLUGIN_TOOLS: Endpoint<Rows<PluginToolRow>, Empty, PluginToolFilter> =
@@ -92,8 +92,8 @@ pub struct PluginToolRow {
     pub sha256: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    pub created_at: Option<String>,
-    pub verified_at: Option<String>,
+    pub created_at: Option<Moment>,
+    pub verified_at: Option<Moment>,
     /// What became of it, in order: the last 50 changes.
     pub changes: Vec<PluginToolChange>,
     /// The source of the version that was asked for; not in lists.
@@ -103,7 +103,7 @@ pub struct PluginToolRow {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PluginToolChange {
-    pub at: Option<String>,
+    pub at: Option<Moment>,
     pub by: String,
     pub to: Status,
     pub version: u32,

@@ -1,12 +1,13 @@
 //! Policies: the operator's rules, and what they say to a call.
 
-use std::{fmt::Display, str::FromStr};
-
 use clap::Args;
-use hivewright_actors::policy::{
-    caution::{Kind, Risk},
-    resource::Mode,
-    rule::{Condition, Effect, Invalid, Rule},
+use hivewright_actors::{
+    policy::{
+        caution::{Kind, Risk},
+        resource::{Mode, Resource},
+        rule::{Condition, Effect, Invalid, Rule, Who, every_team},
+    },
+    words,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,14 +15,12 @@ use serde_json::Value;
 
 use super::{
     endpoint::*,
-    flags::{one_of, pair},
+    flags,
     reply::*,
     scope::Scope::*,
+    when::{Moment, date},
 };
-use crate::{
-    policy::RuleSource,
-    time::{self, date},
-};
+use crate::{policy::RuleSource, time};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
@@ -53,44 +52,41 @@ row! {
         pub source: RuleSource = source,
         pub note: String = rule.note,
         pub team: String = rule.team,
-        pub resource: String = rule.resource.to_string(),
+        pub resource: Resource = rule.resource,
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub mode: Option<String> = rule.mode.map(|mode| mode.to_string()),
-        pub principal: String = rule.principal.to_string(),
+        pub mode: Option<Mode> = rule.mode,
+        pub principal: Who = rule.principal,
         pub when: Vec<Condition> = rule.when,
-        pub effect: String = rule.effect.to_string(),
+        pub effect: Effect = rule.effect,
         pub risk: Risk = rule.risk,
-        pub expires_at: Option<String> = rule.expires_at.and_then(date),
+        pub expires_at: Option<Moment> = rule.expires_at.and_then(date),
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct NewRule {
     /// What it says.
-    #[arg(value_parser = one_of::<Effect>())]
-    #[schemars(description = "`allow`, `deny` or `require_approval`.")]
-    pub effect: String,
+    #[arg(value_parser = flags::words::<Effect>())]
+    pub effect: Effect,
     /// `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name or pattern.
-    pub resource: String,
+    pub resource: Resource,
     /// The teams it is for, with wildcards.
     #[arg(long)]
     pub team: Option<String>,
     /// For files: what is done with them.
-    #[arg(long, value_parser = one_of::<Mode>())]
-    #[schemars(description = "For files: `r`, `w` or `rw`.")]
-    pub mode: Option<String>,
+    #[arg(long, value_parser = flags::words::<Mode>())]
+    pub mode: Option<Mode>,
     /// On whose behalf: `any`, `role:<role>`, `user:<channel type>:<id>` or `label:untrusted`.
     #[arg(long)]
-    pub principal: Option<String>,
+    pub principal: Option<Who>,
     /// Only where an argument fits: a JSON pointer, `=` and a pattern; may be repeated.
     #[arg(long, value_name = "POINTER=PATTERN", value_parser = condition)]
     #[schemars(description = "All of them have to hold.")]
     #[serde(default)]
     pub when: Vec<Condition>,
     /// How much harm a mistake does; with `high`, whoever caused the task does not decide.
-    #[arg(long, value_parser = one_of::<Risk>())]
-    #[schemars(description = "`normal`, or `high`: whoever caused the task does not decide.")]
-    pub risk: Option<String>,
+    #[arg(long, value_parser = flags::words::<Risk>())]
+    pub risk: Option<Risk>,
     /// What it is for.
     #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default)]
@@ -107,56 +103,65 @@ pub struct NewRule {
 }
 
 impl NewRule {
-    /// The rule that is meant, if its texts have the right form.
+    /// The rule that is meant, if its end is a date.
     pub fn rule(self) -> Result<Rule, Invalid> {
         let expires_at = self.expires_at.as_deref().map(time::read).transpose();
-        let plain =
-            Rule::new(&self.id, read("resource", &self.resource)?, read("effect", &self.effect)?);
         Ok(Rule {
+            id: self.id,
             note: self.note,
             expires_at: expires_at
                 .map_err(|error| Invalid::new("expires_at", error.to_string()))?,
-            team: self.team.unwrap_or(plain.team),
-            mode: self.mode.map(|mode| read("mode", &mode)).transpose()?,
-            principal: read("principal", self.principal.as_deref().unwrap_or("any"))?,
+            team: self.team.unwrap_or_else(every_team),
+            resource: self.resource,
+            mode: self.mode,
+            principal: self.principal.unwrap_or_default(),
             when: self.when,
+            effect: self.effect,
             quorum: self.quorum,
-            risk: self.risk.map_or(Ok(Risk::Normal), |risk| read("risk", &risk))?,
-            ..plain
+            risk: self.risk.unwrap_or_default(),
         })
     }
-}
-
-fn read<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Invalid> {
-    text.parse().map_err(|error: T::Err| Invalid::new(field, error.to_string()))
 }
 
 /// Reads `<pointer>=<pattern>`.
 fn condition(text: &str) -> Result<Condition, String> {
     let expected = "a JSON pointer and a pattern, such as `/command=git push*`";
-    let (pointer, pattern) = pair(text, "/", expected)?;
+    let (pointer, pattern) = flags::pair(text, "/", expected)?;
     Ok(Condition { pointer: pointer.to_owned(), equals: None, glob: Some(pattern.to_owned()) })
 }
 
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct ExplainCall {
+    /// The team that would call.
     pub team: String,
+    /// The tool.
     pub tool: String,
-    /// Its arguments.
+    /// Its arguments, as JSON.
+    #[arg(value_name = "JSON", default_value = "{}", value_parser = str::parse::<Value>)]
     #[serde(default)]
     pub args: Value,
-    /// On whose behalf; `any` is usual.
-    pub principal: Option<String>,
+    /// On whose behalf: `any`, `role:<role>`, `user:<channel type>:<id>` or `label:untrusted`.
+    #[arg(long)]
+    pub principal: Option<Who>,
+}
+
+words! {
+    /// What decided on a call where no rule did.
+    pub enum PolicyReason {
+        NoMatchingRule = "no_matching_rule",
+        Default = "default",
+        ToolList = "allowed_tools",
+    }
 }
 
 /// What the rules say to a call.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
-    pub decision: String,
+    pub decision: Effect,
     /// The rule that made it.
     pub rule: Option<String>,
-    /// Where there is none: `no_matching_rule`, `default`, or `allowed_tools` of the team.
-    pub reason: Option<String>,
+    /// Where there is none.
+    pub reason: Option<PolicyReason>,
     pub class: String,
     /// Why a person is asked.
     pub why: Option<String>,
@@ -168,6 +173,9 @@ pub struct Explained {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -176,5 +184,28 @@ mod tests {
 
         assert_eq!((found.pointer.as_str(), found.glob.as_deref()), ("/a/b", Some("x=*")));
         assert!(condition("a=b").is_err() && condition("/a").is_err());
+    }
+
+    #[test]
+    fn a_call_to_explain_is_typed_with_its_arguments_as_json() {
+        #[derive(Debug, Parser)]
+        struct Line {
+            #[command(flatten)]
+            call: ExplainCall,
+        }
+        let typed =
+            |args: &[&str]| Line::try_parse_from([&["explain", "main", "bash"][..], args].concat());
+        let untrusted = ["{\"command\": \"ls\"}", "--principal", "label:untrusted"];
+
+        let sent = json!({
+            "team": "main", "tool": "bash", "args": {"command": "ls"}, "principal": "label:untrusted",
+        });
+        assert_eq!(json!(typed(&untrusted).unwrap().call), sent);
+        assert_eq!(typed(&[]).unwrap().call.args, json!({}));
+        for (args, expected) in [(&["{"][..], "JSON"), (&["{}", "--principal", "me"][..], "`any`")]
+        {
+            let refusal = typed(args).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
     }
 }

@@ -8,8 +8,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
-use crate::time::date;
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_QUESTIONS: Endpoint<Rows<QuestionRow>, Empty, QuestionFilter> =
     get("/api/v1/questions", Read, "Lists what teams ask the operator.")
@@ -58,9 +57,9 @@ row! {
         /// Never a secret.
         pub answer: Option<Answer> = question.answer,
         pub by: Option<String> = question.by,
-        pub created_at: Option<String> = date(question.created_at),
-        pub expires_at: Option<String> = date(question.expires_at),
-        pub answered_at: Option<String> = question.answered_at.and_then(date),
+        pub created_at: Option<Moment> = date(question.created_at),
+        pub expires_at: Option<Moment> = date(question.expires_at),
+        pub answered_at: Option<Moment> = question.answered_at.and_then(date),
     }
 }
 

@@ -8,7 +8,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*, when::When};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 
 /// The longest query, in characters.
 pub const LONGEST_QUERY: usize = 500;
@@ -34,12 +34,9 @@ pub struct SearchFilter {
     /// Only of this team.
     #[arg(long)]
     pub team: Option<String>,
-    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<When>,
-    /// Only until such a moment.
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<When>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub period: Period,
 }
 
 /// Something that was found.
@@ -48,7 +45,7 @@ pub struct SearchHit {
     /// What it is.
     pub part: Part,
     pub team: TeamName,
-    pub at: Option<String>,
+    pub at: Option<Moment>,
     /// The task that it belongs to, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,

@@ -16,7 +16,7 @@ use super::{
     reply::*,
     scope::Scope::*,
     transcript::Message,
-    when::When,
+    when::*,
 };
 
 pub const LIST_SESSIONS: Endpoint<Rows<SessionRow>, Empty, SessionFilter> =
@@ -165,8 +165,8 @@ row! {
         pub generation: u32 = session.generation,
         #[serde(skip_serializing_if = "Option::is_none")]
         pub topic_id: Option<TopicId> = session.lane.topic,
-        pub created_at: String = session.created_at.date(),
-        pub updated_at: String = session.updated_at.date(),
+        pub created_at: Moment = Moment(session.created_at),
+        pub updated_at: Moment = Moment(session.updated_at),
         pub events: u64 = session.events,
     }
 }

@@ -17,8 +17,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
-use crate::time::date;
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 
 /// The longest text of a task, in characters.
 pub const LONGEST_TASK: usize = 100_000;
@@ -79,12 +78,9 @@ pub struct TaskFilter {
     /// Only what came of this task.
     #[arg(long, value_name = "ID")]
     pub root: Option<String>,
-    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<When>,
-    /// Only until such a moment.
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<When>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub period: Period,
     /// Only with these words in id, body or result.
     #[arg(long = "query", value_name = "WORDS")]
     #[serde(rename = "q")]
@@ -108,9 +104,9 @@ row! {
         /// What was asked; in lists its beginning.
         pub body: String = task.body.clone(),
         pub created_by: String = task.from.clone(),
-        pub created_at: Option<String> = date(task.created_at),
-        pub not_before: Option<String> = task.not_before.and_then(date),
-        pub deadline_at: Option<String> = date(task.deadline_at),
+        pub created_at: Option<Moment> = date(task.created_at),
+        pub not_before: Option<Moment> = task.not_before.and_then(date),
+        pub deadline_at: Option<Moment> = date(task.deadline_at),
         pub attempts: u32 = task.attempts,
         pub redelivered: bool = task.redelivered,
         pub reply_to: Option<String> = task.reply_to.as_ref().map(|lane| lane.team.to_string()),
@@ -172,7 +168,7 @@ row! {
         /// The person behind it is told of this end in their channel.
         pub notified: bool = task.is_notified(outcome)
             && task.source.as_ref().is_some_and(|source| source.message.is_none()),
-        pub finished_at: Option<String> = date(outcome.finished_at),
+        pub finished_at: Option<Moment> = date(outcome.finished_at),
         pub duration_ms: u64 = millis(outcome.finished_at.since(task.created_at)),
         pub usage: Usage = outcome.usage,
     }

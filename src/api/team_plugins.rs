@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
 use crate::plugins::instance::setup::state::SetupState;
 
 pub const LIST_TEAM_PLUGINS: Endpoint<Rows<TeamPluginRow>, ByName> = get(
@@ -107,7 +107,7 @@ pub struct TeamPluginRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error_at: Option<String>,
+    pub last_error_at: Option<Moment>,
     /// What the plugin shows of itself.
     pub runtime_state: Map<String, Value>,
     /// Its tools by canonical key; empty before it was first asked.

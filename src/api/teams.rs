@@ -7,8 +7,8 @@ use hivewright_actors::{
     budget::{Caps, Spent},
     ids::{MAIN, TaskId, TeamName},
     org::{
+        Removed,
         record::{Capability, Phase, TeamState},
-        shutdown::Removed,
     },
     queue::submit::OpenTask,
     task::{Kind, TaskState, WaitReason, outcome::Code},
@@ -17,7 +17,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::*};
 use crate::settings::{config::Sdk, team::LONGEST_DESCRIPTION};
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
@@ -152,7 +152,7 @@ pub struct LastError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
     pub message: String,
-    pub at: String,
+    pub at: Moment,
 }
 
 /// A team with all that is shown of it.
@@ -176,7 +176,7 @@ pub struct OneTeam {
     pub bootstrap_task_id: Option<TaskId>,
     /// Its open tasks, oldest first.
     pub tasks: Vec<TeamWork>,
-    pub created_at: Option<String>,
+    pub created_at: Option<Moment>,
     #[serde(flatten)]
     pub equipment: Equipment,
 }

@@ -10,7 +10,7 @@ use super::{
     flags,
     reply::*,
     scope::{Scope, Scope::*, Scopes},
-    when::Expiry,
+    when::*,
 };
 
 pub const LIST_TOKENS: Endpoint<Rows<TokenRow>> =
@@ -72,11 +72,11 @@ pub struct TokenRow {
     pub scopes: Scopes,
     /// The teams that it may act on; null is all.
     pub teams: Option<Vec<String>>,
-    pub created_at: Option<String>,
+    pub created_at: Option<Moment>,
     /// Null is never.
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Moment>,
     /// About when.
-    pub last_used_at: Option<String>,
+    pub last_used_at: Option<Moment>,
     /// The token that made it; null if that is not known.
     pub minted_by: Option<MintedBy>,
     /// Shown once, to whoever made it.

@@ -10,7 +10,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
     get("/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[
@@ -37,18 +37,15 @@ pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = pat
 .refuses(&[409])
 .example(r#"{"name": "billing", "state": "done"}"#);
 
-pub const DELETE_TOPIC: Endpoint<Done, ById> = delete(
-    "/api/v1/topics/{id}",
-    Operate,
-    "Deletes a topic for good, with what was said in it.",
-)
-.description(
-    "So are the topics that have a `branch` of it. Refused while there is work for it. What \
-             it cost stays, and who decided on what; so do files, memories, and what other teams \
-             did for it.",
-)
-.refuses(&[409])
-.recorded();
+pub const DELETE_TOPIC: Endpoint<Done, ById> =
+    delete("/api/v1/topics/{id}", Operate, "Deletes a topic for good, with what was said in it.")
+        .description(
+            "So are the topics that have a `branch` of it. Refused while there is work for it or a \
+             question of it is open. What it cost stays, and who decided on what; so do files, \
+             memories, and what other teams did for it.",
+        )
+        .refuses(&[409])
+        .recorded();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -76,8 +73,8 @@ pub struct TopicRow {
     pub state: TopicState,
     /// It stands before the others.
     pub pinned: bool,
-    pub created_at: Option<String>,
-    pub last_activity: Option<String>,
+    pub created_at: Option<Moment>,
+    pub last_activity: Option<Moment>,
     /// Messages that wait in it.
     pub queued: usize,
     /// A turn runs in it.

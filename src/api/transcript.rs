@@ -189,8 +189,11 @@ fn of_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usage>
 pub struct Answers {
     pub tool_call_id: CallId,
     pub tool_name: String,
-    /// It failed.
+    /// It failed, or did not run.
     pub is_error: bool,
+    /// Somebody, or a rule, decided against it: nothing went wrong with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
     /// How long it ran.
     pub duration_ms: u64,
     /// There was more.

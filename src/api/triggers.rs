@@ -17,10 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    endpoint::*, flags::words, reply::*, scope::Scope::*, trigger_form::Fields, when::When,
-};
-use crate::time::date;
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, trigger_form::Fields, when::*};
 
 pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> =
     get("/api/v1/triggers", Operate, "Lists triggers: what starts work without a person typing.")
@@ -149,15 +146,15 @@ row! {
         pub consecutive_failures: u32 = trigger.consecutive_failures,
         pub overlap_count: u32 = trigger.overlap_count,
         pub active_task_id: Option<TaskId> = trigger.active_task_id.clone(),
-        pub cursor_at: Option<String> = trigger.cursor_at.and_then(date),
+        pub cursor_at: Option<Moment> = trigger.cursor_at.and_then(date),
         /// When it fires next.
-        pub next_due_at: Option<String> = trigger.next_due_at.and_then(date),
-        pub last_fired_at: Option<String> = trigger.last_fired_at.and_then(date),
+        pub next_due_at: Option<Moment> = trigger.next_due_at.and_then(date),
+        pub last_fired_at: Option<Moment> = trigger.last_fired_at.and_then(date),
         pub cursors: BTreeMap<String, String> = trigger.cursors.clone(),
         pub revision: u64 = trigger.revision,
         pub created_by: String = trigger.created_by.clone(),
-        pub created_at: Option<String> = date(trigger.created_at),
-        pub updated_at: Option<String> = date(trigger.updated_at),
+        pub created_at: Option<Moment> = date(trigger.created_at),
+        pub updated_at: Option<Moment> = date(trigger.updated_at),
         /// Of a window: the present one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub window: Option<Option<WindowRow>> = (trigger.definition.kind() == TriggerType::Window)
@@ -189,8 +186,8 @@ row! {
     #[schemars(rename = "TriggerWindow")]
     pub struct WindowRow from window: &Occurrence {
         pub state: Phase = window.phase,
-        pub opened_at: Option<String> = date(window.opened_at),
-        pub closes_at: Option<String> = date(window.closes_at),
+        pub opened_at: Option<Moment> = date(window.opened_at),
+        pub closes_at: Option<Moment> = date(window.closes_at),
         pub ticks: u32 = window.ticks,
         pub noops: u32 = window.noops,
         pub tokens: u64 = window.tokens,
@@ -208,8 +205,8 @@ row! {
         pub trigger: TriggerId = run.trigger.clone(),
         /// What made it fire.
         pub cause: Cause = run.cause,
-        pub due_at: Option<String> = date(run.due_at),
-        pub fired_at: Option<String> = date(run.fired_at),
+        pub due_at: Option<Moment> = date(run.due_at),
+        pub fired_at: Option<Moment> = date(run.fired_at),
         /// What it led to.
         pub decision: Decision = run.decision,
         pub task_id: Option<TaskId> = run.task_id.clone(),
@@ -283,7 +280,7 @@ pub struct TriggerPreview {
 /// A time at which a trigger is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TriggerDue {
-    pub at: Option<String>,
+    pub at: Option<Moment>,
     /// In the trigger's own zone.
     pub local: String,
 }

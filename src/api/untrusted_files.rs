@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::{
-    taint::label::{Extent, UntrustedFile},
-    time::date,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*, when::*};
+use crate::taint::label::{Extent, UntrustedFile};
 
 pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = get(
     "/api/v1/teams/{name}/untrusted-files",
@@ -40,7 +37,7 @@ row! {
         pub extent: Extent = label.extent,
         pub task_id: String = label.task.to_string(),
         pub tool: String = label.tool.clone(),
-        pub at: Option<String> = date(label.at),
+        pub at: Option<Moment> = date(label.at),
     }
 }
 

@@ -9,7 +9,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
 
 pub const LIST_USAGE: Endpoint<Rows<UsageRow>, Empty, UsageFilter> =
     get("/api/v1/usage", Read, "Says what model calls have come to.")
@@ -51,10 +51,10 @@ pub struct UsageFilter {
     pub group: UsageGroup,
     /// The first day, such as 2026-01-31, or so long ago, such as 7d.
     #[arg(long, value_name = "DAY")]
-    pub from: Option<String>,
+    pub from: Option<OnDay>,
     /// The last day.
     #[arg(long, value_name = "DAY")]
-    pub to: Option<String>,
+    pub to: Option<OnDay>,
 }
 
 /// What calls of one kind have come to.

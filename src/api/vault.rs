@@ -4,14 +4,11 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::When};
-use crate::{
-    time::date,
-    vault::{
-        audit::{Action, Actor, AuditRow},
-        entry::Entry,
-        scope::Scope,
-    },
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::*};
+use crate::vault::{
+    audit::{Action, Actor, AuditRow},
+    entry::Entry,
+    scope::Scope,
 };
 
 pub const LIST_VAULT: Endpoint<Rows<VaultEntry>, Empty, VaultFilter> =
@@ -100,9 +97,9 @@ row! {
         pub note: String = entry.note,
         pub version: u64 = entry.version,
         pub updated_by: String = entry.updated_by,
-        pub created_at: Option<String> = date(entry.created_at),
-        pub updated_at: Option<String> = date(entry.updated_at),
-        pub last_used_at: Option<String> = entry.last_used_at.and_then(date),
+        pub created_at: Option<Moment> = date(entry.created_at),
+        pub updated_at: Option<Moment> = date(entry.updated_at),
+        pub last_used_at: Option<Moment> = entry.last_used_at.and_then(date),
         /// Only of one that is no secret, and not in lists.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub value: Option<String> = None,
@@ -115,7 +112,7 @@ row! {
 row! {
     /// A row of the audit as answers show it.
     pub struct VaultAct from row: AuditRow {
-        pub at: Option<String> = date(row.at),
+        pub at: Option<Moment> = date(row.at),
         pub scope: String = row.shown_scope(),
         pub key: Option<String> = row.key,
         pub action: Action = row.action,

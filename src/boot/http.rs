@@ -27,7 +27,7 @@ use super::{
     turns::Services,
 };
 use crate::{
-    api::{backups::BackupRow, jobs::JobProgress, profiles::ProfileRow},
+    api::{backups::BackupRow, jobs::JobProgress, profiles::ProfileRow, when::date},
     channels::{
         discord::{Discord, standing::Standing},
         websocket::Door,
@@ -35,23 +35,20 @@ use crate::{
     engines::installed::Installations,
     http::{
         self,
-        access::Access,
-        auth::{authenticator::Authenticator, identities::Identities},
-        backups::Backups,
+        auth::{access::Access, authenticator::Authenticator, identities::Identities},
         jobs::{self, Jobs},
-        origin::Gate,
-        webhooks::Callers,
+        kit::{limits::Callers, origin::Gate},
+        ports::Backups,
     },
     sandbox::{egress::Guard, quota},
     settings::{channels::WebSocket, home::Home},
     storage::{self, backup::BackupName},
     system::WallClock,
-    time::date,
     vault::{rows::last_redaction, scrubbers::Scrubbers},
 };
 
 pub(super) struct Served {
-    pub(super) state: http::State,
+    pub(super) state: http::state::State,
     pub(super) door: Door,
     /// Logs the operator's browser in, once.
     pub(super) login_code: String,
@@ -75,10 +72,10 @@ impl Served {
             .map_err(|error| machine("identities cannot be opened", error))?;
         spine.router.do_send(Identify(Arc::new(identities.clone())));
         let (explained, equipped) = (services.turns.clone(), services.turns);
-        let state = http::State {
-            limits: http::limits::Limits::default(),
-            strangers: http::record::Strangers::default(),
-            repeats: http::idempotency::Repeats::default(),
+        let state = http::state::State {
+            limits: http::kit::limits::Limits::default(),
+            strangers: http::kit::limits::Strangers::default(),
+            repeats: http::kit::repeats::Repeats::default(),
             access: Access { auth, gate },
             identities,
             spine: spine.clone(),
@@ -109,7 +106,7 @@ impl Served {
             metrics: context.metrics.clone(),
             jobs: Jobs::new(clock, spine.live.clone()),
             secrets: context.secrets.clone(),
-            files: http::config::Files {
+            files: http::ports::Files {
                 home: context.home.clone(),
                 environment: context.environment.clone(),
                 reload: reload.order(),
@@ -148,7 +145,7 @@ pub(super) struct Facts {
     pub(super) organisation: OrgView,
 }
 
-impl http::Service for Facts {
+impl http::ports::Service for Facts {
     fn is_demo(&self) -> bool {
         self.context.demo.load(Ordering::Relaxed)
     }
@@ -239,7 +236,7 @@ impl Backups for Archive {
         let redacted = last_redaction(&*self.0.storage).map_err(io::Error::other)?;
         let known = files.into_iter().filter_map(|(file, bytes, made)| {
             let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
-            let holds_redacted = redacted.is_some_and(|at| made < at);
+            let holds_redacted = redacted.is_some_and(|at| made <= at);
             let file = file.display().to_string();
             Some(BackupRow { file, bytes, created_at: date(made), holds_redacted })
         });

@@ -28,9 +28,11 @@ use crate::{
     channels::websocket::{self, Door, Guest},
     http::{
         self,
-        connections::{self, Connections},
-        error::ApiError,
-        tasks::giving,
+        kit::{
+            connections::{self, Connections},
+            error::ApiError,
+        },
+        routes::tasks::giving,
     },
     logging::seldom::Seldom,
     removal::if_there,
@@ -51,7 +53,7 @@ pub(super) fn serve(
 ) -> Result<ServerHandle, ServiceError> {
     let refused = |error| machine("the listener cannot be taken over", error);
     let door = web::Data::new(served.door);
-    let routes = http::configure(web::Data::new(served.state), move |app| {
+    let routes = http::app::configure(web::Data::new(served.state), move |app| {
         app.app_data(door.clone()).route("/ws", web::get().to(connect));
     });
     let connections = Connections::default();
@@ -66,7 +68,7 @@ pub(super) fn serve(
         routes: Arc::new(routes),
         on_connect: Box::new(on_connect),
         workers: workers(),
-        keep_alive: http::KEEP_ALIVE.into(),
+        keep_alive: http::app::KEEP_ALIVE.into(),
         last_requests_s: LAST_REQUESTS_S,
     };
     serving.start(listener, certificate, socket, &refused)
@@ -90,7 +92,7 @@ fn workers() -> usize {
 async fn connect(
     request: HttpRequest,
     payload: web::Payload,
-    state: web::Data<http::State>,
+    state: web::Data<http::state::State>,
     door: web::Data<Door>,
 ) -> Result<HttpResponse, actix_web::Error> {
     // The operator's command line comes in this way too, and is no WebSocket channel.

@@ -46,7 +46,7 @@ use crate::{
     engines::native::retry::RetryPolicy,
     http::{
         auth::{authenticator::Authenticator, registry::OPERATOR},
-        origin::Gate,
+        kit::origin::Gate,
     },
     logging::keeper::LogKeeper,
     mcp::Servers,

@@ -25,7 +25,8 @@ use crate::{
         fault::FaultCode,
         package::Files,
     },
-    settings::{home::Home, live::Live, tool_groups, watch::FolderWatch},
+    settings::{home::Home, live::Live, watch::FolderWatch},
+    tools::REGISTRY,
 };
 
 /// A folder that did not change for this long has been written.
@@ -39,7 +40,7 @@ pub(super) fn depot(home: &Home, live: &Live, view: &OrgView, teams: &Tree) -> D
     let recovered: BTreeSet<String> = names(teams);
     let (installed, live, view) = (home.plugins(), live.clone(), view.clone());
     let reserved: BTreeSet<String> =
-        tool_groups::keys().map(|key| key.split('.').next().unwrap_or(key).to_owned()).collect();
+        REGISTRY.keys().map(|key| key.split('.').next().unwrap_or(key).to_owned()).collect();
     let depot = Depot::new(home.plugins(), move || {
         let settings = live.held().map(|set| set.config.plugins.clone()).unwrap_or_default();
         Sources {

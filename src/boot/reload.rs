@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     channels::discord::Discord,
-    http::{self, origin::Gate},
+    http::{self, kit::origin::Gate},
     settings::{
         channels::{Channels, WebSocket},
         config::{self, Config, Tls},
@@ -151,7 +151,7 @@ impl Reload {
         Self { standing, discord, orders, _task: AbortOnDropHandle::new(task) }
     }
 
-    pub(super) fn order(&self) -> Arc<http::config::Reload> {
+    pub(super) fn order(&self) -> Arc<http::ports::Reload> {
         let orders = self.orders.clone();
         Arc::new(move || {
             let (order, outcome) = oneshot::channel();

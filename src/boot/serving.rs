@@ -36,7 +36,7 @@ impl Serving {
         let http = HttpServer::new(move || App::new().configure(|app| routes(app)))
             .workers(workers)
             .keep_alive(keep_alive)
-            .client_request_timeout(http::SLOWEST_HEADER)
+            .client_request_timeout(http::app::SLOWEST_HEADER)
             .shutdown_timeout(last_requests_s)
             .disable_signals()
             .on_connect(on_connect);

@@ -13,7 +13,7 @@ use hivewright_actors::{
     archivist::{Archivist, OnFault},
     blocking,
     ids::Ids,
-    live::boot,
+    live::boot_counter,
     notice::NoticeKind,
     router, spine,
     storage::StorageError,
@@ -48,12 +48,13 @@ use crate::{
         load,
         problem::Problems,
         references::Environment,
-        scaffold, tool_groups,
+        scaffold,
         zone::Zone,
     },
     storage::{self, tiers::TieredStorage},
     system::{Randomness, WallClock},
     timezone::LocalTime,
+    tools::REGISTRY,
     transcript::{files::Folder, follower::Follower},
     vault::Vault,
 };
@@ -140,7 +141,7 @@ impl Opened {
         let http = http.map_err(|error| machine(no_client, error))?;
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
-        let tools = tool_groups::keys().chain([REPORT_RUN]).map(str::to_owned);
+        let tools = REGISTRY.keys().chain([REPORT_RUN]).map(str::to_owned);
         let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
         let store = start_store(storage.clone(), metrics.clone());
         let ids = Ids::new(Arc::new(Randomness));
@@ -257,7 +258,7 @@ async fn open_store(
         phase.set("reading what was left");
         let unreadable = |error| machine("the store cannot be read", error);
         let recovered = spine::recover(&storage).map_err(unreadable)?;
-        let boot = boot::next(&storage).map_err(unreadable)?;
+        let boot = boot_counter::next(&storage).map_err(unreadable)?;
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened.await.map_err(|error| machine("the store cannot be opened", error))?

@@ -13,7 +13,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     router::Recovered,
-    scheduler::{self, views::Board},
+    scheduler::{self, index::Board},
     spine::{self, Ports, Spine},
     storage::StorageError,
 };
@@ -43,17 +43,15 @@ use crate::{
     sandbox::egress::Guard,
     system::{WallClock, sha256},
     taint::{self, Taint},
-    teams::{folders::TeamFolders, last_caps::LastCaps, self_changes::Changes},
+    teams::{
+        folders::TeamFolders,
+        last_caps::LastCaps,
+        office::{self, Office},
+        self_changes::Changes,
+    },
     tools::{
-        self,
-        agent::session::Sessions,
-        org::{
-            belongings::Remembered,
-            office::{self, Office},
-        },
-        plugin_tool::PluginTools,
-        toolbox::Toolbox,
-        web::Web,
+        self, REGISTRY, agent::session::Sessions, org::belongings::Remembered,
+        plugin_tool::PluginTools, toolbox::Toolbox, web::Web,
     },
     triggers::{
         calendar::Zones,
@@ -274,18 +272,23 @@ fn toolbox(
     office: &Office,
     desk: &Desk,
 ) -> Toolbox {
-    let tools = tools::trust::add(tools, spine.router.clone());
-    let tools = tools::vault::add(tools::memory::add(tools, memory));
-    let tools = tools::ask_operator::add(tools, spine.approvals.clone());
-    tools::triggers::add(tools::org::add(tools, office), desk)
+    let pools = tools.pools();
+    tools
+        .with(tools::ask_operator::made(&spine.approvals))
+        .with(tools::memory::made(memory))
+        .with(tools::org::made(office, &pools, REGISTRY))
+        .with(tools::triggers::made(desk))
+        .with(tools::trust::made(&spine.router))
+        .with(tools::vault::made())
 }
 
 fn with_web(tools: Toolbox, context: &Context, web: &Web, browsers: Option<&Browsers>) -> Toolbox {
-    let tools = tools::web::add(tools::send_file::add(tools, &context.files), web);
-    match browsers {
-        Some(browsers) => tools::browser::add(tools, browsers, web, &context.files),
-        None => tools,
-    }
+    let files = &context.files;
+    let browsers = browsers.map(|browsers| tools::browser::made(browsers, web, files));
+    tools
+        .with(tools::send_file::made(files))
+        .with(tools::web::made(web))
+        .with(browsers.into_iter().flatten())
 }
 
 fn till(context: &Context, ledger: &Ledger) -> Till {

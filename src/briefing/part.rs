@@ -27,10 +27,11 @@ use crate::{
         subagents::Subagent,
     },
     sandbox::workspace::Workspace,
-    settings::{config::Sdk, providers::Profile, tool_groups},
+    settings::{config::Sdk, providers::Profile, tool_groups::ToolGroup},
     system::sha256,
     teams::self_changes::{Earlier, PROPOSE},
     tools::{
+        REGISTRY,
         agent::Agent,
         contract::Tool,
         filter::{FilterError, ToolFilter},
@@ -53,15 +54,15 @@ const ROLES: usize = 16;
 
 /// What the session of a subagent may have: nothing that only the team itself does.
 pub(super) fn inner() -> Result<ToolFilter, FilterError> {
-    ToolFilter::parse(&["*", "!@org", "!@triggers", "!@trust", "!@topics", "!@subagents"])
+    ToolFilter::parse(&["*", "!@org", "!@triggers", "!@trust", "!@subagents"], REGISTRY)
 }
 
 /// What a run may have in which a team looks back at itself: it reads and remembers. It changes
 /// nothing else and talks to nobody; what it is itself it changes by a proposal.
 pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
     let reading = ["get_status", "list_completed_tasks", "list_teams", "whoami"];
-    let org = tool_groups::members("@org").unwrap_or_default();
-    let not_reading = org.iter().filter(|tool| !reading.contains(tool));
+    let org = REGISTRY.members(ToolGroup::Org);
+    let not_reading = org.filter(|tool| !reading.contains(tool));
     let mut patterns: Vec<String> = not_reading.map(|tool| format!("!{tool}")).collect();
     let others = [
         "*",
@@ -71,7 +72,6 @@ pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
         "!@shell",
         "!@triggers",
         "!@trust",
-        "!@topics",
         "!@browser",
         "!@plugins",
         "!@mcp",
@@ -79,7 +79,7 @@ pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
         "!vault_set",
     ];
     patterns.extend(others.map(ToOwned::to_owned));
-    ToolFilter::parse(&patterns)
+    ToolFilter::parse(&patterns, REGISTRY)
 }
 
 /// What a team works with in one role.
@@ -201,7 +201,7 @@ impl Inner {
         let mut grant = kit.grant.clone();
         let patterns = own.and_then(|subagent| subagent.allowed_tools.as_deref());
         let narrower = [
-            (true, patterns.map(ToolFilter::parse)),
+            (true, patterns.map(|patterns| ToolFilter::parse(patterns, REGISTRY))),
             (false, role.inner.then(inner)),
             (false, cycle.map(|_| looking_back())),
         ];
@@ -223,10 +223,10 @@ impl Inner {
         let mut made = self.made(&cast);
         let search = kit.models.providers.search.as_ref();
         let search = search.and_then(|search| WebSearch::new(self.web.clone(), search));
-        made.extend(search.map(|search| Made::new(WebSearch::ABOUT.name, search)));
+        made.extend(search.map(Made::of));
         let skills = kit.models.providers.skill_repository.as_deref();
         let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
-        made.extend(skills.map(|skills| Made::new(SearchSkillRepository::ABOUT.name, skills)));
+        made.extend(skills.map(Made::of));
         made.extend(mcp::tools(&self.servers, &self.files, &offers.servers));
         made.extend(plugin::tools(&offers.plugins.tools, &self.files));
         made.extend(manage::made(&self.plugin_tools, &kit.team.egress));
@@ -241,8 +241,8 @@ impl Inner {
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
             toolset_hash: sha256(&serde_json::to_vec(&*specs).unwrap_or_default())[..16].to_owned(),
-            builtins: tool_groups::BUILT_IN
-                .into_iter()
+            builtins: REGISTRY
+                .built_in()
                 .map(|tool| Availability { tool, enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has)
@@ -281,8 +281,7 @@ impl Inner {
     }
 
     fn propose_change(&self, workspace: &Arc<Workspace>, earlier: Earlier) -> Made {
-        let tool = ProposeChange::new(self.changes.clone(), workspace.clone(), earlier);
-        Made::new(PROPOSE, tool)
+        Made::of(ProposeChange::new(self.changes.clone(), workspace.clone(), earlier))
     }
 
     /// The tools of one turn: it remembers the skills that it loaded, and knows what it proposed before.
@@ -347,7 +346,7 @@ fn required(role: &Role, cycle: Option<Cycle>) -> BTreeSet<&str> {
     }
     let skills = role.active.iter().chain(&role.loadable);
     let names = skills.flat_map(|skill| skill.required_tools()).map(String::as_str);
-    names.filter(|name| !tool_groups::keys().any(|key| key == *name)).collect()
+    names.filter(|name| !REGISTRY.keys().any(|key| key == *name)).collect()
 }
 
 /// What a turn gets with the skills that it loads: for as long as it has none, it does not have their tools.
@@ -384,8 +383,7 @@ fn withheld(team: &TeamName, loaded: &LoadedTools, has: &dyn Fn(&str) -> bool) -
 }
 
 fn use_skill(Cast { library, role, .. }: &Cast, gives: Gives) -> Made {
-    let tool = UseSkill::new(library.clone(), role.loadable.clone(), gives);
-    Made::new(UseSkill::ABOUT.name, tool)
+    Made::of(UseSkill::new(library.clone(), role.loadable.clone(), gives))
 }
 
 /// What a server says of its tools is read with every request: a turn that may have them believes nothing more than

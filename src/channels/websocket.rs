@@ -33,7 +33,7 @@ use hivewright_actors::{
     frame::ErrorBody,
     identities::Owner,
     ids::{ChannelId, Ids, MessageId},
-    router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},
+    router::{Close, Inbound, Open, Receive, Resume, Router, sender::Sender},
 };
 
 use super::{

@@ -14,13 +14,13 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Context,
+    channel_state::Incoming,
+    client::Service,
+    connection::{Connection, Event, with_retries},
+    context::Context,
     events::{Follower, Step},
     failure::{Exit, Failure},
-    line::Incoming,
-    link::{Event, Link, patiently},
     screen::complain,
-    service::Service,
     table::{beginning, exact},
 };
 use crate::api::{
@@ -30,6 +30,7 @@ use crate::api::{
     questions::SHOW_QUESTION,
     reply::Readable,
     tasks::{LIST_TASKS, OneTask, SHOW_TASK, TaskFilter, TaskRow},
+    when::{Moment, Period, When},
 };
 
 /// The word of an end comes over the connection; after this long it is fetched instead.
@@ -104,7 +105,7 @@ impl<'a> Delegated<'a> {
     }
 
     /// Waits until all that came of the message has ended and was shown.
-    pub(super) async fn finish(mut self, link: &mut Link) -> Result<(), Failure> {
+    pub(super) async fn finish(mut self, link: &mut Connection) -> Result<(), Failure> {
         let mut follower: Option<Follower> = None;
         let mut overdue: Option<Instant> = None;
         loop {
@@ -141,7 +142,7 @@ impl<'a> Delegated<'a> {
             let open = async || Follower::open(self.context, filter()).await;
             let follower = match &mut follower {
                 Some(follower) => follower,
-                none => none.insert(patiently(open).await?),
+                none => none.insert(with_retries(open).await?),
             };
             self.wait(follower, link, overdue).await?;
         }
@@ -164,7 +165,7 @@ impl<'a> Delegated<'a> {
     async fn wait(
         &mut self,
         follower: &mut Follower,
-        link: &mut Link,
+        link: &mut Connection,
         overdue: Option<Instant>,
     ) -> Result<(), Failure> {
         loop {
@@ -198,7 +199,7 @@ impl<'a> Delegated<'a> {
                 Some(follower) => follower.read(async |service| below(root, service).await).await?,
                 // The service may be away at first.
                 None => {
-                    patiently(async || below(root, &Service::find(self.context)?).await).await?
+                    with_retries(async || below(root, &Service::find(self.context)?).await).await?
                 }
             };
             found.extend(rows);
@@ -229,10 +230,11 @@ impl<'a> Delegated<'a> {
 /// The work below a task. What is not on the first page is not waited for.
 async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
     let first = service.at(&SHOW_TASK, &ById { id: root.to_owned() }).await?.data()?;
+    let since = first.row.created_at.map(|Moment(at)| When::At(at));
     let filter = TaskFilter {
         root: Some(root.to_owned()),
         // So that the service does not look through all that it ever did.
-        since: first.row.created_at.and_then(|at| at.parse().ok()),
+        period: Period { since, until: None },
         ..TaskFilter::default()
     };
     let mut rows = service.rows(&LIST_TASKS, &filter).await?.data()?;
@@ -265,7 +267,7 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
         let answer = context.command(&format!("questions answer {name}"));
         (what, expires_at, format!("answer with {answer}"))
     };
-    let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", exact(&at)));
+    let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", exact(at)));
     // Wanted or not: without a decision nothing goes on.
     complain(&format!("· {what}\n· {how}{until}"));
 }

@@ -7,16 +7,17 @@ use hivewright_actors::{
 };
 
 use super::{
-    Context,
     answer::Answer,
+    client::Service,
+    context::Context,
     failure::{Exit, Failure},
-    service::Service,
     table::{self, beginning, moment},
 };
 use crate::api::{
     endpoint::{ById, Empty},
     me::*,
     page::MOST_ROWS,
+    when::Moment,
 };
 
 /// Among so many of the last things that were said and told the last messages are looked for.
@@ -47,7 +48,7 @@ pub(super) struct Earlier {
     pub(super) name: String,
     /// Something can be said in it.
     pub(super) is_open: bool,
-    last_activity: String,
+    last_activity: Moment,
 }
 
 impl Which {
@@ -103,7 +104,7 @@ pub(super) async fn first(
 pub(super) async fn newest(context: &Context) -> Result<Vec<Earlier>, Failure> {
     let mut found = page(&Service::find(context)?, None).await?.0;
     found.retain(|earlier| earlier.is_open);
-    found.sort_by(|one, other| other.last_activity.cmp(&one.last_activity));
+    found.sort_by_key(|earlier| std::cmp::Reverse(earlier.last_activity));
     Ok(found)
 }
 
@@ -131,7 +132,7 @@ pub(super) async fn numbered(those: &[Earlier], context: &Context) -> Result<Str
         let answer = said(earlier, FEW, &service).await?;
         let many = answer.document["total"].to_string();
         let last = messages(answer.data()?).next().map(|message| beginning(&message.text, SHOWN));
-        let (number, moment) = ((place + 1).to_string(), moment(&earlier.last_activity));
+        let (number, moment) = ((place + 1).to_string(), moment(earlier.last_activity));
         rows.push([number, moment, many, earlier.name.clone(), last.unwrap_or_default()]);
     }
     Ok(table::table(["", "LAST", "MESSAGES", "NAME", "LAST MESSAGE"], rows))

@@ -1,22 +1,18 @@
-//! `hivewright events`, and the stream behind it: what happens in the service, as it happens. It comes back by itself
-//! after a break.
+//! Event stream: what happens in the service, as it happens. It comes back by itself after a break.
 
 use std::{collections::VecDeque, pin::Pin};
 
 use actix_web::web::Bytes;
-use clap::Args;
 use futures_util::{Stream, StreamExt};
 use reqwest::Response;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    Context,
+    client::Service,
+    connection::{Retries, SILENCE, with_retries},
+    context::Context,
     failure::{Exit, Failure},
-    link::{Patience, SILENCE, patiently},
-    screen::printable,
-    service::Service,
-    table::{beginning, one_line, to_the_second},
 };
 use crate::{
     api::{
@@ -25,68 +21,6 @@ use crate::{
     },
     providers::sse::Parser,
 };
-
-/// So many characters of an event are shown on its line.
-const SHOWN: usize = 120;
-
-/// Show what happens in the service, as it happens, until Ctrl-C
-///
-/// Under `--json` each event is a line with `event`, its type, and `data`; `begin` says that what there is has
-/// to be read anew, at first and after something was missed.
-#[derive(Debug, PartialEq, Args)]
-#[command(after_help = "Examples:\n  \
-    hivewright events\n  \
-    hivewright events --team research --types task.changed,turn\n  \
-    hivewright events --json | jq .data")]
-pub(super) struct Arguments {
-    #[command(flatten)]
-    filter: EventFilter,
-    /// As of `logs`: they are followed in any case
-    #[arg(long, hide = true)]
-    follow: bool,
-}
-
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    until_stopped(show(arguments.filter, context)).await
-}
-
-async fn show(filter: EventFilter, context: &Context) -> Result<(), Failure> {
-    let screen = context.screen;
-    let team = filter.team.clone();
-    let mut follower = Follower::open(context, filter).await?;
-    if let Some(team) = team {
-        follower.service().refuse_unknown(&team).await?;
-    }
-    loop {
-        let line = match (follower.next().await?, screen.json) {
-            (Step::Begin, true) => json!({"event": "begin"}).to_string(),
-            (Step::Begin, false) => {
-                screen.remark("· following; what was before is not shown");
-                continue;
-            }
-            (Step::Event { kind, data }, true) => json!({"event": kind, "data": data}).to_string(),
-            (Step::Event { kind, data }, false) => line(&kind, data),
-        };
-        if !screen.follow(&line) {
-            return Ok(());
-        }
-    }
-}
-
-/// An event on one line: when, what, of which team, and the beginning of the rest.
-fn line(kind: &str, mut data: Value) -> String {
-    let mut taken = |name: &str| {
-        let found = data.as_object_mut().and_then(|fields| fields.remove(name));
-        found.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-    };
-    let (at, team) = (taken("at"), taken("team"));
-    for number in ["seq", "team_seq"] {
-        taken(number);
-    }
-    let rest = beginning(&data.to_string(), SHOWN);
-    let line = format!("{}  {kind:<16}  {team:<12}  {rest}", to_the_second(&at));
-    one_line(printable(&line))
-}
 
 /// The next thing that a follower learns.
 #[derive(Debug, PartialEq)]
@@ -140,14 +74,16 @@ impl Follower {
         &mut self,
         read: impl AsyncFn(&Service) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut patience = Patience::new();
+        let mut retries = Retries::new();
         loop {
             match read(&self.service).await {
                 Err(failure) if failure.exit == Exit::NotReachable => {
-                    patience.bear(failure).await?;
+                    retries.pause_after(failure).await?;
                     self.come_back().await?;
                 }
-                Err(failure) if failure.exit == Exit::TimedOut => patience.bear(failure).await?,
+                Err(failure) if failure.exit == Exit::TimedOut => {
+                    retries.pause_after(failure).await?
+                }
                 answer => return answer,
             }
         }
@@ -161,7 +97,7 @@ impl Follower {
         let last = self.taken.last.as_deref();
         // The service is looked for each time: it may have come back elsewhere.
         let again = async || connect(&self.context, &self.filter, last).await;
-        (self.service, self.chunks) = patiently(again).await?;
+        (self.service, self.chunks) = with_retries(again).await?;
         screen.remark("· connected again");
         Ok(())
     }
@@ -190,16 +126,16 @@ impl Taken {
         Self { parser: Parser::default(), steps: VecDeque::from([Step::Begin]), last: None }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
-        for event in self.parser.push(bytes) {
+    fn push(&mut self, mut bytes: &[u8]) {
+        while let Some(event) = self.parser.next(&mut bytes) {
             if !event.id.is_empty() {
-                self.last = Some(event.id);
+                self.last = Some(event.id.clone());
             }
             let step = match event.name.as_str() {
                 "gap" => Step::Begin,
                 // What a newer service says beyond our words is not for us.
                 _ => match serde_json::from_str(&event.data) {
-                    Ok(data) => Step::Event { kind: event.name, data },
+                    Ok(data) => Step::Event { kind: event.name.clone(), data },
                     Err(_) => continue,
                 },
             };
@@ -239,16 +175,6 @@ mod tests {
 
     fn wire(seq: u64) -> String {
         format!("id: 3-{seq}\nevent: log\ndata: {{\"seq\":{seq}}}\n\n")
-    }
-
-    #[test]
-    fn an_event_is_a_line() {
-        let data = json!({"seq": 7, "team_seq": 1, "at": "2026-11-14T23:46:40.000Z", "team": "ops", "state": "done"});
-
-        assert_eq!(
-            line("task.changed", data),
-            "2026-11-14 23:46:40  task.changed      ops           {\"state\":\"done\"}"
-        );
     }
 
     /// OP-41, OP-42

@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Failures and exit codes: how a command ends when it does not end well.
 
 use std::{fmt, path::Path};
 

@@ -9,7 +9,7 @@ use rustix::termios::{
 use zeroize::Zeroizing;
 
 use super::{
-    Context,
+    context::Context,
     failure::{Exit, Failure},
     screen::complain,
 };

@@ -1,4 +1,4 @@
-//! Where a command writes: results on standard output, everything else on standard error.
+//! Output of a command: results on standard output, everything else on standard error.
 
 use std::{
     io::{self, IsTerminal, Write},

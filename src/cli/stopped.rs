@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Context,
+    context::Context,
     failure::{Failure, chain},
 };
 use crate::{

@@ -7,6 +7,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::screen::{self, printable};
+use crate::{api::when::Moment, time::instant};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -147,30 +148,30 @@ pub(super) fn first_line(text: &str, longest: usize) -> String {
     excerpt::line(text.lines().next().unwrap_or_default(), longest)
 }
 
-/// The same of a date that may not be known.
-pub(super) fn date(date: &Option<String>) -> String {
-    date.as_deref().map(moment).unwrap_or_default()
+/// A moment that may not be known.
+pub(super) fn date(at: &Option<Moment>) -> String {
+    at.map(moment).unwrap_or_default()
 }
 
-/// The same where no date means that it never is.
-pub(super) fn or_never(date: &Option<String>) -> String {
-    date.as_deref().map_or("never".to_owned(), moment)
+/// The same where none means that it never is.
+pub(super) fn or_never(at: &Option<Moment>) -> String {
+    at.map_or("never".to_owned(), moment)
 }
 
-/// A date of an answer for somebody who looks at it now: how long ago, if it is not long. A file outlives that.
-pub(super) fn moment(date: &str) -> String {
-    let near = || near(date.parse().ok()?, Timestamp::now());
-    screen::is_live().then(near).flatten().unwrap_or_else(|| exact(date))
+/// A moment for somebody who looks at it now: how long ago, if it is not long. A file outlives that.
+pub(super) fn moment(at: Moment) -> String {
+    let near = || near(instant(at.0)?, Timestamp::now());
+    screen::is_live().then(near).flatten().unwrap_or_else(|| exact(at))
 }
 
-/// A date of an answer to the minute, where the person is.
-pub(super) fn exact(date: &str) -> String {
-    exact_in(date, here(), "%Y-%m-%d %H:%M %Z")
+/// A moment to the minute, where the person is.
+pub(super) fn exact(at: Moment) -> String {
+    exact_in(at, here(), "%Y-%m-%d %H:%M %Z")
 }
 
 /// The same to the second, for many lines.
-pub(super) fn to_the_second(date: &str) -> String {
-    exact_in(date, here(), "%Y-%m-%d %H:%M:%S")
+pub(super) fn to_the_second(at: Moment) -> String {
+    exact_in(at, here(), "%Y-%m-%d %H:%M:%S")
 }
 
 fn here() -> &'static TimeZone {
@@ -179,10 +180,10 @@ fn here() -> &'static TimeZone {
     HERE.get_or_init(|| if cfg!(test) { TimeZone::UTC } else { TimeZone::system() })
 }
 
-fn exact_in(date: &str, zone: &TimeZone, form: &str) -> String {
-    match date.parse::<Timestamp>() {
-        Ok(at) => at.to_zoned(zone.clone()).strftime(form).to_string(),
-        Err(_) => printable(date),
+fn exact_in(at: Moment, zone: &TimeZone, form: &str) -> String {
+    match instant(at.0) {
+        Some(at) => at.to_zoned(zone.clone()).strftime(form).to_string(),
+        None => at.to_string(),
     }
 }
 
@@ -250,13 +251,13 @@ mod tests {
     #[test]
     fn a_moment_is_shown_to_the_minute_where_the_person_is() {
         let there = TimeZone::get("Asia/Tokyo").unwrap();
+        let at: Moment = "2026-11-14T23:46:40.000Z".parse().unwrap();
 
-        assert_eq!(
-            exact_in("2026-11-14T23:46:40.000Z", &there, "%Y-%m-%d %H:%M %Z"),
-            "2026-11-15 08:46 JST"
-        );
-        assert_eq!(moment("2026-11-14T23:46:40.000Z"), "2026-11-14 23:46 UTC");
-        assert_eq!(moment("soon"), "soon");
+        assert_eq!(exact_in(at, &there, "%Y-%m-%d %H:%M %Z"), "2026-11-15 08:46 JST");
+        assert_eq!(moment(at), "2026-11-14 23:46 UTC");
+        // Calendars end with the year 9999.
+        let late = Moment(hivewright_actors::clock::Timestamp(300_000_000_000_000));
+        assert_eq!(moment(late), late.to_string());
     }
 
     /// OP-84

@@ -1,4 +1,4 @@
-//! How the answer to one message looks on a terminal, piece by piece.
+//! Transcript of one message: how its answer looks on a terminal, piece by piece.
 
 use hivewright_actors::{
     excerpt,
@@ -7,8 +7,8 @@ use hivewright_actors::{
 };
 
 use super::{
-    exchange::{Exchange, Heard},
-    line::{Incoming, Words},
+    channel_state::{Incoming, Words},
+    message_tracker::{Heard, MessageTracker},
     screen::Screen,
 };
 use crate::api::{me::ConversationMessage, messages::MessageRow};
@@ -32,7 +32,7 @@ pub(super) enum Print {
 /// A message that was sent, and what was printed of its answer.
 #[derive(Debug)]
 pub(super) struct Sent {
-    pub(super) exchange: Exchange,
+    pub(super) exchange: MessageTracker,
     /// To whom, if not to the main team.
     pub(super) team: Option<String>,
     transcript: Transcript,
@@ -42,23 +42,23 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn new(words: &Words, screen: Screen) -> Self {
-        Self::of(Exchange::new(words.id.clone()), None, screen)
+        Self::of(MessageTracker::new(words.id.clone()), None, screen)
     }
 
     /// A message that another team than the main one has already.
     pub(super) fn to_team(team: &str, row: MessageRow, screen: Screen) -> Self {
-        let exchange = Exchange::accepted(row.message_id, row.task_id);
+        let exchange = MessageTracker::accepted(row.message_id, row.task_id);
         Self::of(exchange, Some(team.to_owned()), screen)
     }
 
     /// A message of an earlier chat that has not ended. Its answer is shown in one piece: what a step has said before this
     /// chat began is not told again.
     pub(super) fn earlier(message: ConversationMessage, topic: &TopicId, screen: Screen) -> Self {
-        let exchange = Exchange::accepted(message.message_id, Some(message.task_id));
+        let exchange = MessageTracker::accepted(message.message_id, Some(message.task_id));
         Self { live: false, ..Self::of(exchange.within(topic), None, screen) }
     }
 
-    fn of(exchange: Exchange, team: Option<String>, screen: Screen) -> Self {
+    fn of(exchange: MessageTracker, team: Option<String>, screen: Screen) -> Self {
         let live = screen.live && !screen.json;
         Self { exchange, team, transcript: Transcript::default(), live }
     }

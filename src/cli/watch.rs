@@ -10,11 +10,11 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Context,
     answer::{Answer, Listing},
+    client::Service,
+    context::Context,
     events::{Follower, until_stopped},
     failure::Failure,
-    service::Service,
     table::{self, Columns},
 };
 use crate::api::{

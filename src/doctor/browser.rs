@@ -3,8 +3,8 @@
 use crate::{
     api::doctor::Finding,
     browser::program::Installed,
-    settings::{home::Home, load, tool_groups},
-    tools::filter::ToolFilter,
+    settings::{home::Home, load, tool_groups::ToolGroup},
+    tools::{REGISTRY, filter::ToolFilter},
 };
 
 const ID: &str = "browser";
@@ -21,9 +21,9 @@ pub fn check(home: &Home) -> Finding {
 
 /// Whether one of its tools is among those of a team.
 fn wants_one(allowed_tools: &[String]) -> bool {
-    let tools = tool_groups::members("@browser").unwrap_or_default();
-    ToolFilter::parse(allowed_tools)
-        .is_ok_and(|filter| tools.into_iter().any(|tool| filter.allows(tool)))
+    let mut tools = REGISTRY.members(ToolGroup::Browser);
+    ToolFilter::parse(allowed_tools, REGISTRY)
+        .is_ok_and(|filter| tools.any(|tool| filter.allows(tool)))
 }
 
 fn found(installed: Option<Installed>, wanting: &[String]) -> Finding {

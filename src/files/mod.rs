@@ -16,7 +16,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     file::{
         FileRef, MOST_FILES, harmless_name,
-        records::{FileRow, UNNAMED},
+        records::{FileRow, UNNAMED_KEPT},
     },
     identities::Owner,
     ids::{FileId, Ids},
@@ -328,7 +328,7 @@ impl FileStore {
     /// Tidies from time to time, for as long as it is not dropped.
     pub async fn keep_tidy(self) {
         // An unnamed file goes about an hour after its day.
-        let mut due = tokio::time::interval(UNNAMED / 24);
+        let mut due = tokio::time::interval(UNNAMED_KEPT / 24);
         loop {
             due.tick().await;
             match self.tidy().await {

@@ -84,7 +84,7 @@ async fn what_no_message_names_is_removed() {
     place.name(&named).await;
     place.age();
 
-    place.bench.clock.advance(UNNAMED * 2);
+    place.bench.clock.advance(UNNAMED_KEPT * 2);
     let removed = place.files.tidy().await.unwrap();
 
     assert_eq!((removed, place.contents()), (1, 1));
@@ -103,7 +103,7 @@ async fn one_content_serves_all_who_brought_it() {
     place.name(&bob).await;
     place.age();
 
-    place.bench.clock.advance(UNNAMED * 2);
+    place.bench.clock.advance(UNNAMED_KEPT * 2);
     place.files.tidy().await.unwrap();
 
     assert_eq!((ann.file.digest == bob.file.digest, place.contents()), (true, 1));
@@ -116,7 +116,7 @@ async fn a_young_content_is_left_alone() {
     let place = place();
     place.bring("ann", b"one").await;
 
-    place.bench.clock.advance(UNNAMED * 2);
+    place.bench.clock.advance(UNNAMED_KEPT * 2);
     place.files.tidy().await.unwrap();
 
     assert_eq!(place.contents(), 1);
@@ -169,7 +169,7 @@ async fn a_file_is_named_by_its_own_people() {
     let others = place.files.named(&owner("bob"), &id).await;
     let many: Vec<String> = (0..=MOST_FILES).map(|number| number.to_string()).collect();
     let too_many = place.files.named(&owner("ann"), &many).await;
-    place.bench.clock.advance(UNNAMED);
+    place.bench.clock.advance(UNNAMED_KEPT);
     let late = place.files.named(&owner("ann"), &id).await;
 
     assert_eq!(own, std::slice::from_ref(&row));

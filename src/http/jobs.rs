@@ -1,4 +1,4 @@
-//! `/api/v1/jobs`: work that takes longer than a request.
+//! Background jobs: work that takes longer than a request, and how far it is.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,8 +12,10 @@ use hivewright_actors::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{call::*, error::*, listing};
-use crate::api::{endpoint::*, jobs::*, reply::*};
+use crate::api::{
+    jobs::{Job, JobProgress, JobState},
+    when::Moment,
+};
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
@@ -95,7 +97,7 @@ impl Jobs {
                 progress: JobProgress::default(),
                 message: String::new(),
                 remarks: Vec::new(),
-                started_at: self.clock.now().date(),
+                started_at: Moment(self.clock.now()),
             };
             list.push_back(Known { job, stop: stop.clone() });
             if list.len() > MOST {
@@ -173,32 +175,4 @@ impl Drop for Ending<'_> {
 
 fn number(id: &str) -> u64 {
     id.rsplit('-').next().and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-pub(super) async fn list(
-    Call { state, caller, query: JobFilter { state: wanted }, page, .. }: Call<Empty, JobFilter>,
-) -> ApiResult<Rows<Job>> {
-    caller.all_teams()?;
-    let jobs = state.jobs.all().into_iter();
-    let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
-    listing::page(jobs, &page, |job| job.id.clone())
-}
-
-pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Job>> {
-    caller.all_teams()?;
-    state.jobs.get(&path.id).map(Data).ok_or_else(unknown)
-}
-
-pub(super) async fn cancel(
-    Call { state, caller, path, .. }: Call<ById>,
-) -> ApiResult<Accepted<Job>> {
-    caller.all_teams()?;
-    match state.jobs.cancel(&path.id).ok_or_else(unknown)? {
-        Stopping::Heard(job) => Ok(Accepted(job)),
-        Stopping::Over => Err(ApiError::conflict_as("final", "the job has ended already")),
-    }
-}
-
-fn unknown() -> ApiError {
-    ApiError::not_found("there is no such job")
 }

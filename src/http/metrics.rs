@@ -1,4 +1,4 @@
-//! `/metrics`: figures of what happens, in Prometheus text.
+//! Metrics: figures of what happens, in Prometheus text.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -6,14 +6,10 @@ use std::{
     time::Duration,
 };
 
-use actix_web::HttpResponse;
 use hivewright_actors::{
-    approvals::records,
-    channel::{CountConnections, CountPending},
     ids::TeamName,
     meter::Meter,
-    queue::{Count, Counts, WAITED, Waited},
-    supervisor::CountRestarts,
+    queue::{Counts, WAITED, Waited},
     task::outcome::Ending,
     usage::Usage,
 };
@@ -34,7 +30,6 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-use super::{call::*, error::*};
 use crate::logging::tap::Errors;
 
 #[cfg(test)]
@@ -45,20 +40,30 @@ const MOST_TEAMS: usize = 200;
 /// The label they share; also of tools that do not exist, whatever a model calls them.
 const OTHER: &str = "other";
 const PREFIX: &str = "hivewright";
-const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
-const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The kinds of tokens, as labels.
+const TOKENS: [&str; 4] = ["input", "output", "cache_read", "cache_write"];
 
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// What the actors count themselves, asked when someone looks.
 #[derive(Debug, Default)]
-struct Snapshot {
-    counts: Counts,
-    restarts: Vec<(TeamName, u64)>,
-    connections: usize,
-    pending: usize,
-    approvals: usize,
+pub(super) struct Snapshot {
+    pub(super) counts: Counts,
+    pub(super) restarts: Vec<(TeamName, u64)>,
+    pub(super) connections: usize,
+    pub(super) pending: usize,
+    pub(super) approvals: usize,
+}
+
+/// What is counted under the label of a team, so that labels are made once.
+#[derive(Default)]
+struct TeamCounts {
+    /// By engine.
+    turns: HashMap<String, Histogram>,
+    /// By profile, one for each kind.
+    tokens: HashMap<String, [Counter; 4]>,
 }
 
 /// Counts what happens. One for the whole service.
@@ -66,8 +71,8 @@ pub struct Metrics {
     registry: Registry,
     tools: HashSet<String>,
     errors: Errors,
-    /// Teams with a label of their own, and what was counted under it.
-    teams: Mutex<HashMap<TeamName, HashSet<Labels>>>,
+    /// Teams with a label of their own.
+    teams: Mutex<HashMap<TeamName, TeamCounts>>,
     turns: Histograms,
     overhead: Histogram,
     tokens: Family<Labels, Counter>,
@@ -79,7 +84,7 @@ impl Metrics {
     /// Counts nothing yet. The tools are those that there are, by name.
     pub fn new(tools: impl IntoIterator<Item = String>, errors: Errors) -> Self {
         let mut all = Registry::with_prefix(PREFIX);
-        all.register("build", "What runs", Info::new(vec![("version", super::VERSION)]));
+        all.register("build", "What runs", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
         let turns = Family::new_with_constructor(seconds as fn() -> Histogram);
         let overhead = "From the acceptance of a message to the first request to a model";
         let commits = "How long groups of commits took";
@@ -103,37 +108,35 @@ impl Metrics {
 
     /// Up to 200 teams have a label of their own.
     fn label(&self, team: &TeamName) -> String {
-        self.labels(team, &[]).swap_remove(0).1
+        self.of(team, |label, _| label.to_owned())
     }
 
-    /// The labels of something that a team did.
-    fn labels(&self, team: &TeamName, more: &[(&'static str, &str)]) -> Labels {
-        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    /// Looks at what is counted for a team. Under the label that the rest share nothing is kept.
+    fn of<T>(&self, team: &TeamName, look: impl FnOnce(&str, &mut TeamCounts) -> T) -> T {
         let mut teams = self.teams.lock();
-        if !teams.contains_key(team) && teams.len() >= MOST_TEAMS {
-            return [("team", OTHER.to_owned())].into_iter().chain(more).collect();
+        if teams.contains_key(team) || teams.len() < MOST_TEAMS {
+            look(team.as_str(), teams.entry(team.clone()).or_default())
+        } else {
+            look(OTHER, &mut TeamCounts::default())
         }
-        let own = teams.entry(team.clone()).or_default();
-        let labels: Labels = [("team", team.to_string())].into_iter().chain(more).collect();
-        if !own.contains(&labels) {
-            own.insert(labels.clone());
-        }
-        labels
     }
 
     /// Teams that are gone leave their labels to others.
     fn keep_teams(&self, is_there: impl Fn(&TeamName) -> bool) {
         let mut teams = self.teams.lock();
-        for (_, counted) in teams.extract_if(|team, _| !is_there(team)) {
-            for labels in &counted {
-                self.turns.remove(labels);
-                self.tokens.remove(labels);
+        for (team, TeamCounts { turns, tokens }) in teams.extract_if(|team, _| !is_there(team)) {
+            for sdk in turns.keys() {
+                self.turns.remove(&labels(team.as_str(), &[("sdk", sdk)]));
+            }
+            let kinds = |profile| TOKENS.map(|kind| (profile, kind));
+            for (profile, kind) in tokens.keys().flat_map(kinds) {
+                self.tokens.remove(&token_labels(team.as_str(), profile, kind));
             }
         }
     }
 
     /// The figures, with labels for teams that are there.
-    fn text(
+    pub(super) fn text(
         &self,
         snapshot: &Snapshot,
         is_there: impl Fn(&TeamName) -> bool,
@@ -194,19 +197,22 @@ impl Meter for Metrics {
     }
 
     fn turn_ended(&self, team: &TeamName, sdk: &str, _: Ending, took: Duration) {
-        let labels = self.labels(team, &[("sdk", sdk)]);
-        self.turns.get_or_create(&labels).observe(took.as_secs_f64());
+        let turns = self.of(team, |label, counts| {
+            let make = || self.turns.get_or_create_owned(&labels(label, &[("sdk", sdk)]));
+            known(&mut counts.turns, sdk, make)
+        });
+        turns.observe(took.as_secs_f64());
     }
 
     fn model_called(&self, team: &TeamName, profile: &str, usage: &Usage) {
-        for (kind, count) in [
-            ("input", usage.input),
-            ("output", usage.output),
-            ("cache_read", usage.cache_read),
-            ("cache_write", usage.cache_write),
-        ] {
-            let labels = self.labels(team, &[("profile", profile), ("kind", kind)]);
-            self.tokens.get_or_create(&labels).inc_by(count);
+        let tokens = self.of(team, |label, counts| {
+            let of_kind =
+                |kind| self.tokens.get_or_create_owned(&token_labels(label, profile, kind));
+            known(&mut counts.tokens, profile, || TOKENS.map(of_kind))
+        });
+        let Usage { input, output, cache_read, cache_write, .. } = *usage;
+        for (tokens, count) in tokens.iter().zip([input, output, cache_read, cache_write]) {
+            tokens.inc_by(count);
         }
     }
 
@@ -216,6 +222,24 @@ impl Meter for Metrics {
         let labels = vec![("tool", tool.to_owned()), ("outcome", outcome.to_owned())];
         self.calls.get_or_create(&labels).inc();
     }
+}
+
+/// The labels of something that is counted for a team.
+fn labels(team: &str, more: &[(&'static str, &str)]) -> Labels {
+    let all = [("team", team)].into_iter().chain(more.iter().copied());
+    all.map(|(name, value)| (name, value.to_owned())).collect()
+}
+
+fn token_labels(team: &str, profile: &str, kind: &str) -> Labels {
+    labels(team, &[("profile", profile), ("kind", kind)])
+}
+
+/// What is counted under a name, made when it is first asked for.
+fn known<T: Clone>(all: &mut HashMap<String, T>, name: &str, make: impl FnOnce() -> T) -> T {
+    if let Some(known) = all.get(name) {
+        return known.clone();
+    }
+    all.entry(name.to_owned()).or_insert_with(make).clone()
 }
 
 /// How long tasks waited, by the label of their team: counted by the queue, shown as histograms.
@@ -287,25 +311,4 @@ fn counters(counts: impl Iterator<Item = (Labels, u64)>) -> Family<Labels, Count
 
 fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-pub(super) async fn show(Call { state, .. }: Call) -> ApiResult<HttpResponse> {
-    let spine = &state.spine;
-    let (counts, restarts, connections, pending, approvals) = tokio::join!(
-        spine.queue.send(Count).timeout(COUNT_TIMEOUT),
-        spine.supervisor.send(CountRestarts).timeout(COUNT_TIMEOUT),
-        spine.channel.send(CountConnections).timeout(COUNT_TIMEOUT),
-        spine.channel.send(CountPending).timeout(COUNT_TIMEOUT),
-        spine.store.read(records::count_pending),
-    );
-    let snapshot = Snapshot {
-        counts: counts?,
-        restarts: restarts?,
-        connections: connections?,
-        pending: pending?,
-        approvals: approvals?,
-    };
-    let is_there = |team: &TeamName| state.service.team(team.as_str()).is_some();
-    let text = state.metrics.text(&snapshot, is_there).map_err(ApiError::internal)?;
-    Ok(HttpResponse::Ok().content_type(TEXT).body(text))
 }

@@ -123,21 +123,31 @@ pub(super) struct Taking {
     pub(super) secrets: Secrets,
 }
 
-/// The fields of a span, which are those of every line within it.
-struct SpanFields(Map<String, Value>);
+/// The name of what a line says among its fields.
+const MESSAGE: &str = "message";
 
 impl Taking {
-    fn words(&self) -> Words<'_> {
-        Words { secrets: &self.secrets, message: String::new(), fields: Map::new() }
+    /// Adds fields, without secrets, beside those that are there.
+    fn add(&self, fields: &mut Map<String, Value>, more: &Fields) {
+        for (name, value) in &more.0 {
+            fields.entry(*name).or_insert_with(|| match value {
+                Value::String(text) => {
+                    let clean = self.secrets.scrub(text);
+                    excerpt::excerpt(&clean, LONGEST, "the log keeps no more").into()
+                }
+                other => other.clone(),
+            });
+        }
     }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Taking {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut words = self.words();
-        attributes.record(&mut words);
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        fields.0.retain(|(name, _)| *name != MESSAGE);
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(SpanFields(words.fields));
+            span.extensions_mut().insert(fields);
         }
     }
 
@@ -146,22 +156,25 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Taking {
             self.tap.errors.add(event.metadata().target());
         }
         let Some(sink) = self.tap.sink.get() else { return };
-        let mut words = self.words();
-        event.record(&mut words);
+        let (mut own, mut fields) = (Fields::default(), Map::new());
+        event.record(&mut own);
+        self.add(&mut fields, &own);
         // The innermost span comes first, and what the line says itself goes before all of them.
         for span in context.event_scope(event).into_iter().flatten() {
-            if let Some(SpanFields(fields)) = span.extensions().get() {
-                for (name, value) in fields {
-                    words.fields.entry(name).or_insert_with(|| value.clone());
-                }
+            if let Some(of_span) = span.extensions().get() {
+                self.add(&mut fields, of_span);
             }
         }
+        let message = match fields.remove(MESSAGE) {
+            Some(Value::String(message)) => message,
+            _ => String::new(),
+        };
         let line = Line {
             at: WallClock.now(),
             level: event.metadata().level().as_str().to_ascii_lowercase(),
             target: event.metadata().target().to_owned(),
-            message: words.message,
-            fields: words.fields,
+            message,
+            fields,
         };
         sink.live.publish(told(&line));
         if sink.lines.try_send(line).is_err() {
@@ -187,27 +200,20 @@ fn told(line: &Line) -> Event {
     event.of_task(line.field("task").or(line.field("task_id")).map(Into::into).as_ref())
 }
 
-struct Words<'a> {
-    secrets: &'a Secrets,
-    message: String,
-    fields: Map<String, Value>,
-}
+/// The fields of a line, or of a span, which are those of every line within it. They are as they were given: few spans
+/// ever hold a line, and only a line is cleaned.
+#[derive(Default)]
+struct Fields(Vec<(&'static str, Value)>);
 
-impl Words<'_> {
-    fn take(&mut self, field: &Field, text: &str) {
-        let text = excerpt::excerpt(&self.secrets.scrub(text), LONGEST, "the log keeps no more");
-        match field.name() {
-            "message" => self.message = text,
-            name => {
-                self.fields.insert(name.to_owned(), Value::String(text));
-            }
-        }
+impl Fields {
+    fn take(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.push((field.name(), value.into()));
     }
 }
 
-impl Visit for Words<'_> {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.take(field, &format!("{value:?}"));
+        self.take(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -215,15 +221,15 @@ impl Visit for Words<'_> {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.fields.insert(field.name().to_owned(), json!(value));
+        self.take(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.fields.insert(field.name().to_owned(), json!(value));
+        self.take(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.fields.insert(field.name().to_owned(), json!(value));
+        self.take(field, value);
     }
 }
 
@@ -282,5 +288,24 @@ mod tests {
         let mut fields = || json!(lines.lines.try_recv().unwrap().fields);
         assert_eq!(fields(), json!({"team": "ops", "task": "task-2"}));
         assert_eq!(fields(), json!({"team": "lab", "task": "task-1"}));
+    }
+
+    /// OP-50: also what was no secret yet when the span began.
+    #[test]
+    fn a_span_shows_no_secret_in_its_lines() {
+        let (tap, secrets) = (Tap::default(), Secrets::default());
+        let mut lines = tap.open(Publisher::new(1, Arc::new(WallClock)));
+        let taking = Taking { tap, secrets: secrets.clone() };
+        let subscriber = tracing_subscriber::registry().with(taking);
+
+        tracing::subscriber::with_default(subscriber, || {
+            let call = tracing::error_span!("call", key = "hunter2-hunter2");
+            secrets.learn(["hunter2-hunter2".to_owned()]);
+            call.in_scope(|| tracing::info!("within"));
+        });
+
+        let line = lines.lines.try_recv().unwrap();
+        assert_eq!(json!(line.fields), json!({"key": "[REDACTED]"}));
+        assert_eq!(line.message, "within");
     }
 }

@@ -6,9 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
+use hivewright_actors::{
+    clock::{Timestamp, millis},
+    router::rate::{Bucket, Rate},
+};
 use rmcp::{
     RoleClient,
     model::{JsonRpcMessage, ServerNotification},
@@ -19,10 +22,8 @@ use tokio::time::Instant;
 
 use super::fault::Faults;
 
-/// So many requests and notifications may come at once …
-const BURST: u32 = 2_000;
-/// … and so many a second for long.
-const A_SECOND: u32 = 200;
+/// How many requests and notifications may come.
+const RATE: Rate = Rate { per_minute: 200 * 60, burst: 2_000 };
 /// Requests of the server whose answers it has not read yet.
 const UNANSWERED: usize = 100;
 
@@ -33,8 +34,8 @@ pub(crate) struct Guarded<T> {
     /// Which notifications go on.
     passes: fn(&ServerNotification) -> bool,
     faults: Faults,
-    left: f64,
     since: Instant,
+    left: Bucket,
     unanswered: Arc<AtomicUsize>,
 }
 
@@ -44,19 +45,15 @@ impl<T> Guarded<T> {
             inner,
             passes,
             faults,
-            left: f64::from(BURST),
             since: Instant::now(),
+            left: Bucket::new(RATE, Timestamp(0)),
             unanswered: Arc::default(),
         }
     }
 
     /// Counts something that nobody asked for.
     fn is_too_much(&mut self) -> bool {
-        let now = Instant::now();
-        let refilled = now.duration_since(self.since).min(Duration::from_secs(60)).as_secs_f64();
-        self.since = now;
-        self.left = (self.left + refilled * f64::from(A_SECOND)).min(f64::from(BURST)) - 1.0;
-        self.left < 0.0
+        self.left.take(Timestamp(millis(self.since.elapsed()))).is_err()
     }
 }
 

@@ -15,7 +15,7 @@ use hivewright_actors::{
 
 use super::{
     Memory, Slot,
-    book::Book,
+    catalog::MemoryCatalog,
     chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
     entry::{Actor, Entry, Key, Kind},
     error::{MOST_ENTRIES, MemoryError, Result},
@@ -141,7 +141,7 @@ impl Memory {
         let slot = self.slot(team);
         slot.forgotten.store(true, Ordering::SeqCst);
         let mut shelf = slot.shelf.lock().await;
-        shelf.book = None;
+        shelf.catalog = None;
         *slot.told.lock() = None;
         let team = team.clone();
         Ok(self.store().read(move |storage| rows::keys(storage, &team)).await?)
@@ -193,17 +193,17 @@ impl Memory {
         let acting = hivewright_actors::spawn::anywhere(async move {
             let slot = this.slot(&team);
             let shelf = &mut *slot.shelf.lock().await;
-            let book = this.filled(&team, &slot, shelf).await?;
-            let room = book.active().count() < MOST_ENTRIES;
-            let chain = this.chain_of(&team, &key, book).await?;
+            let catalog = this.filled(&team, &slot, shelf).await?;
+            let room = catalog.active().count() < MOST_ENTRIES;
+            let chain = this.chain_of(&team, &key, catalog).await?;
             let lessons = match lessons_of {
                 Some(task) => this.lessons(&team, task).await?,
                 None => 0,
             };
             let act = Act { now: this.now(), by, id: this.0.ids.memory(), room, lessons };
             let (answer, change) = decide(&chain, act, &mut shelf.rate)?;
-            if let (Some(change), Some(book)) = (change, &mut shelf.book) {
-                this.commit(&slot, book, &change).await?;
+            if let (Some(change), Some(catalog)) = (change, &mut shelf.catalog) {
+                this.commit(&slot, catalog, &change).await?;
             }
             Ok(answer)
         });
@@ -224,17 +224,22 @@ impl Memory {
         Ok(read.await?)
     }
 
-    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain> {
-        if !book.knows(key) {
+    async fn chain_of(&self, team: &TeamKey, key: &Key, catalog: &MemoryCatalog) -> Result<Chain> {
+        if !catalog.knows(key) {
             return Ok(Chain::default());
         }
         let (team, key) = (team.clone(), key.clone());
         Ok(self.store().read(move |storage| rows::chain(storage, &team, &key)).await?)
     }
 
-    async fn commit(&self, slot: &Slot, book: &mut Book, change: &Change) -> Result<()> {
+    async fn commit(
+        &self,
+        slot: &Slot,
+        catalog: &mut MemoryCatalog,
+        change: &Change,
+    ) -> Result<()> {
         self.store().commit(rows::writes(change)).await?;
-        book.apply(change);
+        catalog.apply(change);
         *slot.told.lock() = None;
         for entry in &change.put {
             tracing::debug!(team = %entry.team.name, memory = %entry.id, key = %entry.key, active = entry.active,
@@ -243,16 +248,21 @@ impl Memory {
         Ok(())
     }
 
-    pub(super) async fn expire(&self, team: &TeamKey, slot: &Slot, book: &mut Book) -> Result<()> {
+    pub(super) async fn expire(
+        &self,
+        team: &TeamKey,
+        slot: &Slot,
+        catalog: &mut MemoryCatalog,
+    ) -> Result<()> {
         let now = self.now();
-        for key in book.over(now) {
-            let chain = self.chain_of(team, &key, book).await?;
+        for key in catalog.over(now) {
+            let chain = self.chain_of(team, &key, catalog).await?;
             let act =
                 Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 };
             match chain.expire(&act) {
-                Some(change) => self.commit(slot, book, &change).await?,
-                // It was ended before, by a reader who left before the book heard of it.
-                None => chain.0.iter().for_each(|entry| book.put(entry)),
+                Some(change) => self.commit(slot, catalog, &change).await?,
+                // It was ended before, by a reader who left before the catalog heard of it.
+                None => chain.0.iter().for_each(|entry| catalog.put(entry)),
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{MemoryId, TeamKey, TeamName},
-    text::{Expected, Words, quoted},
+    text::{Expected, UnknownWord, quoted},
     words,
 };
 use serde::{Deserialize, Serialize};
@@ -109,41 +109,29 @@ words! {
     /// The type of an entry, in the order in which room in a prompt is given out.
     pub enum Kind {
         /// Who the team is.
-        Identity = "identity",
+        Identity = "identity" | "core" | "self",
         /// What it learnt.
-        Lesson = "lesson",
+        Lesson = "lesson" | "warning" | "insight" | "learning",
         /// What was decided.
-        Decision = "decision",
+        Decision = "decision" | "commitment" | "choice" | "note",
         /// What is going on.
-        Context = "context",
+        Context = "context" | "active" | "background",
         /// Where something is to be found.
-        Reference = "reference",
+        Reference = "reference" | "pointer" | "link",
         /// What was once.
-        Historical = "historical",
+        Historical = "historical" | "archive" | "past",
     }
 }
 
 impl Kind {
-    fn aliases(self) -> &'static [&'static str] {
-        match self {
-            Self::Identity => &["core", "self"],
-            Self::Lesson => &["warning", "insight", "learning"],
-            Self::Decision => &["commitment", "choice", "note"],
-            Self::Context => &["active", "background", ""],
-            Self::Reference => &["pointer", "link"],
-            Self::Historical => &["archive", "past"],
-        }
-    }
-
-    /// The type that a word stands for, in any case.
+    /// The type that a word of a model stands for, in any case.
     pub fn named(word: &str) -> Result<Self> {
-        let lower = word.trim().to_lowercase();
-        let mut all = Self::ALL.iter().copied();
-        all.find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
-            .ok_or_else(|| MemoryError::UnknownType {
-                word: excerpt::line(word, 64),
-                known: quoted(Self::WORDS),
-            })
+        match word.trim().to_lowercase().as_str() {
+            "" => Ok(Self::Context),
+            lower => lower.parse::<Self>().map_err(|UnknownWord { words }| {
+                MemoryError::UnknownType { word: excerpt::line(word, 64), known: quoted(words) }
+            }),
+        }
     }
 
     /// Entries of this type go into prompts by themselves.

@@ -2,7 +2,7 @@
 //!
 //! Each version of each entry is a row. A decision is made over the versions of one key (`chain`),
 //! committed, and only then answered. Beside the rows there is derived data for each team in use:
-//! what is active (`book`), the search index (`search`) and the text for prompts (`inject`). It is
+//! what is active (`catalog`), the search index (`search`) and the text for prompts (`inject`). It is
 //! made from the rows when it is first needed, kept in step by the one writer a team has, and gone
 //! with the process.
 
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 pub mod acts;
-mod book;
+mod catalog;
 pub mod chain;
 #[cfg(test)]
 pub(crate) mod doubles;
@@ -42,7 +42,7 @@ mod words;
 mod tests;
 
 use self::{
-    book::Book,
+    catalog::MemoryCatalog,
     entry::Key,
     error::{MemoryError, Result},
     rate::Rate,
@@ -86,7 +86,7 @@ struct Slot {
 #[derive(Default)]
 struct Shelf {
     /// Derived from the rows; none until someone asks.
-    book: Option<Book>,
+    catalog: Option<MemoryCatalog>,
     /// The redactions that the rows had seen by then.
     redactions: u64,
     rate: Rate,
@@ -126,37 +126,37 @@ impl Memory {
         self.0.teams.entry(team.clone()).or_default().clone()
     }
 
-    /// The book of a team as it is now. Until it is dropped, nothing of the team changes.
-    async fn book(&self, team: &TeamKey) -> Result<OwnedMappedMutexGuard<Shelf, Book>> {
+    /// The catalog of a team as it is now. Until it is dropped, nothing of the team changes.
+    async fn catalog(&self, team: &TeamKey) -> Result<OwnedMappedMutexGuard<Shelf, MemoryCatalog>> {
         let slot = self.slot(team);
         let mut shelf = slot.shelf.clone().lock_owned().await;
         self.filled(team, &slot, &mut shelf).await?;
-        Ok(OwnedMutexGuard::map(shelf, |shelf| shelf.book.get_or_insert_default()))
+        Ok(OwnedMutexGuard::map(shelf, |shelf| shelf.catalog.get_or_insert_default()))
     }
 
-    /// The book of a team, with what is over taken out.
+    /// The catalog of a team, with what is over taken out.
     async fn filled<'a>(
         &self,
         team: &TeamKey,
         slot: &Slot,
         shelf: &'a mut Shelf,
-    ) -> Result<&'a mut Book> {
+    ) -> Result<&'a mut MemoryCatalog> {
         if slot.forgotten.load(Ordering::SeqCst) {
             return Err(MemoryError::Forgotten);
         }
         let redactions = self.0.guard.redactions();
-        if shelf.book.is_none() || shelf.redactions != redactions {
+        if shelf.catalog.is_none() || shelf.redactions != redactions {
             shelf.redactions = redactions;
             let team = team.clone();
             let read = self.store().read(move |storage| {
-                let mut book = Book::default();
-                rows::of_team(storage, &team, &mut |entry| book.put(&entry))?;
-                Ok(book)
+                let mut catalog = MemoryCatalog::default();
+                rows::of_team(storage, &team, &mut |entry| catalog.put(&entry))?;
+                Ok(catalog)
             });
-            shelf.book = Some(read.await?);
+            shelf.catalog = Some(read.await?);
         }
-        let book = shelf.book.get_or_insert_default();
-        self.expire(team, slot, book).await?;
-        Ok(book)
+        let catalog = shelf.catalog.get_or_insert_default();
+        self.expire(team, slot, catalog).await?;
+        Ok(catalog)
     }
 }

@@ -11,7 +11,7 @@ use hivewright_actors::{
 
 use super::{
     Memory, Told,
-    book::is_found,
+    catalog::is_found,
     entry::{Entry, Key, Kind, Review},
     error::{MemoryError, Result},
     inject::{Injections, choose, lay_out},
@@ -135,9 +135,9 @@ impl Memory {
         {
             return Ok(told.text);
         }
-        let book = self.book(team).await?;
-        let choice = choose(book.candidates());
-        let until = book.next_end();
+        let catalog = self.catalog(team).await?;
+        let choice = choose(catalog.candidates());
+        let until = catalog.next_end();
         let team = team.clone();
         let laid_out = self.store().read(move |storage| {
             let mut contents = HashMap::new();
@@ -156,11 +156,11 @@ impl Memory {
 
     /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
     pub async fn injections(&self, team: &TeamKey) -> Result<Injections> {
-        Ok(Injections::of_choice(&choose(self.book(team).await?.candidates())))
+        Ok(Injections::of_choice(&choose(self.catalog(team).await?.candidates())))
     }
 
     pub async fn count(&self, team: &TeamKey) -> Result<usize> {
-        Ok(self.book(team).await?.active().count())
+        Ok(self.catalog(team).await?.active().count())
     }
 
     /// Entries of a team with some of the words, best first.
@@ -168,9 +168,9 @@ impl Memory {
         if query.inactive {
             return self.search_all(team, query).await;
         }
-        let mut book = self.book(team).await?;
+        let mut catalog = self.catalog(team).await?;
         let store = self.store();
-        let index = match book.index() {
+        let index = match catalog.index() {
             Some(index) => index,
             None => {
                 let owner = team.clone();
@@ -183,7 +183,7 @@ impl Memory {
                     })?;
                     Ok(index)
                 });
-                book.set_index(read.await?)
+                catalog.set_index(read.await?)
             }
         };
         // Both the sums and the rows take a while: away from the async threads.
@@ -214,12 +214,12 @@ impl Memory {
     /// What has run out has ended. The team's memory is not held for what is read then, which may take
     /// long.
     async fn settle(&self, team: &TeamKey) -> Result<()> {
-        self.book(team).await.map(drop)
+        self.catalog(team).await.map(drop)
     }
 
     /// Active entries of a team, by key.
     pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>> {
-        let book = self.book(team).await?;
+        let catalog = self.catalog(team).await?;
         let wanted = |key: &Key| match &listing.key {
             None => true,
             Some(pattern) => match pattern.strip_suffix('*') {
@@ -227,7 +227,7 @@ impl Memory {
                 None => key.as_str() == pattern,
             },
         };
-        let matching: Vec<(Key, u32)> = book
+        let matching: Vec<(Key, u32)> = catalog
             .active()
             .filter(|(_, card)| listing.kind.is_none_or(|kind| kind == card.entry.kind))
             .filter(|(key, _)| wanted(key))
@@ -254,7 +254,7 @@ impl Memory {
     /// All versions of the key that this is a version of, newest first.
     pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>> {
         let rows::Place { team, key } = self.place(id).await?;
-        let _book = self.book(&team).await?;
+        let _catalog = self.catalog(&team).await?;
         let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
         let mut versions = read.await?.0;
         versions.reverse();

@@ -400,7 +400,7 @@ async fn every_change_is_told_without_its_content() {
     assert_eq!(told, [&expected, &expected]);
 }
 
-/// Whoever asked may go away; what was decided is done, and the book knows it.
+/// Whoever asked may go away; what was decided is done, and the catalog knows it.
 #[actix::test]
 async fn a_save_whose_asker_went_away_is_done_all_the_same() {
     let bench = Bench::new();

@@ -602,5 +602,5 @@ fn what_the_documentation_shows_is_a_plugin() {
 
     let package = load(&folder).unwrap();
     assert_eq!(package.schema.secrets(), ["/tools/token"]);
-    assert!(include_str!("../cli/plugin/templates/main.js").contains(&main));
+    assert!(include_str!("../cli/commands/plugin/templates/main.js").contains(&main));
 }

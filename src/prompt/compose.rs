@@ -3,7 +3,11 @@
 use std::{io, sync::Arc};
 
 use dashmap::DashMap;
-use hivewright_actors::{engine::SystemPrompt, ids::TeamName, task::TopicRef};
+use hivewright_actors::{
+    engine::{FixedText, SystemPrompt},
+    ids::TeamName,
+    task::TopicRef,
+};
 use parking_lot::Mutex;
 
 use super::{
@@ -96,7 +100,7 @@ struct Inner {
     files: Files<Rule>,
     shelf: Shelf,
     /// The last static prefix, so that all turns share one.
-    shared: Mutex<Arc<str>>,
+    shared: Mutex<FixedText>,
     /// What was last told to each team before its turn's own part.
     told: DashMap<TeamName, Arc<Told>>,
     taint: Taint,
@@ -110,8 +114,8 @@ struct Told {
     builtins: Arc<[Availability]>,
     notes: Vec<String>,
     cast: Cast,
-    shared: Arc<str>,
-    team: Arc<str>,
+    shared: FixedText,
+    team: FixedText,
     hash: String,
 }
 
@@ -138,7 +142,7 @@ impl Prompts {
             system: rules::system(),
             files: Files::new(taint.clone()),
             shelf: Shelf::new(home.clone(), taint.clone()),
-            shared: Mutex::new("".into()),
+            shared: Mutex::default(),
             told: DashMap::new(),
             home,
             taint,
@@ -252,7 +256,7 @@ impl Inner {
         Ok(told)
     }
 
-    fn share(&self, text: String) -> Arc<str> {
+    fn share(&self, text: String) -> FixedText {
         let mut shared = self.shared.lock();
         if **shared != *text {
             *shared = text.into();

@@ -177,7 +177,7 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
 
     assert_eq!(main.shared, scouts.shared);
     assert_eq!(main.shared, again.shared);
-    assert!(Arc::ptr_eq(&main.shared, &scouts.shared));
+    assert!(std::ptr::eq(&*main.shared, &*scouts.shared));
     assert_ne!(main.shared, changed.shared);
     assert!(changed.shared.contains("Ours, changed."));
 }

@@ -6,7 +6,7 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use hivewright_actors::{excerpt, task::outcome::Code, usage::Usage};
+use hivewright_actors::{engine::EngineEvent, excerpt, task::outcome::Code, usage::Usage};
 
 use super::{
     Answer, Ask, Listener, Outgoing, Reader,
@@ -115,11 +115,7 @@ async fn read(
         }
         match &mut whole {
             Some(whole) => whole.extend_from_slice(&piece),
-            None => {
-                for event in parser.push(&piece) {
-                    reader.on(&event, listener)?;
-                }
-            }
+            None => hear(&mut parser, &piece, reader, listener)?,
         }
     }
     if reader.is_complete() {
@@ -130,11 +126,36 @@ async fn read(
         Some(body) => reader.whole(&body, listener)?,
         None => {
             if let Some(event) = parser.finish() {
-                reader.on(&event, listener)?;
+                reader.on(event, listener)?;
             }
         }
     }
     reader.finish(listener)
+}
+
+/// Takes a piece of a stream. A model says a word at a time, and often many come at once: those are told as one.
+fn hear(
+    parser: &mut sse::Parser,
+    mut piece: &[u8],
+    reader: &mut dyn Reader,
+    listener: &mut Listener<'_>,
+) -> Result<(), Fault> {
+    let mut said: Vec<EngineEvent> = Vec::new();
+    let mut join = |event: EngineEvent| {
+        let event = match said.last_mut() {
+            Some(last) => last.join(event),
+            None => Some(event),
+        };
+        said.extend(event);
+    };
+    let mut result = Ok(());
+    while result.is_ok()
+        && let Some(event) = parser.next(&mut piece)
+    {
+        result = reader.on(event, &mut join);
+    }
+    said.into_iter().for_each(listener);
+    result
 }
 
 /// Reads a response to its end, if that is near: the connection can serve the next request then.
@@ -226,7 +247,40 @@ fn because(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
 
+    use serde_json::json;
+
     use super::*;
+    use crate::providers::anthropic::reader::Reading;
+
+    #[test]
+    fn words_that_come_together_are_told_together() {
+        let event = |event: Value| format!("data: {event}\n\n");
+        let word = |word: &str| {
+            let delta = json!({"type": "text_delta", "text": word});
+            event(json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+        };
+        let block = json!({"type": "text", "text": ""});
+        let start =
+            event(json!({"type": "content_block_start", "index": 0, "content_block": block}));
+        let [three, five] = ["three ", "five"].map(word);
+        let (begun, rest) = three.split_at(20);
+        let pieces = [
+            [&*start, &word("one "), &word("two "), begun].concat(),
+            rest.to_owned(),
+            [&*word("four"), "data: no JSON\n\n", &five].concat(),
+        ];
+        let (mut parser, mut reader) = (sse::Parser::default(), Reading::default());
+        let mut heard = Vec::new();
+
+        let results = pieces.map(|piece| {
+            let listener = &mut |event| heard.push(event);
+            hear(&mut parser, piece.as_bytes(), &mut reader, listener).is_ok()
+        });
+
+        assert_eq!(results, [true, true, false]);
+        let words = ["one two ", "three ", "four"].map(|words| EngineEvent::Text(words.into()));
+        assert_eq!(heard, words);
+    }
 
     #[test]
     fn the_pause_a_server_asks_for_is_read_in_both_units() {

@@ -1,6 +1,7 @@
 //! Model APIs: one request to one of them, from the conversation to the answer or a failure.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     sync::Arc,
 };
@@ -12,7 +13,10 @@ use hivewright_actors::{
     shared_list::SharedList,
     task::outcome::Code,
     thinking::Thinking,
-    tool::{Args, ToolSpec, specs::ToolSpecs},
+    tool::{
+        Args,
+        specs::{ToolSpec, ToolSpecs},
+    },
     usage::Usage,
 };
 use serde::Serialize;
@@ -73,7 +77,8 @@ impl Pictures {
 
     /// A turn has pictures that are shown.
     fn has_of(&self, turn: &[Message]) -> bool {
-        turn.iter().flat_map(Message::files).any(|file| self.of(file).is_some())
+        let mut files = turn.iter().flat_map(Message::files);
+        !self.encoded.is_empty() && files.any(|file| self.of(file).is_some())
     }
 }
 
@@ -144,11 +149,11 @@ struct Outgoing {
 }
 
 /// The tools of a request in a wire format; none if there are none.
-fn written(
-    ask: &Ask<'_>,
+fn written<'a>(
+    ask: &Ask<'a>,
     format: &Format,
     tool: fn(&ToolSpec) -> Value,
-) -> Result<Option<Arc<RawValue>>, Fault> {
+) -> Result<Option<&'a RawValue>, Fault> {
     if ask.tools.is_empty() {
         return Ok(None);
     }
@@ -167,32 +172,32 @@ impl Outgoing {
         url: String,
         headers: Vec<(&'static str, String)>,
         head: &impl Serialize,
-        messages: &Messages,
+        messages: &Messages<'_>,
     ) -> Result<Self, Fault> {
-        let mut body = serde_json::to_vec(head).map_err(unwritable)?;
+        let head = serde_json::to_string(head).map_err(unwritable)?;
         // The messages are its last field.
-        body.pop();
-        body.extend_from_slice(b",\"messages\":[");
-        messages.write(&mut body);
-        body.extend_from_slice(b"]}");
-        Ok(Self { url, headers, body })
+        let begun = [head.strip_suffix('}').unwrap_or(&head), ",\"messages\":["];
+        let earlier = messages.earlier.iter().flat_map(|turn| [&**turn, ","]);
+        let end = [inside(&messages.own), "]}"];
+        let body: Vec<&str> = begun.into_iter().chain(earlier).chain(end).collect();
+        Ok(Self { url, headers, body: body.concat().into_bytes() })
     }
 }
 
-/// The messages of a request in a wire format, as lists.
+/// The messages of a request in a wire format.
 ///
 /// Those of earlier turns were written once and are put in as they are: a long conversation is not written anew
 /// for each step.
-struct Messages {
-    earlier: Vec<Arc<RawValue>>,
-    /// Put into the last block of the last earlier turn.
-    marker: &'static str,
+struct Messages<'a> {
+    /// What stands before those of the turn: the items of lists.
+    earlier: Vec<Cow<'a, str>>,
+    /// Those of the turn, as a list.
     own: Box<RawValue>,
 }
 
-impl Messages {
+impl<'a> Messages<'a> {
     fn new<T: Serialize>(
-        ask: &Ask<'_>,
+        ask: &Ask<'a>,
         format: &Format,
         make: impl Fn(&[Message], &Pictures) -> Vec<T>,
         own: Vec<T>,
@@ -202,33 +207,18 @@ impl Messages {
             let is_seen = place >= ask.pictures.from && ask.pictures.has_of(turn);
             let (name, pictures) =
                 if is_seen { (format.pictures, ask.pictures) } else { (format.plain, &none) };
-            turn.rendered.get(name, || to_raw_value(&make(turn, pictures)))
+            let turn = turn.rendered.get(name, || to_raw_value(&make(turn, pictures)))?;
+            Ok(Cow::Borrowed(inside(turn)))
         });
         let earlier = turns.collect::<Result<_, _>>().map_err(unwritable)?;
-        Ok(Self { earlier, marker: "", own: to_raw_value(&own).map_err(unwritable)? })
-    }
-
-    fn write(&self, body: &mut Vec<u8>) {
-        // An earlier turn ends with words of the model.
-        const END: &str = "}]}";
-        for (place, turn) in self.earlier.iter().enumerate() {
-            let turn = items(turn);
-            match turn.strip_suffix(END).filter(|_| place + 1 == self.earlier.len()) {
-                Some(turn) if !self.marker.is_empty() => {
-                    body.extend([turn, self.marker, END].concat().as_bytes());
-                }
-                _ => body.extend_from_slice(turn.as_bytes()),
-            }
-            body.push(b',');
-        }
-        body.extend_from_slice(items(&self.own).as_bytes());
+        Ok(Self { earlier, own: to_raw_value(&own).map_err(unwritable)? })
     }
 }
 
-/// The items of a JSON list, without what is around them.
-fn items(list: &RawValue) -> &str {
-    let list = list.get();
-    list.get(1..list.len() - 1).unwrap_or_default()
+/// What a JSON list or text has between its brackets or quotes.
+fn inside(json: &RawValue) -> &str {
+    let json = json.get();
+    json.get(1..json.len() - 1).unwrap_or_default()
 }
 
 /// The address of an endpoint, and the header that authenticates us there.
@@ -256,6 +246,15 @@ fn key(profile: &Profile) -> Result<&str, Fault> {
 fn parts(prompt: &SystemPrompt) -> impl Iterator<Item = &str> {
     let parts = [&*prompt.shared, &prompt.team, &prompt.turn];
     parts.into_iter().filter(|part| !part.is_empty())
+}
+
+/// The same parts in JSON. Only that of the turn is written for each request.
+fn written_parts(prompt: &SystemPrompt) -> Result<Vec<Cow<'_, RawValue>>, Fault> {
+    let fixed = [&prompt.shared, &prompt.team].into_iter().filter(|part| !part.is_empty());
+    let fixed = fixed.map(|part| part.json().map(Cow::Borrowed));
+    let own = Some(&prompt.turn).filter(|part| !part.is_empty());
+    let own = own.map(|part| to_raw_value(part).map(Cow::Owned));
+    fixed.chain(own).collect::<Result<_, _>>().map_err(unwritable)
 }
 
 /// Puts an answer together from the events of a stream.

@@ -10,6 +10,14 @@ pub(crate) struct Event {
     pub(crate) data: String,
 }
 
+impl Event {
+    fn clear(&mut self) {
+        self.id.clear();
+        self.name.clear();
+        self.data.clear();
+    }
+}
+
 /// Cuts a stream into events. It only holds state, so a reader that is dropped between two pieces
 /// loses nothing but what it did not read.
 #[derive(Debug, Default)]
@@ -18,54 +26,64 @@ pub(crate) struct Parser {
     /// The last byte was a carriage return: a line feed after it belongs to the same line end.
     after_return: bool,
     past_first_line: bool,
+    /// Its room serves all events, one after the other.
     event: Event,
     has_data: bool,
+    /// The event has ended: the next line begins another.
+    ended: bool,
 }
 
 impl Parser {
-    /// Takes the next bytes and gives the events that they complete.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
-        let mut events = Vec::new();
-        let mut rest = bytes;
-        while let [first, after_first @ ..] = rest {
+    /// Takes bytes as far as they complete an event, and gives that. None: all are taken.
+    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<&Event> {
+        while let [first, rest @ ..] = *bytes {
             let after_return = std::mem::take(&mut self.after_return);
             if after_return && *first == b'\n' {
-                rest = after_first;
+                *bytes = rest;
                 continue;
             }
-            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (line, ending) = rest.split_at(end.unwrap_or(rest.len()));
-            self.line.extend_from_slice(line);
-            rest = match ending {
-                [ending, rest @ ..] => {
-                    self.after_return = *ending == b'\r';
-                    events.extend(self.end_line());
-                    rest
-                }
-                [] => ending,
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (line, ending) = bytes.split_at(end.unwrap_or(bytes.len()));
+            let [ending, rest @ ..] = ending else {
+                self.line.extend_from_slice(line);
+                *bytes = ending;
+                break;
             };
+            self.after_return = *ending == b'\r';
+            *bytes = rest;
+            if self.end_line(line) {
+                return Some(&self.event);
+            }
         }
-        events
+        None
     }
 
     /// Gives the event at the end of a stream that was not closed by an empty line.
-    pub(crate) fn finish(&mut self) -> Option<Event> {
+    pub(crate) fn finish(&mut self) -> Option<&Event> {
         if !self.line.is_empty() {
-            self.end_line();
+            self.end_line(&[]);
         }
-        self.end_event()
+        self.end_event().then_some(&self.event)
     }
 
-    fn end_line(&mut self) -> Option<Event> {
-        let mut bytes = std::mem::take(&mut self.line);
-        let ended = self.take_line(&bytes);
+    /// Takes the rest of a line. Returns whether it ends an event.
+    fn end_line(&mut self, rest: &[u8]) -> bool {
+        if self.line.is_empty() {
+            return self.take_line(rest);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(rest);
+        let has_ended = self.take_line(&line);
         // Its room serves the next line.
-        bytes.clear();
-        self.line = bytes;
-        ended
+        line.clear();
+        self.line = line;
+        has_ended
     }
 
-    fn take_line(&mut self, bytes: &[u8]) -> Option<Event> {
+    fn take_line(&mut self, bytes: &[u8]) -> bool {
+        if std::mem::take(&mut self.ended) {
+            self.event.clear();
+        }
         let line = String::from_utf8_lossy(bytes);
         let line = if !std::mem::replace(&mut self.past_first_line, true) {
             line.strip_prefix('\u{feff}').unwrap_or(&line)
@@ -78,8 +96,8 @@ impl Parser {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "id" => self.event.id = value.to_owned(),
-            "event" => self.event.name = value.to_owned(),
+            "id" => value.clone_into(&mut self.event.id),
+            "event" => value.clone_into(&mut self.event.name),
             "data" => {
                 if std::mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
@@ -89,12 +107,13 @@ impl Parser {
             // Comments have an empty field; when to come back is for clients to know.
             _ => {}
         }
-        None
+        false
     }
 
-    fn end_event(&mut self) -> Option<Event> {
-        let event = std::mem::take(&mut self.event);
-        std::mem::take(&mut self.has_data).then_some(event)
+    /// Returns whether there is one: without data it is none.
+    fn end_event(&mut self) -> bool {
+        self.ended = true;
+        std::mem::take(&mut self.has_data)
     }
 }
 
@@ -110,8 +129,15 @@ mod tests {
 
     fn read(pieces: &[&[u8]]) -> Vec<Event> {
         let mut parser = Parser::default();
-        let mut events: Vec<Event> = pieces.iter().flat_map(|piece| parser.push(piece)).collect();
-        events.extend(parser.finish());
+        let mut events = Vec::new();
+        for piece in pieces {
+            let mut rest = *piece;
+            while let Some(event) = parser.next(&mut rest) {
+                events.push(event.clone());
+            }
+            assert!(rest.is_empty());
+        }
+        events.extend(parser.finish().cloned());
         events
     }
 

@@ -256,6 +256,13 @@ impl Scrubber {
         let known = self.known(text).into_iter().map(|found| found.at);
         around(self.0.open(text), known)
     }
+
+    /// The same where nothing looks like the beginning of a secret, but perhaps the very end of the text: most texts need
+    /// no closer look. None if something does.
+    fn harmless_cut(&self, text: &str) -> Option<usize> {
+        let suspects = self.suspects(text) || shapes::suspects(text);
+        (!suspects).then(|| self.0.beginning(text).min(shapes::beginning(text)))
+    }
 }
 
 /// The last place up to `cut` that is inside of none of the spans.
@@ -337,6 +344,11 @@ impl Known {
             .map(|(at, _)| at)
             .min()
             .unwrap_or(text.len());
+        begun.min(self.beginning(text))
+    }
+
+    /// The first place from which on the text may become a head; else its end.
+    fn beginning(&self, text: &str) -> usize {
         let from = text.len().saturating_sub(HEAD - 1 + LONGEST_BREAK);
         let is_head = |tail: &[u8]| {
             let next = self.heads.partition_point(|head| *head.bytes < *tail);
@@ -346,11 +358,8 @@ impl Known {
             let tail = &text.as_bytes()[*at..];
             is_head(tail) || joined(tail).is_some_and(|tail| is_head(&tail))
         };
-        let beginning = (from..text.len())
-            .filter(|at| text.is_char_boundary(*at))
-            .find(begins)
-            .unwrap_or(text.len());
-        begun.min(beginning)
+        let mut places = (from..text.len()).filter(|at| text.is_char_boundary(*at));
+        places.find(begins).unwrap_or(text.len())
     }
 }
 

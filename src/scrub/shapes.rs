@@ -50,8 +50,18 @@ pub(super) fn open(before: Option<char>, text: &str) -> usize {
             Reading::Harmless => false,
         })
         .map_or(text.len(), |start| start.start);
+    begun.min(beginning(text))
+}
+
+/// A credential may be in the text, or be begun: cheaper to tell than whether it is one.
+pub(super) fn suspects(text: &str) -> bool {
+    starts(text).next().is_some()
+}
+
+/// The first place from which on the text may become what credentials begin with; else its end.
+pub(super) fn beginning(text: &str) -> usize {
     let longest = STARTS.iter().map(|start| start.len()).max().unwrap_or(0);
-    let beginning = (text.len().saturating_sub(longest - 1)..text.len())
+    (text.len().saturating_sub(longest - 1)..text.len())
         .filter(|at| text.is_char_boundary(*at))
         .find(|at| {
             let tail = &text.as_bytes()[*at..];
@@ -62,8 +72,7 @@ pub(super) fn open(before: Option<char>, text: &str) -> usize {
                     .is_some_and(|head| head.eq_ignore_ascii_case(tail))
             })
         })
-        .unwrap_or(text.len());
-    begun.min(beginning)
+        .unwrap_or(text.len())
 }
 
 enum Reading {

@@ -22,6 +22,9 @@ impl StreamScrubber {
     /// Takes the next piece and gives what can be let out.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
+        if let Some(cut) = self.scrubber.harmless_cut(&self.held) {
+            return self.take(cut);
+        }
         let most = LONGEST_HELD.max(self.scrubber.0.longest);
         let cut = match self.scrubber.safe_cut(self.before, &self.held) {
             cut if self.held.len() - cut > most => self.scrubber.known_cut(&self.held),
@@ -38,10 +41,16 @@ impl StreamScrubber {
     }
 
     fn release(&mut self, cut: usize) -> String {
+        let before = self.before;
+        let out = self.take(cut);
+        if out.is_empty() { out } else { self.scrubber.scrub_after(before, &out).into_owned() }
+    }
+
+    /// What is before the cut, as it is.
+    fn take(&mut self, cut: usize) -> String {
         let rest = self.held.split_off(cut);
         let out = std::mem::replace(&mut self.held, rest);
-        let clean = self.scrubber.scrub_after(self.before, &out).into_owned();
         self.before = out.chars().next_back().or(self.before);
-        clean
+        out
     }
 }

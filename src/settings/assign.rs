@@ -59,6 +59,11 @@ fn placed(text: &str, root: &Node, keys: &[&str], value: &str) -> Option<String>
         in_flow |= begins(text, map)?.starts_with('{');
         let entries: &[Entry] = match &map.value {
             Value::Map(entries) => entries,
+            Value::Null if is_worded(text, map) => {
+                let inside = |value: String, key: &&str| format!("{{{key}: {value}}}");
+                let whole = keys.iter().rfold(value.to_owned(), inside);
+                return replaced(text, parent?, in_flow, &whole);
+            }
             Value::Null => &[],
             Value::Scalar { .. } | Value::List(_) => return None,
         };
@@ -116,7 +121,7 @@ fn added(
 }
 
 fn replaced(text: &str, entry: &Entry, in_flow: bool, value: &str) -> Option<String> {
-    if entry.value.value == Value::Null {
+    if entry.value.value == Value::Null && !is_worded(text, &entry.value) {
         // What follows its colon may be a comment.
         let key = offset(text, entry.at)?;
         let at = key + text[key..].find(':')? + 1;
@@ -125,6 +130,15 @@ fn replaced(text: &str, entry: &Entry, in_flow: bool, value: &str) -> Option<Str
     let start = offset(text, entry.value.at)?;
     let length = length(&text[start..], in_flow)?;
     Some(format!("{}{value}{}", &text[..start], &text[start + length..]))
+}
+
+/// Nothing may be said with a word.
+fn is_worded(text: &str, nothing: &Node) -> bool {
+    let word = || {
+        let rest = begins(text, nothing)?;
+        rest.get(..length(rest, true)?)
+    };
+    matches!(word(), Some("~" | "null" | "Null" | "NULL"))
 }
 
 /// Where the next line begins.
@@ -228,6 +242,17 @@ mod tests {
         ];
         for (path, value, expected) in table {
             assert_eq!(assign(file, path, value).as_deref(), Ok(expected.as_str()), "{path}");
+        }
+        for nothing in ["~", "null"] {
+            let file = format!("a: {nothing} # none\nb: {{c: {nothing}}}\n");
+            let table = [
+                ("a", "1", file.replacen(nothing, "1", 1)),
+                ("a.d", "1", file.replacen(nothing, "{d: 1}", 1)),
+                ("b.c.d.e", "1", file.replace(&format!("{nothing}}}"), "{d: {e: 1}}}")),
+            ];
+            for (path, value, expected) in table {
+                assert_eq!(assign(&file, path, value).as_deref(), Ok(expected.as_str()), "{path}");
+            }
         }
         assert_eq!(assign("", "a.b", "1").as_deref(), Ok("a:\n  b: 1\n"));
         assert_eq!(assign("a: 1", "b", "2").as_deref(), Ok("a: 1\nb: 2\n"));

@@ -472,8 +472,8 @@ fn read_command(field: &Field<'_>) -> Option<Vec<String>> {
 pub(super) fn read_tools(field: &Field<'_>) -> Option<Vec<String>> {
     field.list(|item| {
         let pattern = item.parse(|text| tool_groups::check(text).map(|()| text.to_owned()))?;
-        if let Some(group) = tool_groups::future(&pattern) {
-            item.warn(format!("`{group}` has no tools yet, and gives nothing"));
+        if let Some(warning) = tool_groups::warning(&pattern) {
+            item.warn(warning);
         }
         Some(pattern)
     })

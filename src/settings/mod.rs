@@ -38,7 +38,7 @@ pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub mod setting;
-pub(crate) mod tool_groups;
+pub mod tool_groups;
 pub(crate) mod yaml;
 pub mod zone;
 

@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
-use hivewright_actors::policy::rule::{Condition, Rule};
+use hivewright_actors::policy::{
+    caution::Risk,
+    rule::{Condition, Rule, Who, every_team},
+};
 use serde_json::{Value as Json, json};
 
 use super::{field::Field, reader::Section, setting::Setting};
@@ -36,27 +39,21 @@ impl Setting for Arc<Vec<Rule>> {
 fn read_rule(rule: &mut Section<'_>, number: usize, is_known: bool) -> Option<Rule> {
     let resource = rule.required("resource", |field| read_word(&field, is_known));
     let effect = rule.required("effect", |field| read_word(&field, is_known));
-    let id = rule.maybe("id", |field| field.text());
-    let note = rule.get("note", String::new(), |field| field.text());
-    let expires_at = rule.maybe("expires_at", |field| field.parse(time::read));
-    let team = rule.maybe("team", |field| field.text());
-    let mode = rule.maybe("mode", |field| read_word(&field, is_known));
-    let principal = rule.maybe("principal", |field| read_word(&field, is_known));
-    let when = rule.maybe("when", |field| field.list(|item| Some(item.section(read_condition))));
-    let quorum = rule.maybe("quorum", |field| field.integer(1..=5));
-    let risk = rule.maybe("risk", |field| read_word(&field, is_known));
-    let id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("config-{number}"));
-    let plain = Rule::new(&id, resource?, effect?);
+    let id = rule.maybe("id", |field| field.text()).filter(|id| !id.is_empty());
     Some(Rule {
-        note,
-        expires_at,
-        team: team.unwrap_or(plain.team),
-        mode,
-        principal: principal.unwrap_or_default(),
-        when: when.unwrap_or_default(),
-        quorum,
-        risk: risk.unwrap_or_default(),
-        ..plain
+        id: id.unwrap_or_else(|| format!("config-{number}")),
+        note: rule.get("note", String::new(), |field| field.text()),
+        expires_at: rule.maybe("expires_at", |field| field.parse(time::read)),
+        team: rule.get("team", every_team(), |field| field.text()),
+        mode: rule.maybe("mode", |field| read_word(&field, is_known)),
+        principal: rule.get("principal", Who::Any, |field| read_word(&field, is_known)),
+        when: rule
+            .get("when", Vec::new(), |field| field.list(|item| Some(item.section(read_condition)))),
+        quorum: rule.maybe("quorum", |field| field.integer(1..=5)),
+        risk: rule.get("risk", Risk::Normal, |field| read_word(&field, is_known)),
+        // Last: a rule without them is read to its end, for what else is wrong with it.
+        resource: resource?,
+        effect: effect?,
     })
 }
 

@@ -87,10 +87,15 @@ pub fn create(
     };
     refuse_existing(&made)?;
     let partial = Partial::new(&made)?;
+    let begun = SystemTime::now();
     write(storage, home, &partial, progress)?;
     let left_out = archive::verify(&partial.path, progress)?.left_out;
     for line in &left_out {
         tracing::warn!("left out of the backup: {line}");
+    }
+    // It holds what was redacted while it was written, so it bears the time from before.
+    if let Err(error) = partial.file.set_modified(begun) {
+        tracing::warn!(path = %made.display(), %error, "a backup bears the time of its end");
     }
     give_name(&partial.path, &made)?;
     if file.is_none() {

@@ -214,12 +214,14 @@ impl Taint {
         }
     }
 
-    /// The operator accepts files of a team as they are, by the names of their labels.
+    /// The operator accepts files of a team as they are, by the names of their labels. `from`: where that comes from, for
+    /// the audit.
     pub async fn accept(
         &self,
         team: &TeamName,
         ids: &[String],
         by: &PrincipalId,
+        from: &str,
     ) -> Result<Vec<UntrustedFile>, TaintError> {
         let labels = self.list(team);
         let mut accepted = Vec::new();
@@ -233,7 +235,7 @@ impl Taint {
             writes = teams.delete(writes, &label.path);
             if let Some(Kept { clock, ids, .. }) = &self.0.kept {
                 let target = format!("{team}: {}", label.path);
-                let audit = Audit::new(ids, clock.now(), by, "file.accept", target, "api", "ok");
+                let audit = Audit::new(ids, clock.now(), by, "file.accept", target, from, "ok");
                 writes = writes.put(&audit);
             }
         }

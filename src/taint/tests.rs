@@ -296,9 +296,9 @@ async fn a_file_is_accepted_as_it_was_seen_or_not_at_all() {
         std::thread::yield_now();
     }
     let second = plant("two").await;
-    let stale = taint.accept(&team, &[first], &by).await;
+    let stale = taint.accept(&team, &[first], &by, "api").await;
     let still = holds(&taint, &path);
-    let fresh = taint.accept(&team, &[second], &by).await;
+    let fresh = taint.accept(&team, &[second], &by, "api").await;
 
     assert!(matches!(stale, Err(TaintError::Unknown(_))));
     assert!(still);

@@ -175,6 +175,8 @@ mod tests {
         for old in [
             "",
             "plugins:\n",
+            "plugins: ~\n",
+            "plugins: null # none yet\n",
             "plugins: {other: {enabled: true}}\n",
             "plugins:\n    # about the other\n    other:\n        enabled: true\n    weather:\n        enabled: false\n        config:\n            tools: {t: 1}\n\n",
             "plugins: # all\n  weather: {enabled: false}\n  other: {enabled: true} # kept\n",

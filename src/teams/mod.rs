@@ -1,8 +1,10 @@
 //! Teams as they lie on the disk and as operators see them.
 
 pub mod creation;
+pub mod credentials;
 pub mod file;
 pub mod folders;
 pub mod last_caps;
+pub mod office;
 pub mod self_changes;
 pub mod templates;

@@ -175,8 +175,13 @@ impl Changes {
         Ok(rows)
     }
 
-    /// Puts the text before a change back, if nobody went on from it.
-    pub async fn roll_back(&self, id: &str, by: &PrincipalId) -> Result<Change, ChangeError> {
+    /// Puts the text before a change back, if nobody went on from it. `from`: where the order comes from, for the audit.
+    pub async fn roll_back(
+        &self,
+        id: &str,
+        by: &PrincipalId,
+        from: &str,
+    ) -> Result<Change, ChangeError> {
         let mut change = self.row(id).await?.ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
         if change.rolled_back.is_some() {
             return Err(ChangeError::Again);
@@ -184,7 +189,7 @@ impl Changes {
         self.put_back(&change).await?;
         let now = self.0.clock.now();
         change.rolled_back = Some((by.to_string(), now));
-        let audit = Audit::new(&self.0.ids, now, by, "change.rollback", id, "api", "ok");
+        let audit = Audit::new(&self.0.ids, now, by, "change.rollback", id, from, "ok");
         self.commit(&change, Writes::new().put(&audit)).await?;
         // The change may have been applied just before the row said that it is taken back.
         self.put_back(&change).await?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hivewright_actors::tool::Effect;
 
+use crate::settings::tool_groups::ToolGroup;
+
 /// Unless a tool says otherwise, its calls take no longer.
 const USUAL: Duration = Duration::from_secs(30);
 
@@ -18,6 +20,14 @@ pub enum Pool {
     Unbounded,
 }
 
+/// Which teams a tool can be given to, whatever their files say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenTo {
+    All,
+    Main,
+    BelowMain,
+}
+
 /// What a tool says of all its calls.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
@@ -26,11 +36,14 @@ pub struct About {
     /// A pattern of the keys that it has, where many tools are made of it.
     pub keys: &'static str,
     /// What settings name it with, and where among all a model is told of it.
-    pub group: &'static str,
+    pub group: ToolGroup,
+    pub given_to: GivenTo,
     /// What kind of thing it does, for the operator's rules.
     pub class: &'static str,
     /// The class of some of its calls, by their arguments.
     pub other_class: Option<&'static str>,
+    /// It gives another team work, or learns something from it.
+    pub speaks_to_teams: bool,
     /// What running it again after a crash would do.
     pub effect: Effect,
     pub pool: Pool,
@@ -53,18 +66,15 @@ pub struct About {
 }
 
 impl About {
-    pub const fn new(
-        name: &'static str,
-        group: &'static str,
-        class: &'static str,
-        effect: Effect,
-    ) -> Self {
+    pub const fn new(name: &'static str, group: &str, class: &'static str, effect: Effect) -> Self {
         Self {
             name,
             keys: name,
-            group,
+            group: ToolGroup::named(group),
+            given_to: GivenTo::All,
             class,
             other_class: None,
+            speaks_to_teams: false,
             effect,
             pool: Pool::Daily,
             exclusive: false,
@@ -80,6 +90,20 @@ impl About {
 
     pub(super) const fn keys(self, keys: &'static str) -> Self {
         Self { keys, ..self }
+    }
+
+    /// No team but the main one can have it.
+    pub(super) const fn for_main(self) -> Self {
+        Self { given_to: GivenTo::Main, ..self }
+    }
+
+    /// It is of no use to the main team: models are not told of what can only be refused.
+    pub(super) const fn for_teams_below(self) -> Self {
+        Self { given_to: GivenTo::BelowMain, ..self }
+    }
+
+    pub(super) const fn speaks_to_teams(self) -> Self {
+        Self { speaks_to_teams: true, ..self }
     }
 
     pub(super) const fn other_class(self, class: &'static str) -> Self {

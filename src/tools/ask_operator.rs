@@ -22,18 +22,20 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
+    compact_schema::unsaid,
     contract::{Tool, ToolContext, not_blank},
     error::ToolError,
-    told::unsaid,
-    toolbox::Toolbox,
+    made::tools,
 };
 use crate::{
     system::{WallClock, sha256},
     vault::entry::is_key,
 };
 
-pub fn add(toolbox: Toolbox, approvals: Addr<Approvals>) -> Toolbox {
-    toolbox.with(AskOperator(approvals))
+tools! {
+    pub fn made(approvals: &Addr<Approvals>) {
+        AskOperator(approvals.clone()),
+    }
 }
 
 pub(super) struct AskOperator(Addr<Approvals>);

@@ -1,8 +1,6 @@
 //! Contract of tools: what a tool declares, and what it is given.
 
-use std::{
-    collections::BTreeMap, future::Future, ops::Deref, path::Path, sync::Arc, time::Duration,
-};
+use std::{future::Future, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
@@ -20,7 +18,7 @@ use serde_json::Value;
 use super::{about::About, error::ToolError, grant::Grant, judge::Opening, reach::Reach};
 use crate::{
     sandbox::{process::Sandbox, workspace::WorkspaceError},
-    vault::aside::Origin,
+    vault::aside::{Origin, SecretValues},
 };
 
 /// No tool may take longer.
@@ -115,9 +113,6 @@ pub trait Tool: Send + Sync + 'static {
         cx: &ToolContext,
     ) -> impl Future<Output = Result<String, ToolError>> + Send;
 }
-
-/// Values of secrets, by the names of their references.
-pub type SecretValues = BTreeMap<String, String>;
 
 /// Arguments that held values of secrets.
 #[derive(Clone)]

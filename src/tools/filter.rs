@@ -2,13 +2,11 @@
 
 use hivewright_actors::wildcard::fits;
 
-use super::wire::wire_name;
-use crate::settings::tool_groups::{self, PLUGINS};
+use super::{about::GivenTo, registry::Registry, wire::wire_name};
+use crate::settings::tool_groups::{self, ToolGroup, WITHOUT_TOOLS};
 
-/// Families that only the main team can have, whatever a team file says.
-const OF_ROOT: &[&str] = &["@trust", "@topics"];
-/// Tools that are of no use to the main team: models are not told of what can only be refused.
-const BELOW_ROOT: [&str; 1] = ["enqueue_parent_task"];
+/// The pattern for all tools of plugins.
+const PLUGINS: &str = ToolGroup::Plugins.as_str();
 
 /// Why a list of patterns cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,8 +21,9 @@ pub enum FilterError {
 }
 
 /// A checked list of patterns. The default allows nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ToolFilter {
+    registry: Registry,
     allowed: Vec<String>,
     removed: Vec<String>,
     /// What it leaves must pass these as well.
@@ -35,8 +34,8 @@ pub struct ToolFilter {
 
 impl ToolFilter {
     /// Reads patterns: `*` any run of characters, `?` one, `@group` a family, `!` in front removes.
-    pub fn parse<S: AsRef<str>>(patterns: &[S]) -> Result<Self, FilterError> {
-        let mut filter = Self::default();
+    pub fn parse<S: AsRef<str>>(patterns: &[S], registry: Registry) -> Result<Self, FilterError> {
+        let mut filter = Self { registry, ..Self::default() };
         for pattern in patterns {
             let pattern = pattern.as_ref().trim();
             let (list, pattern) = match pattern.strip_prefix('!') {
@@ -46,56 +45,66 @@ impl ToolFilter {
             if pattern.is_empty() {
                 return Err(FilterError::Empty);
             }
-            if !pattern.starts_with('@') {
-                list.push(pattern.to_owned());
-                continue;
+            match pattern.parse() {
+                Ok(group) => list.extend(registry.members(group).map(str::to_owned)),
+                Err(_) if pattern == WITHOUT_TOOLS => {}
+                Err(_) if pattern.starts_with('@') => {
+                    return Err(FilterError::UnknownGroup { name: pattern.to_owned() });
+                }
+                Err(_) => list.push(pattern.to_owned()),
             }
-            let Some(members) = tool_groups::members(pattern) else {
-                return Err(FilterError::UnknownGroup { name: pattern.to_owned() });
-            };
-            list.extend(members.into_iter().map(str::to_owned));
         }
         Ok(filter)
+    }
+
+    /// The tools that its groups are made of.
+    pub fn registry(&self) -> Registry {
+        self.registry
     }
 
     /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
     /// that is in this list as it stands.
     pub fn covers(&self, pattern: &str) -> bool {
-        match tool_groups::members(pattern) {
+        match pattern.parse() {
             // A group can be a member of itself: it also stands for tools that nobody knows beforehand.
-            Some(members) => members.into_iter().all(|member| {
+            Ok(group) => self.registry.members(group).all(|member| {
                 if member == pattern { self.lists(member) } else { self.covers(member) }
             }),
-            None if is_wild(pattern) => self.lists(pattern),
-            None => self.allows(pattern),
+            // What gives nothing is always covered.
+            Err(_) if pattern == WITHOUT_TOOLS => true,
+            Err(_) if is_wild(pattern) => self.lists(pattern),
+            Err(_) => self.allows(pattern),
         }
     }
 
     /// Whether a pattern is in this list as it stands, and nothing that it could name is removed.
     fn lists(&self, pattern: &str) -> bool {
         let same = |allowed: &String| allowed == pattern || allowed == "*";
-        let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
+        let apart = |removed: &String| !is_wild(removed) && !self.names(pattern, removed);
         self.allowed.iter().any(same)
             && self.removed.iter().all(apart)
             && self.within.iter().all(|filter| filter.lists(pattern))
     }
 
     /// The same for a team below the main one, which some tools belong to alone.
-    pub fn below_root(mut self) -> Self {
-        let tools = OF_ROOT.iter().filter_map(|group| tool_groups::members(group)).flatten();
-        self.removed.extend(tools.map(str::to_owned));
-        self
+    pub fn below_root(self) -> Self {
+        self.without(GivenTo::Main)
     }
 
     /// The same for the main team, which has nobody above it.
-    pub fn at_root(mut self) -> Self {
-        self.removed.extend(BELOW_ROOT.map(str::to_owned));
+    pub fn at_root(self) -> Self {
+        self.without(GivenTo::BelowMain)
+    }
+
+    fn without(mut self, given_to: GivenTo) -> Self {
+        let tools = self.registry.abouts().filter(|about| about.given_to == given_to);
+        self.removed.extend(tools.map(|about| about.keys.to_owned()));
         self
     }
 
     /// Whether a tool, named by its canonical key, is the team's. Removed wins, in whatever order.
     pub fn allows(&self, key: &str) -> bool {
-        let any = |list: &[String]| list.iter().any(|pattern| names(pattern, key));
+        let any = |list: &[String]| list.iter().any(|pattern| self.names(pattern, key));
         let within = || self.within.iter().all(|filter| filter.allows(key));
         self.always.contains(&key) || any(&self.allowed) && !any(&self.removed) && within()
     }
@@ -127,6 +136,17 @@ impl ToolFilter {
         self.within.push(by);
         self
     }
+
+    fn names(&self, pattern: &str, key: &str) -> bool {
+        if pattern == PLUGINS {
+            return is_of_plugin(key);
+        }
+        // A built-in tool matches in any case.
+        if self.registry.built_in().any(|tool| tool == key) {
+            return fits(&pattern.to_lowercase(), key);
+        }
+        fits(pattern, key) || fits(pattern, &wire_name(key))
+    }
 }
 
 fn is_wild(pattern: &str) -> bool {
@@ -138,24 +158,18 @@ fn is_of_plugin(key: &str) -> bool {
     key.contains('.') && !["mcp.", "agent."].iter().any(|other| key.starts_with(other))
 }
 
-fn names(pattern: &str, key: &str) -> bool {
-    if pattern == PLUGINS {
-        return is_of_plugin(key);
-    }
-    // A built-in tool matches in any case.
-    if tool_groups::BUILT_IN.contains(&key) {
-        return fits(&pattern.to_lowercase(), key);
-    }
-    fits(pattern, key) || fits(pattern, &wire_name(key))
-}
-
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::tools::REGISTRY;
+
+    fn read(patterns: &[&str]) -> ToolFilter {
+        ToolFilter::parse(patterns, REGISTRY).unwrap()
+    }
 
     fn allowed(patterns: &[&str], keys: &[&'static str]) -> Vec<&'static str> {
-        let filter = ToolFilter::parse(patterns).unwrap();
+        let filter = read(patterns);
         keys.iter().copied().filter(|key| filter.allows(key)).collect()
     }
 
@@ -184,8 +198,7 @@ mod tests {
     #[test]
     fn a_narrower_filter_takes_away_and_never_adds() {
         let narrow = |team: &[&str], own: &[&str]| {
-            let own = ToolFilter::parse(own).unwrap();
-            let filter = ToolFilter::parse(team).unwrap().narrowed(own);
+            let filter = read(team).narrowed(read(own));
             let left = KEYS.iter().copied().filter(|key| filter.allows(key));
             left.collect::<Vec<_>>()
         };
@@ -218,14 +231,14 @@ mod tests {
     /// OR-62, TO-46: a group may hold patterns, and `@plugins` holds itself.
     #[test]
     fn a_group_is_covered_by_itself_and_by_all_and_by_nothing_else() {
-        for (group, _) in tool_groups::GROUPS {
-            let covers = |patterns: &[&str]| ToolFilter::parse(patterns).unwrap().covers(group);
+        for group in ToolGroup::ALL.iter().map(|group| group.as_str()) {
+            let covers = |patterns: &[&str]| read(patterns).covers(group);
 
             let told = [covers(&[group]), covers(&["*"]), covers(&["*", &format!("!{group}")])];
 
             assert_eq!((group, told, covers(&[])), (group, [true, true, false], false));
         }
-        let without = |removed| ToolFilter::parse(&["*", removed]).unwrap();
+        let without = |removed| read(&["*", removed]);
         assert!(without("!bash").covers("@plugins"));
         assert!(!without("!team.deploy").covers("@plugins"));
         assert!(!without("!@plugins").covers("team.*"));
@@ -234,13 +247,13 @@ mod tests {
     /// SE-51, OR-19
     #[test]
     fn an_unknown_group_is_refused_with_the_known_ones() {
-        let error = ToolFilter::parse(&["@everything"]).unwrap_err();
+        let error = ToolFilter::parse(&["@everything"], REGISTRY).unwrap_err();
 
         let error = error.to_string();
         let expected =
             "unknown tool group `@everything`; known groups are `@files`, `@shell`, `@org`";
         assert!(error.starts_with(expected), "{error}");
-        let slip = ToolFilter::parse(&["!@flies"]).unwrap_err().to_string();
+        let slip = ToolFilter::parse(&["!@flies"], REGISTRY).unwrap_err().to_string();
         assert_eq!(slip, "unknown tool group `@flies` (did you mean `@files`?)");
     }
 }

@@ -12,6 +12,7 @@ use futures_util::{
 };
 use hivewright_actors::{
     approvals::grants,
+    excerpt,
     hook::HookEvent,
     ids::{CallId, TeamName},
     policy::{By, Decision, Subject},
@@ -48,7 +49,7 @@ use crate::{json_limits, plugins::hooks::Hooks};
 const GRACE: Duration = Duration::from_secs(2);
 /// The largest arguments, in bytes of JSON.
 const LARGEST_ARGUMENTS: usize = 2 << 20;
-/// What the log shows of a call.
+/// What the log shows of a call, in characters.
 const LOGGED: usize = 10_240;
 
 /// The tools of one team, or of one of its turns. Cheap to clone.
@@ -380,7 +381,7 @@ impl Toolset for TeamTools {
                     tracing::debug!(%team, %turn, %tool, took = ?elapsed, fault = fault.as_str(), "tool call failed");
                 }
             }
-            tracing::trace!(%team, %turn, %tool, content = shortened(&reply.content), "tool result");
+            tracing::trace!(%team, %turn, %tool, content = excerpt::excerpt(&reply.content, LOGGED, "the journal of the turn has it"), "tool result");
             reply
         })
     }
@@ -450,10 +451,6 @@ impl Assembled {
 
 fn not_available() -> ToolError {
     ToolError::new(ToolFault::NotAvailable, "tool not available to this team")
-}
-
-fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LOGGED)]
 }
 
 /// Scrubs, then cuts: a secret that the cut would split must not pass in halves.

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::tool::{Caller, Checked, Stow, ToolSpec};
+use hivewright_actors::tool::{Caller, Checked, Stow, specs::ToolSpec};
 use serde_json::Value;
 
 use super::{
     about::About,
-    answer,
-    contract::{LONGEST, Redaction, SecretValues, Tool, ToolContext},
+    answer, compact_schema,
+    contract::{LONGEST, Redaction, Tool, ToolContext},
     error::ToolError,
     grant::Grant,
     judge::Sight,
-    told,
 };
 use crate::{
     api::{
@@ -21,8 +20,11 @@ use crate::{
         input::Reader,
     },
     sandbox::process::Sandbox,
-    settings::config::LONGEST_TURN,
-    vault::{aside::Origin, expand},
+    settings::{config::LONGEST_TURN, tool_groups::ToolGroup},
+    vault::{
+        aside::{Origin, SecretValues},
+        expand,
+    },
 };
 
 /// A tool whose argument type is hidden.
@@ -82,11 +84,11 @@ impl<T: Tool> Hosted for Host<T> {
 
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec {
         let description = self.tool.description(sandbox);
-        ToolSpec { name, description, schema: told::schema(self.arguments.schema()) }
+        ToolSpec { name, description, schema: compact_schema::schema(self.arguments.schema()) }
     }
 
     fn form(&self) -> String {
-        told::form(self.arguments.schema())
+        compact_schema::form(self.arguments.schema())
     }
 
     fn look(
@@ -157,8 +159,8 @@ pub(super) fn read<T: Tool>(
     let parsed = arguments.json(args.clone()).map_err(|problems| reasons(&problems));
     let accepted = parsed.and_then(|args| T::accept(&args).map(|()| args));
     accepted.map_err(|reason| match T::ABOUT.group {
-        "@org" | "@triggers" => answer::refuse("invalid_input", reason),
-        "@memory" => answer::invalid(reason),
+        ToolGroup::Org | ToolGroup::Triggers => answer::refuse("invalid_input", reason),
+        ToolGroup::Memory => answer::invalid(reason),
         _ => ToolError::invalid(format!("invalid arguments: {reason}")),
     })
 }

@@ -17,22 +17,12 @@ use super::{about::About, error::ToolError, grant::Grant, reach::Reach, secrets}
 use crate::{
     sandbox::workspace::WorkspaceError,
     scrub::json,
+    text::sentence,
     vault::{
         expand::{BEGIN, keys_in},
         scope::Scope,
     },
 };
-
-/// Tools by which one team gives another work, or learns something from it.
-const TO_OTHERS: [&str; 7] = [
-    "org.delegate_task",
-    "org.enqueue_parent_task",
-    "org.escalate",
-    "org.query_team",
-    "org.query_teams",
-    "org.send_message",
-    "trigger.test_trigger",
-];
 
 /// What a tool says of a call, before rules do.
 pub(super) struct Sight {
@@ -178,7 +168,7 @@ impl Case<'_> {
         Asking {
             secrets: versions(shown.as_ref().unwrap_or(args), caller, grant),
             kind: caution.kind.as_str().to_owned(),
-            summary: capitalized(&format!("{summary}.")),
+            summary: sentence(summary),
             rule: rule_id(by).unwrap_or_else(|| format!("default of {class}")),
             high_risk: caution.risk == Risk::High,
             shown,
@@ -204,7 +194,7 @@ impl Case<'_> {
     /// A turn that has read what a stranger wrote asks before it speaks to a team that has secrets.
     fn secrets_at_risk(&self) -> Option<Caution> {
         let Self { sight, args, subject, grant } = *self;
-        if !subject.untrusted || !TO_OTHERS.contains(&sight.about.class) {
+        if !subject.untrusted || !sight.about.speaks_to_teams {
             return None;
         }
         let one = args["team"].as_str().or(args["target"].as_str());
@@ -343,13 +333,5 @@ fn rule_id(by: &By) -> Option<String> {
     match by {
         By::Rule(id) => Some(id.clone()),
         By::NoMatchingRule | By::Default | By::ToolList => None,
-    }
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!("{}{}", first.to_uppercase(), letters.as_str()),
-        None => String::new(),
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use hivewright_actors::{
     policy::Standing,
-    tool::{ToolSpec, specs::ToolSpecs},
+    tool::specs::{ToolSpec, ToolSpecs},
 };
 use parking_lot::Mutex;
 
@@ -17,7 +17,24 @@ use super::{
     hosted::{Host, Hosted},
     wire::wire_name,
 };
-use crate::settings::tool_groups;
+use crate::settings::tool_groups::ToolGroup;
+
+/// Lists the tools of a folder, a line each: `TOOLS` is what they say of themselves, and the function makes them.
+macro_rules! tools {
+    ($(#[$outer:meta])* $vis:vis fn $make:ident($($given:ident: $of:ty),*) {
+        $($($tool:ident)::+ $(($($in_order:tt)*))? $({$($by_name:tt)*})?),+ $(,)?
+    }) => {
+        pub(crate) const TOOLS: &[$crate::tools::about::About] =
+            &[$(<$($tool)::+ as $crate::tools::contract::Tool>::ABOUT),+];
+
+        $(#[$outer])*
+        $vis fn $make($($given: $of),*) -> Vec<$crate::tools::made::Made> {
+            vec![$($crate::tools::made::Made::of($($tool)::+ $(($($in_order)*))? $({$($by_name)*})?)),+]
+        }
+    };
+}
+
+pub(super) use tools;
 
 /// How the description of a tool ends whose calls a person decides on.
 const ASKS: &str = " (asks the operator)";
@@ -30,14 +47,18 @@ pub struct Made {
 }
 
 impl Made {
+    pub fn of<T: Tool>(tool: T) -> Self {
+        Self::new(T::ABOUT.name, tool)
+    }
+
     /// A tool by its canonical key. Where many are made of one type, [`Tool::ABOUT`] does not count.
     pub fn new<T: Tool>(key: impl Into<String>, tool: T) -> Self {
         Self { key: key.into(), tool: Arc::new(Host::new(tool)) }
     }
 
     /// Where models are told of it: group by group, and by key within one.
-    fn place(&self) -> (Option<usize>, String) {
-        (tool_groups::place_told(self.tool.about().group), self.key.clone())
+    fn place(&self) -> (ToolGroup, String) {
+        (self.tool.about().group.told_with(), self.key.clone())
     }
 
     /// What a model is told of it.

@@ -15,9 +15,10 @@ use super::{
     answer,
     contract::{Tool, ToolContext},
     error::ToolError,
-    toolbox::Toolbox,
+    made::tools,
 };
 use crate::{
+    api::when::date,
     memory::{
         Memory,
         chain::Draft,
@@ -26,7 +27,6 @@ use crate::{
         reading::{Listing, Query},
         search::SNIPPET,
     },
-    time,
 };
 
 /// Entries of a list, if not said otherwise.
@@ -36,12 +36,13 @@ const RESULTS: usize = 5;
 /// A list has no more bytes than this, so that it is never cut in the middle.
 const LONGEST_LIST: usize = 60_000;
 
-pub fn add(toolbox: Toolbox, memory: &Memory) -> Toolbox {
-    toolbox
-        .with(Delete(memory.clone()))
-        .with(List(memory.clone()))
-        .with(Save(memory.clone()))
-        .with(Search(memory.clone()))
+tools! {
+    pub fn made(memory: &Memory) {
+        Delete(memory.clone()),
+        List(memory.clone()),
+        Save(memory.clone()),
+        Search(memory.clone()),
+    }
 }
 
 /// Why memory says no, as the model reads it.
@@ -178,7 +179,7 @@ fn fitted(entry: &Entry, from: usize, cx: &ToolContext) -> (Value, Option<usize>
             "untrusted": entry.is_untrusted(),
             "review": entry.review,
             "pinned": entry.pinned,
-            "updated_at": time::date(entry.updated_at),
+            "updated_at": date(entry.updated_at),
         })
     };
     let content = &entry.content[excerpt::split(&entry.content, from).0.len()..];
@@ -293,7 +294,7 @@ impl Tool for Search {
                 "source": "keyword",
                 "untrusted": entry.is_untrusted(),
                 "review": entry.review,
-                "updated_at": time::date(entry.updated_at),
+                "updated_at": date(entry.updated_at),
             });
             if !entry.active {
                 row["active"] = json!(false);

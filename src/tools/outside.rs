@@ -6,13 +6,13 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     excerpt,
     task::Label,
-    tool::{Caller, Checked, ToolSpec},
+    tool::{Caller, Checked, specs::ToolSpec},
 };
 use serde_json::Value;
 
 use super::{
-    about::About, answer, contract::ToolContext, error::ToolError, hosted::Hosted, judge::Sight,
-    pictures, reach::Reach, told,
+    about::About, answer, compact_schema, contract::ToolContext, error::ToolError, hosted::Hosted,
+    judge::Sight, pictures, reach::Reach,
 };
 use crate::{
     files::FileStore,
@@ -31,7 +31,7 @@ pub(super) trait OutsideTool: Send + Sync + 'static {
 
     /// A grant is good for calls of the same form.
     fn form(&self) -> String {
-        told::form(self.schema())
+        compact_schema::form(self.schema())
     }
 
     /// What a call reaches for, as far as the operator's rules can be about that.
@@ -53,7 +53,7 @@ impl<T: OutsideTool> Hosted for T {
 
     fn spec(&self, name: String, _: &Sandbox) -> ToolSpec {
         let description = excerpt::line(&self.description(), LONGEST_DESCRIPTION);
-        ToolSpec { name, description, schema: told::schema(self.schema()) }
+        ToolSpec { name, description, schema: compact_schema::schema(self.schema()) }
     }
 
     fn form(&self) -> String {

@@ -29,12 +29,12 @@ use crate::{
         offers::Offer,
         wire::{CallMeta, RequestError},
     },
-    settings::tool_groups::PLUGINS,
+    settings::tool_groups::ToolGroup,
 };
 
 /// What all of them have in common. Their keys are not known beforehand: the group stands for them.
 pub(super) const ABOUT: About = About::new("plugin", "@plugins", "plugin", Effect::Irreversible)
-    .keys(PLUGINS)
+    .keys(ToolGroup::Plugins.as_str())
     .refuses_secrets();
 
 /// What is told of a failure, in characters.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
-use super::{about::About, error::ToolError, filter::ToolFilter, grant::Grant};
+use super::{about::About, error::ToolError, filter::ToolFilter, grant::Grant, registry::Registry};
 use crate::{
     scrub::{Scrubber, json},
     vault::{
@@ -103,19 +103,19 @@ pub(super) async fn expand(
         tool: key,
         places: of.expands,
         paths: of.paths,
-        permits: &|patterns| permits(patterns, key),
+        permits: &|patterns| permits(patterns, key, grant.allowed.registry()),
     };
     grant.secrets.vault().expand(&request, &mut args).await?;
     Ok(args)
 }
 
 /// Whether the patterns of an entry name a tool. `bash` has to be named itself.
-pub(super) fn permits(patterns: &[String], tool: &str) -> bool {
+pub(super) fn permits(patterns: &[String], tool: &str, registry: Registry) -> bool {
     let names_bash = |pattern: &String| [BASH, "@shell"].contains(&pattern.as_str());
     if tool == BASH && !patterns.iter().any(names_bash) {
         return false;
     }
-    ToolFilter::parse(patterns).is_ok_and(|filter| filter.allows(tool))
+    ToolFilter::parse(patterns, registry).is_ok_and(|filter| filter.allows(tool))
 }
 
 pub(super) fn actor(caller: &Caller) -> Actor {
@@ -125,13 +125,14 @@ pub(super) fn actor(caller: &Caller) -> Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::REGISTRY;
 
     /// MV-35, MV-45
     #[test]
     fn bash_is_meant_only_if_it_is_named() {
         let permits = |patterns: &[&str], tool| {
             let patterns: Vec<_> = patterns.iter().map(|text| (*text).to_owned()).collect();
-            permits(&patterns, tool)
+            permits(&patterns, tool, REGISTRY)
         };
 
         assert!(permits(&["*"], "web_fetch"));

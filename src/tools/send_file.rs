@@ -14,16 +14,18 @@ use super::{
     about::About,
     contract::{Tool, ToolContext},
     error::ToolError,
+    made::tools,
     reach::Reach,
-    toolbox::Toolbox,
 };
 use crate::{
     files::{FileError, FileStore},
     taint::seen::Seen,
 };
 
-pub fn add(toolbox: Toolbox, files: &FileStore) -> Toolbox {
-    toolbox.with(SendFile(files.clone()))
+tools! {
+    pub fn made(files: &FileStore) {
+        SendFile(files.clone()),
+    }
 }
 
 pub(super) struct SendFile(FileStore);

@@ -25,11 +25,13 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    REGISTRY,
     about::About,
     contract::{Tool, ToolContext},
     error::ToolError,
     filter::ToolFilter,
     grant::Grant,
+    made::Made,
     toolbox::Toolbox,
 };
 use crate::{
@@ -109,7 +111,7 @@ impl Bench {
         Grant {
             team: "team".into(),
             workspace: Arc::new(Workspace::open(&folder, &[]).unwrap()),
-            allowed: ToolFilter::parse(allowed).unwrap(),
+            allowed: ToolFilter::parse(allowed, REGISTRY).unwrap(),
             sandbox: Arc::new(sandbox),
             secrets: Arc::new(Scrubbers::new(vault, [Mask::hidden("hunter2")])),
             rules,
@@ -225,7 +227,7 @@ impl Tool for Puppet {
 fn stage() -> (Bench, Arc<AtomicBool>) {
     let dropped = Arc::new(AtomicBool::new(false));
     let puppet = Puppet { dropped: Arc::clone(&dropped) };
-    (Bench::with(super::all().with(puppet), &["*"]), dropped)
+    (Bench::with(super::all().with([Made::of(puppet)]), &["*"]), dropped)
 }
 
 async fn act(bench: &Bench, act: Value) -> ToolReply {

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 #[cfg(test)]
 use super::about::About;
 use super::{
-    contract::Tool,
     grant::Grant,
     host::{Assembled, TeamTools},
     made::{Made, Set, by_wire_name},
@@ -31,8 +30,9 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    pub fn with<T: Tool>(mut self, tool: T) -> Self {
-        Arc::make_mut(&mut self.tools).insert(T::ABOUT.name, Made::new(T::ABOUT.name, tool));
+    pub fn with(mut self, made: impl IntoIterator<Item = Made>) -> Self {
+        let named = made.into_iter().map(|made| (made.tool.about().name, made));
+        Arc::make_mut(&mut self.tools).extend(named);
         self
     }
 

@@ -19,15 +19,14 @@ use serde_json::{Map, Value, json};
 use super::{
     about::About,
     answer,
+    compact_schema::unsaid,
     contract::{Tool, ToolContext},
     error::ToolError,
-    told::unsaid,
-    toolbox::Toolbox,
+    made::tools,
 };
 use crate::{
-    api::{trigger_form::Fields, triggers::TriggerRow},
+    api::{trigger_form::Fields, triggers::TriggerRow, when::date},
     settings::team::STEPS,
-    time::date,
     triggers::desk::{Author, Desk, DeskError, Parts},
 };
 
@@ -39,16 +38,16 @@ use consent::Deed;
 /// So many of the next times are shown to whoever made or changed a trigger.
 const NEXT_SHOWN: usize = 3;
 
-/// The tools that exist, and those of triggers. `report_run` is not among them: turns of triggers have
-/// it, whatever their team is allowed, and no others do.
-pub fn add(toolbox: Toolbox, desk: &Desk) -> Toolbox {
-    toolbox
-        .with(CreateTrigger(desk.clone()))
-        .with(DisableTrigger(desk.clone()))
-        .with(EnableTrigger(desk.clone()))
-        .with(ListTriggers(desk.clone()))
-        .with(TestTrigger(desk.clone()))
-        .with(UpdateTrigger(desk.clone()))
+tools! {
+    /// `report_run` is not among them: turns of triggers have it, whatever their team is allowed, and no others do.
+    pub fn made(desk: &Desk) {
+        CreateTrigger(desk.clone()),
+        DisableTrigger(desk.clone()),
+        EnableTrigger(desk.clone()),
+        ListTriggers(desk.clone()),
+        TestTrigger(desk.clone()),
+        UpdateTrigger(desk.clone()),
+    }
 }
 
 impl From<DeskError> for ToolError {
@@ -266,7 +265,8 @@ pub(super) struct Test {
 
 impl Tool for TestTrigger {
     const ABOUT: About =
-        About::new("test_trigger", "@triggers", "trigger.test_trigger", Effect::Idempotent);
+        About::new("test_trigger", "@triggers", "trigger.test_trigger", Effect::Idempotent)
+            .speaks_to_teams();
     const DESCRIPTION: &'static str =
         "Starts a run of a trigger now, whatever its state; its schedule stays as it is.";
     type Args = Test;

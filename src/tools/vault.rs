@@ -12,16 +12,23 @@ use serde_json::{Value, json};
 use super::{
     about::About,
     answer,
-    contract::{Redaction, SecretValues, Tool, ToolContext},
+    contract::{Redaction, Tool, ToolContext},
     error::ToolError,
     grant::Grant,
-    org::credentials::{self, emptied},
+    made::tools,
+    org::credentials::emptied,
     secrets,
-    toolbox::Toolbox,
 };
 use crate::{
     scrub::REDACTED,
-    vault::{aside::Origin, audit::Actor, entry::Put, scope::Scope, seal::Plain},
+    teams::credentials::stow,
+    vault::{
+        aside::{Origin, SecretValues},
+        audit::Actor,
+        entry::Put,
+        scope::Scope,
+        seal::Plain,
+    },
 };
 
 /// The field whose text is kept out of what is written of a call.
@@ -29,8 +36,13 @@ const VALUE: &str = "value";
 /// So much of a value is shown in a list, in characters.
 const SHOWN: usize = 200;
 
-pub fn add(toolbox: Toolbox) -> Toolbox {
-    toolbox.with(VaultDelete).with(VaultGet).with(VaultList).with(VaultSet)
+tools! {
+    pub fn made() {
+        VaultDelete,
+        VaultGet,
+        VaultList,
+        VaultSet,
+    }
 }
 
 /// The calling team's own entries, and the team as their user.
@@ -145,7 +157,7 @@ impl Tool for VaultSet {
     }
 
     fn stow(&self, values: &SecretValues, of: &Origin, grant: &Grant) -> Result<Stow, ToolError> {
-        Ok(credentials::stow(grant.secrets.vault().put_facts_aside(of, values)?))
+        Ok(stow(grant.secrets.vault().put_facts_aside(of, values)?))
     }
 
     fn settled(&self, of: &Origin, grant: &Grant) {

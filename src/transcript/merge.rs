@@ -8,6 +8,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY},
     ids::{TaskId, TurnId},
     task::Label,
+    tool::ToolFault,
 };
 
 use crate::api::transcript::{Answers, Block, Direction, Message, Meta, Role};
@@ -106,6 +107,7 @@ impl Merge {
                     tool_call_id: call,
                     tool_name: name,
                     is_error: fault.is_some(),
+                    denied: fault.is_some_and(ToolFault::is_denial),
                     duration_ms,
                     truncated,
                 };
@@ -571,6 +573,24 @@ mod tests {
                 (Role::Assistant, true),
             ]
         );
+    }
+
+    /// PL-76
+    #[test]
+    fn a_call_that_was_decided_against_did_not_fail() {
+        let faults = [ToolFault::ApprovalDenied, ToolFault::ToolFailed].map(|why| {
+            let mut answer = result("a");
+            if let Fact::ToolResult { fault, .. } = &mut answer {
+                *fault = Some(why);
+            }
+            answer
+        });
+
+        let told = merge(faults.into_iter().chain([result("a")]).collect());
+
+        let answers = told.iter().filter_map(|message| message.answers.as_ref());
+        let ends: Vec<_> = answers.map(|answers| (answers.is_error, answers.denied)).collect();
+        assert_eq!(ends, [(true, true), (true, false), (false, false)]);
     }
 
     /// EN-45

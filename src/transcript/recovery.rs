@@ -12,8 +12,8 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent},
     ids::{ChannelId, TaskId, TurnId},
     journal::sessions,
+    retention,
     storage::{Order, Storage, StorageError},
-    store::records::Writes,
     task::{
         Task,
         cause::Cause,
@@ -170,7 +170,8 @@ fn recover_session(
             }
         }
         for events in pieces(&turn) {
-            let writes = Writes::new().events(&lane.lane, lane.generation, events);
+            // Its tasks may be unknown.
+            let writes = retention::look_at_all().events(&lane.lane, lane.generation, events);
             storage.commit(&writes.batch()?)?;
         }
         recovered.turns += 1;
@@ -218,4 +219,56 @@ fn end(storage: &dyn Storage, mut task: Task, turn: &[HistoryEvent]) -> Result<(
     };
     let writes = ending::recovered(&mut task, outcome);
     storage.commit(&writes.batch()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::{
+        doubles::disk::Disk, journal::sessions::session, task::Lane, usage::Usage,
+    };
+
+    use super::*;
+    use crate::transcript::lines::{Writer, file_name};
+
+    /// The file of a session with one turn, which has ended.
+    fn file_of(lane: &LaneKey) -> String {
+        let end = Fact::TurnEnd {
+            outcome: Ending::Done,
+            code: None,
+            message: None,
+            text: String::new(),
+            steps: 1,
+            usage: Usage::default(),
+            duration_ms: 1,
+        };
+        let mut lines = Writer::new(lane);
+        for (seq, fact) in (1..).zip([Fact::AssistantText { text: "1".into(), step: 1 }, end]) {
+            let timestamp = Timestamp(1_794_703_151_000 + seq);
+            lines.push(HistoryEvent {
+                seq,
+                turn: "turn-1".into(),
+                timestamp,
+                fact,
+                redacted: false,
+            });
+        }
+        lines.finish()
+    }
+
+    /// SC-112, OR-97: what is brought back may have no task to go with.
+    #[test]
+    fn what_is_brought_back_is_looked_at_by_the_next_night() {
+        let lane = LaneKey::new(&Lane { team: "main".into(), topic: Some("t-1".into()) }, 1);
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(file_name(&lane)), file_of(&lane)).unwrap();
+        let storage = Disk::default().mount(None);
+        let mark = retention::look_at_all().batch().unwrap().changes.remove(0).0;
+        storage.put(mark.clone(), Some(b"{}".to_vec()));
+
+        let recovered = recover(&*storage, folder.path(), Timestamp(0)).unwrap();
+
+        assert_eq!((recovered.turns, recovered.unread), (1, Vec::new()));
+        assert!(session(&*storage, &lane).unwrap().is_some());
+        assert_eq!(storage.get(&mark).unwrap(), None);
+    }
 }

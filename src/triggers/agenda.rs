@@ -5,9 +5,9 @@ use std::time::Duration;
 use hivewright_actors::{org::record::TeamState, scheduler::trigger::Trigger};
 
 use super::{desk::Parts, preview};
-use crate::{
-    api::triggers::{DueRow, TriggerDue},
-    time::date,
+use crate::api::{
+    triggers::{DueRow, TriggerDue},
+    when::date,
 };
 
 /// So far ahead is looked.

@@ -15,6 +15,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
+        index::Board,
         manage::{Change, Create, Manage},
         ports::{Calendar, Expressions},
         records,
@@ -26,7 +27,7 @@ use hivewright_actors::{
             validation::{Problem, Problems},
             webhook::{SecretRef, Webhook},
         },
-        views::{Board, Get, List, Listed},
+        views::{Get, List, Listed},
     },
     store::{StoreHandle, reads::get},
     task::Source,

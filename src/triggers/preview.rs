@@ -20,9 +20,9 @@ use super::{
     desk::{Author, DeskError, Parts},
     form,
 };
-use crate::{
-    api::triggers::{TriggerDue, TriggerPreview},
-    time,
+use crate::api::{
+    triggers::{TriggerDue, TriggerPreview},
+    when::date,
 };
 
 /// Times that a preview shows.
@@ -43,7 +43,7 @@ pub fn preview(
     Check { view, expressions, is_new: true }.run(&definition)?;
     if let Config::Schedule(_) | Config::Window(_) = definition.config {
         let times = times(parts, &definition, Some(now)).take(SHOWN);
-        let times = times.map(|(at, local)| TriggerDue { at: time::date(at), local });
+        let times = times.map(|(at, local)| TriggerDue { at: date(at), local });
         return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
     }
     let (Some(matcher), Some(sample)) = (definition.config.matcher(expressions), sample) else {

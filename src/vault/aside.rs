@@ -37,6 +37,9 @@ const FORGOTTEN: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 /// Digits of a digest that tell calls and keys apart.
 const TOLD_APART: usize = 32;
 
+/// Values of secrets, by the names of their references.
+pub type SecretValues = BTreeMap<String, String>;
+
 /// The call that credentials were taken out of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
@@ -103,20 +106,20 @@ impl Aside {
 impl Vault {
     /// Takes the credentials of a call, all or none. They are scrubbed from now on for the team that
     /// asks and at the borders, and count once what [`Aside::keep`] says is durable. Does not wait.
-    pub fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
+    pub fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Aside> {
         check_given(values)?;
         self.take_aside(of, values, Put::secret)
     }
 
     /// Takes texts of a call that are no secrets, all or none. Does not wait.
-    pub fn put_facts_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
+    pub fn put_facts_aside(&self, of: &Origin, values: &SecretValues) -> Result<Aside> {
         self.take_aside(of, values, Put::public)
     }
 
     fn take_aside(
         &self,
         of: &Origin,
-        values: &BTreeMap<String, String>,
+        values: &SecretValues,
         put: fn(String) -> Put,
     ) -> Result<Aside> {
         let (scope, now) = (of.scope(), self.now());
@@ -168,7 +171,7 @@ impl Vault {
     /// Makes values secrets of a team that is being made.
     pub async fn give(
         &self,
-        values: &BTreeMap<String, String>,
+        values: &SecretValues,
         team: &TeamKey,
         actor: &Actor,
     ) -> Result<Pending> {
@@ -296,7 +299,7 @@ impl State {
 }
 
 /// Says what is wrong with credentials, if something is.
-pub fn check_given(values: &BTreeMap<String, String>) -> Result<()> {
+pub fn check_given(values: &SecretValues) -> Result<()> {
     for (key, value) in values {
         let put = Put::secret(value.as_str());
         entry::check(key, &put)?;

@@ -14,6 +14,7 @@ use hivewright::{
         about::About,
         contract::{Tool, ToolContext},
         error::ToolError,
+        made::Made,
     },
 };
 use hivewright_actors::{
@@ -141,7 +142,7 @@ async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
         bind: None,
         port: Some(0),
         launcher: env!("CARGO_BIN_EXE_hivewright").into(),
-        toolbox: tools::all().with(Panics),
+        toolbox: tools::all().with([Made::of(Panics)]),
         retry: RetryPolicy::default(),
     })
     .await

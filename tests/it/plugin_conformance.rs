@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const JS: &str = include_str!("plugin_conformance/main.js");
 const PYTHON: &str = include_str!("plugin_conformance/main.py");
 const RUST: &str = include_str!("plugin_conformance/main.rs");
-const PACKAGE: &str = include_str!("../../src/cli/plugin/templates/rust/package.toml");
+const PACKAGE: &str = include_str!("../../src/cli/commands/plugin/templates/rust/package.toml");
 
 /// Calls of plugins are not asked about.
 pub(crate) const CONFIG: &str = "store: {durability: process}\npolicy: [{id: plugins, effect: allow, resource: \"class:plugin\"}, {id: files, effect: allow, resource: \"class:file.write\"}]\n";

@@ -88,7 +88,7 @@ impl World {
         let grant = Grant {
             team: "alpha".into(),
             workspace: Arc::new(workspace),
-            allowed: ToolFilter::parse(&["*"]).unwrap(),
+            allowed: ToolFilter::parse(&["*"], tools::REGISTRY).unwrap(),
             sandbox: Arc::clone(&sandbox),
             rules: Policies::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),

@@ -203,10 +203,19 @@ impl Browser {
     /// Waits until an expression in the page is true.
     pub(crate) async fn until(&self, expression: &str) {
         let began = Instant::now();
-        while self.value(&format!("Boolean({expression})")).await != Value::Bool(true) {
+        // What it looks at may not be there yet.
+        let tried = format!(
+            "(() => {{ try {{ return Boolean({expression}) }} catch (error) {{ return String(error) }} }})()"
+        );
+        loop {
+            let found = self.value(&tried).await;
+            if found == Value::Bool(true) {
+                return;
+            }
             if began.elapsed() > DEADLINE {
                 let page = self.value("document.body.innerText").await;
-                panic!("never true: {expression}\nthe page says:\n{}", page.as_str().unwrap_or(""));
+                let page = page.as_str().unwrap_or("");
+                panic!("never true: {expression}\nit is {found}; the page says:\n{page}");
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -69,7 +69,7 @@ const OUTSIDE: [&str; 34] = [
 const MAX_PACKAGES: usize = 393;
 
 /// Production code has at most so many lines. Whoever makes it smaller lowers this.
-const MOST_LINES: usize = 169_200;
+const MOST_LINES: usize = 170_200;
 
 /// What cargo knows about the workspace.
 fn metadata() -> Value {
@@ -218,17 +218,21 @@ fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
     let tools = files.iter().filter(|(path, text)| {
         path.starts_with(root.join("src/tools")) && text.contains("struct Args")
     });
+    let mut checked = 0;
     for (path, text) in tools {
         let (_, args) = text.split_once("struct Args").unwrap();
         let args = args.split("\n}").next().unwrap();
         let takes = |name: &&str| args.contains(&format!("    {name}: "));
-        let name = text.split("const NAME: &'static str = \"").nth(1);
+        let about = text.split("About::new(").nth(1);
+        let name = about.and_then(|about| about.trim_start().strip_prefix('"'));
         let (true, Some(name)) = (naming.iter().any(takes), name) else {
             continue;
         };
         let name = format!("`{}`", name.split('"').next().unwrap());
         assert!(table.contains(&name), "{name} of {} is not in docs/security.md", path.display());
+        checked += 1;
     }
+    assert!(checked > 8, "{checked}");
 }
 
 /// Documents with their text.

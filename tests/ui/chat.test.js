@@ -231,6 +231,31 @@ test("PL-76: a call that was decided against did not fail, from a frame and from
   assert.deepEqual(states, ["Denied", "Failed · 0 ms", "Denied"]);
 });
 
+test("what a turn waits for is told as long as it waits, however often it tries", async () => {
+  const blocks = [{ type: "note", text: "Waiting: the budget is spent.", waits: true }];
+  said("t-1", [message("m-1", { state: "waiting", blocks, end: undefined })]);
+  const chat = await opened("hw-chat", "#/chat/t-1");
+  const shown = async () => {
+    talk.tell("changed");
+    await settled();
+    return [".note", ".working"].map((part) => chat.querySelector(part)?.textContent ?? null);
+  };
+  const event = { task_id: "task-m-1", turn: "turn-1" };
+
+  const before = await shown();
+  talk.heard({ ...event, kind: "turn_start" });
+  const tried = await shown();
+  talk.heard({ ...event, kind: "state", state: "waiting", reason: "budget" });
+  const again = await shown();
+  talk.heard({ ...event, kind: "turn_start" });
+  talk.conversation.apply({ ...event, type: "progress", kind: "text_delta", content: "There it is.", topic_id: "t-1" });
+  talk.heard({ ...event, kind: "state", state: "waiting", reason: "budget" });
+  const later = await shown();
+
+  const waits = ["Waiting: the budget is spent.", "Waiting"];
+  assert.deepEqual([before, tried, again, later], [waits, [null, "Working"], waits, [null, "Waiting"]]);
+});
+
 test("OP-55: a decision is told to those who did not make it, and what asked for it is withdrawn", async () => {
   me.principal = "someone";
   location.hash = "#/tasks";
@@ -253,6 +278,21 @@ test("OP-55: a decision is told to those who did not make it, and what asked for
   assert.deepEqual([own, others], [["[ops] wants to read.Open"], ["[ops] Approved by ann.Open"]]);
   assert.deepEqual(open, [...others, "[ops] asks: Which?Open"]);
   assert.deepEqual(said(), others);
+});
+
+test("that work was stopped is told to those who did not stop it", async () => {
+  location.hash = "#/tasks";
+  serving((_, path) => (path.endsWith("/cancel") ? { data: {} } : LIST));
+  const end = { type: "notification", kind: "task", team: "ops", topic_id: "t-2", status: "cancelled" };
+
+  await talk.takeBack({ task: "task-1" });
+  talk.took({ ...end, task_id: "task-1", content: "[ops] Stopped here." });
+  talk.took({ ...end, task_id: "task-2", content: "[ops] Stopped by another." });
+
+  assert.deepEqual(
+    toasts.children.map((one) => one.textContent),
+    ["[ops] Stopped by another.Open"],
+  );
 });
 
 test("a topic that was archived long ago is shown as such", async () => {

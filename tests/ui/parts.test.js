@@ -7,6 +7,7 @@ import { read, write } from "../../src/http/ui/core/place.js";
 import { actor, several, size, taskLine, taskWords } from "../../src/http/ui/core/format.js";
 import { ceiling } from "../../src/http/ui/parts/chart.js";
 import { between, lines } from "../../src/http/ui/parts/diff.js";
+import { moment } from "../../src/http/ui/parts/moment.js";
 import { brief } from "../../src/http/ui/views/chat/cards.js";
 import { layout, flat, size as teams } from "../../src/http/ui/views/org/layout.js";
 
@@ -23,6 +24,15 @@ test("a difference keeps what both have", () => {
   assert.deepEqual(lines(["a", "b", "c"], ["a", "x", "c", "d"]), ["  a", "- b", "+ x", "  c", "+ d"]);
   assert.deepEqual(lines(["a"], ["a"]), ["  a"]);
   assert.equal(between("", "a").textContent, "+ a\n");
+});
+
+test("PL-76: a transcript tells a call that was decided against from one that failed", () => {
+  const answer = { role: "toolResult", toolName: "bash", seq: 1, timestamp: 0, content: [] };
+  const ends = [{ isError: true, denied: true }, { isError: true }, { isError: false }];
+
+  const marks = ends.map((end) => moment({ ...answer, ...end }, "main:t-1").querySelector(".pill")?.textContent);
+
+  assert.deepEqual(marks, ["denied", "failed", undefined]);
 });
 
 const leaf = (name) => ({ name, teams: [] });

@@ -267,6 +267,16 @@ test("OP-105: a backup that ended during a break is told, and what was cancelled
   ]);
 });
 
+test("SC-109: a backup that holds what was redacted later says so", async () => {
+  const rows = [1, 2].map((at) => ({ file: `${at}.tar.zst`, bytes: at, created_at: null, holds_redacted: at === 1 }));
+  serving((_, path) => (path === "/backups" ? { data: rows, total: 2 } : LIST));
+
+  const view = await opened("hw-backups-part", "#/settings/backups");
+
+  const files = view.querySelectorAll("code").map((file) => file.parentNode.textContent);
+  assert.deepEqual(files.slice(-2), ["1.tar.zst holds what was redacted later", "2.tar.zst"]);
+});
+
 test("OP-63: which settings and which acts are shown stands in the address", async () => {
   const fields = [
     { file: "config.yaml", path: "server.port", value: 1, source: "file" },

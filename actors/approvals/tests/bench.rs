@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::{
     approvals::{
         Approvals, Ask, Decide, Neighbours, Opened, Reply,
-        desk::{Desk, Wish},
         grants::Grants,
         ports::{Deciders, SecretSink, SecretText},
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
         record::{Approval, Choice, Decider, Intended, NotPermitted, Resolved, Status, Word},
         records::Recovered,
         refusal::{NotAnswered, NotDecided},
+        requests::{CallRequest, RequestBuilder},
     },
     budget::Ledger,
     channel::Channel,
@@ -146,7 +146,7 @@ pub(super) struct Bench {
 pub(super) struct Process {
     pub(super) approvals: Addr<Approvals>,
     pub(super) store: StoreHandle,
-    pub(super) desk: Desk,
+    pub(super) requests: RequestBuilder,
     pub(super) storage: Arc<MemoryStorage>,
     pub(super) ledger: Ledger,
 }
@@ -187,7 +187,7 @@ impl Bench {
             resolved: self.resolved.clone(),
         }
         .start();
-        let desk = Desk::new(self.ids.clone(), digester, TTL);
+        let requests = RequestBuilder::new(self.ids.clone(), digester, TTL);
         let ledger = Ledger::default();
         let neighbours = Neighbours {
             store: store.clone(),
@@ -197,7 +197,7 @@ impl Bench {
             secrets: Arc::new(self.vault.clone()),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            desk: desk.clone(),
+            requests: requests.clone(),
             grants: Grants::read(&*storage).unwrap(),
             deciders: self.deciders.clone(),
             ledger: ledger.clone(),
@@ -206,7 +206,7 @@ impl Bench {
         Process {
             approvals: Approvals::new(neighbours, recovered).start(),
             store,
-            desk,
+            requests,
             storage,
             ledger,
         }
@@ -243,7 +243,7 @@ pub(super) fn args() -> Value {
 
 impl Process {
     pub(super) fn request(&self, now: Timestamp, asking: &Asking) -> Approval {
-        let wish = Wish {
+        let request = CallRequest {
             caller: &Caller::of(&task()),
             turn: &"turn-1".into(),
             label: Label::Trusted,
@@ -252,7 +252,7 @@ impl Process {
             arguments: &args(),
             asking,
         };
-        self.desk.request(wish, now)
+        self.requests.request(request, now)
     }
 
     /// A request as a turn stores it.
@@ -262,7 +262,7 @@ impl Process {
 
     pub(super) async fn open_with(&self, bench: &Bench, asking: Asking) -> Approval {
         let approval = self.request(bench.clock.now(), &asking);
-        let writes = self.desk.opening(&approval).put(&task());
+        let writes = self.requests.opening(&approval).put(&task());
         self.store.commit(writes).await.unwrap();
         self.approvals.do_send(Opened(approval.clone()));
         approval

@@ -7,13 +7,14 @@ use serde_json::json;
 use super::bench::{Bench, TTL, args, chosen, permits, question, word};
 use crate::{
     approvals::{
-        Decide, Reply, ShowIn,
+        Decide, Disbanded, Reply, ShowIn,
         question::{AnswerKind, Question},
         record::{Approval, Choice, Decider},
     },
     channel::records as outboxes,
     ids::ChannelId,
     policy::caution::Kind,
+    store::records::Writes,
     tool::Asking,
 };
 
@@ -126,7 +127,8 @@ async fn the_end_of_a_question_is_told_where_it_was_shown() {
         expires_at,
         ..question(&bench, AnswerKind::Text)
     });
-    for asked in [&here, &there, &nowhere] {
+    let left = Question { id: "qst-4".into(), ..question(&bench, AnswerKind::Text) };
+    for asked in [&here, &there, &nowhere, &left] {
         process.ask(asked).await;
     }
     let in_chat = Reply {
@@ -139,8 +141,10 @@ async fn the_end_of_a_question_is_told_where_it_was_shown() {
     process.approvals.send(in_chat).await.unwrap().unwrap();
     process.reply(&there, chosen("blue")).await.unwrap();
     tokio::time::sleep(TTL + Duration::from_secs(1)).await;
+    process.approvals.send(Disbanded { team: left.team.clone() }).await.unwrap();
+    process.store.commit(Writes::new()).await.unwrap();
 
-    let told = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter().skip(3);
+    let told = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter().skip(4);
     let told = told.map(|row| {
         let frame = serde_json::to_value(&row.frame).unwrap();
         let [topic, body] = [&frame["topic"]["id"], &frame["body"]];
@@ -163,6 +167,7 @@ async fn the_end_of_a_question_is_told_where_it_was_shown() {
                 null,
                 "[main] Expired without an answer: Which colour? (qst-3)."
             ]),
+            json!(["t-1", "qst-4", "cancelled", null, "[main] Cancelled: Which colour? (qst-4)."]),
         ]
     );
 }

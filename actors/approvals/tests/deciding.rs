@@ -9,7 +9,6 @@ use super::bench::{Bench, TTL, args, digester, intended, permits, task, word};
 use crate::{
     approvals::{
         List, Opened,
-        desk::{Desk, Wish},
         ports::Deciders,
         record::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
@@ -17,6 +16,7 @@ use crate::{
         },
         records,
         refusal::NotDecided,
+        requests::{CallRequest, RequestBuilder},
     },
     clock::Timestamp,
     doubles::entropy::Sequence,
@@ -241,11 +241,7 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
     let risky = Asking { high_risk: true, ..Asking::default() };
     let approval = process.open_with(&bench, risky).await;
     let as_sender = Word {
-        by: Decider {
-            principal: "portal".into(),
-            credential: None,
-            sender: Some(("ws".to_owned(), "ann".to_owned())),
-        },
+        by: Decider { sender: Some(("ws".to_owned(), "ann".to_owned())), ..Decider::new("portal") },
         ..word(&approval, Choice::Approve, "portal")
     };
 
@@ -297,11 +293,8 @@ fn whoever_caused_a_task_is_known_at_every_door() {
         guest: false,
         principal: principal.map(ToOwned::to_owned),
     };
-    let in_channel = Decider {
-        principal: "alice".into(),
-        credential: None,
-        sender: Some(("discord".to_owned(), "42".to_owned())),
-    };
+    let in_channel =
+        Decider { sender: Some(("discord".to_owned(), "42".to_owned())), ..Decider::new("alice") };
 
     assert!(Decider::new("alice").is(&caused(Some("alice"))));
     assert!(!Decider::new("bob").is(&caused(Some("alice"))));
@@ -323,12 +316,12 @@ fn a_cause_without_the_new_fields_is_what_it_was() {
 
 #[test]
 fn short_ids_of_what_waits_are_unlike() {
-    let desk = Desk::new(Ids::new(Arc::new(Sequence::repeating(20))), digester, TTL);
+    let requests = RequestBuilder::new(Ids::new(Arc::new(Sequence::repeating(20))), digester, TTL);
     let caller = Caller::of(&task());
     let asking = Asking::default();
     let mut names: Vec<String> = (0..3)
         .map(|_| {
-            let wish = Wish {
+            let request = CallRequest {
                 caller: &caller,
                 turn: &"turn-1".into(),
                 label: Label::Trusted,
@@ -337,7 +330,7 @@ fn short_ids_of_what_waits_are_unlike() {
                 arguments: &args(),
                 asking: &asking,
             };
-            desk.request(wish, Timestamp(0)).short_id
+            requests.request(request, Timestamp(0)).short_id
         })
         .collect();
 

@@ -150,7 +150,7 @@ async fn a_request_is_found_in_the_store_before_it_is_announced() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.request(bench.clock.now(), &Asking::default());
-    process.store.commit(process.desk.opening(&approval).put(&task())).await.unwrap();
+    process.store.commit(process.requests.opening(&approval).put(&task())).await.unwrap();
 
     let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
     process.approvals.do_send(Opened(approval));
@@ -175,7 +175,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
         let bench = Bench::new();
         let doomed = bench.start_on(bench.disk.mount(Some(cut)));
         let approval = doomed.request(bench.clock.now(), &Asking::default());
-        let writes = doomed.desk.opening(&approval).put(&task());
+        let writes = doomed.requests.opening(&approval).put(&task());
         let stored =
             tokio::time::timeout(Duration::from_secs(1), doomed.store.commit(writes)).await;
         let mut answered = None;

@@ -6,14 +6,14 @@ use super::bench::{Bench, Process, TTL, args, digester, question, task, word, wo
 use crate::{
     approvals::{
         Disbanded, List, Revoke, SetTtl,
-        book::Book,
         canonical::canonical,
         card,
-        desk::{Desk, Wish},
         grants::{Call, Covers, Grants, MOST_USES, NotGrantable},
+        pending_requests::PendingRequests,
         question::{AnswerKind, LONGEST_ANSWER, QuestionStatus},
         record::{Approval, Choice, Decider, Resolution, Status, Word},
         refusal::NotDecided,
+        requests::{CallRequest, RequestBuilder},
     },
     clock::Timestamp,
     doubles::entropy::Sequence,
@@ -131,7 +131,7 @@ async fn there_is_room_for_a_bounded_number_of_grants() {
     let refused = decide(&process, &one_more, Resolution::Always).await;
     decide(&process, &alone, Resolution::Once).await.unwrap();
     let (grant, _) = stored(&process).list(bench.clock.now()).pop().unwrap();
-    let revoke = Revoke { grant: grant.id, by: "bob".into() };
+    let revoke = Revoke { grant: grant.id, by: Decider::new("bob") };
     assert_eq!(process.approvals.send(revoke).await.unwrap(), Ok(true));
 
     assert_eq!(refused, Err(NotGrantable::TooMany.into()));
@@ -206,12 +206,12 @@ async fn a_request_waits_as_long_as_the_settings_say_when_it_is_made() {
 #[actix::test]
 async fn a_request_runs_out_before_its_task_does() {
     let bench = Bench::new();
-    let desk = Desk::new(bench.ids.clone(), digester, TTL);
+    let requests = RequestBuilder::new(bench.ids.clone(), digester, TTL);
     let now = Timestamp(10_000);
     let expiry = |left: u64| {
         let mut caller = Caller::of(&task());
         caller.deadline_at = now + Duration::from_secs(left);
-        let wish = Wish {
+        let request = CallRequest {
             caller: &caller,
             turn: &"turn-1".into(),
             label: Label::Trusted,
@@ -220,7 +220,7 @@ async fn a_request_runs_out_before_its_task_does() {
             arguments: &args(),
             asking: &Asking::default(),
         };
-        desk.request(wish, now).expires_at.since(now).as_secs()
+        requests.request(request, now).expires_at.since(now).as_secs()
     };
 
     assert_eq!([600, 61, 60, 5].map(expiry), [540, 1, 1, 1]);
@@ -244,8 +244,8 @@ async fn a_request_names_its_rule() {
 #[test]
 fn short_ids_of_what_waits_differ() {
     let ids = || Ids::new(Arc::new(Sequence::repeating(4)));
-    let request = |desk: &Desk| {
-        let wish = Wish {
+    let request = |requests: &RequestBuilder| {
+        let request = CallRequest {
             caller: &Caller::of(&task()),
             turn: &"turn-1".into(),
             label: Label::Trusted,
@@ -254,16 +254,16 @@ fn short_ids_of_what_waits_differ() {
             arguments: &args(),
             asking: &Asking::default(),
         };
-        desk.request(wish, Timestamp(0)).short_id
+        requests.request(request, Timestamp(0)).short_id
     };
-    let desk = Desk::new(ids(), digester, TTL);
-    let first = request(&desk);
+    let requests = RequestBuilder::new(ids(), digester, TTL);
+    let first = request(&requests);
 
-    let known = Desk::new(ids(), digester, TTL);
+    let known = RequestBuilder::new(ids(), digester, TTL);
     known.take(&first);
     assert_ne!(request(&known), first);
 
-    let free = Desk::new(ids(), digester, TTL);
+    let free = RequestBuilder::new(ids(), digester, TTL);
     free.take(&first);
     free.release(&first);
     assert_eq!(request(&free), first);
@@ -308,16 +308,16 @@ async fn a_question_is_open_until_it_runs_out_or_is_answered() {
 async fn what_has_run_out_is_over_at_that_very_moment() {
     let bench = Bench::new();
     let asked = question(&bench, AnswerKind::Text);
-    let mut book = Book::default();
-    book.ask(asked.clone());
+    let mut pending = PendingRequests::default();
+    pending.ask(asked.clone());
 
-    assert_eq!(book.expire(Timestamp(asked.expires_at.0 - 1)).1.len(), 0, "a moment too early");
-    assert_eq!(book.expire(asked.expires_at).1.len(), 1);
+    assert_eq!(pending.expire(Timestamp(asked.expires_at.0 - 1)).1.len(), 0, "a moment too early");
+    assert_eq!(pending.expire(asked.expires_at).1.len(), 1);
 
-    book.ask(asked.clone());
+    pending.ask(asked.clone());
     let by = Decider::new("bob");
-    book.answer(&asked.id, words("red"), &by, asked.created_at).unwrap();
-    assert_eq!(book.next_due(), None);
+    pending.answer(&asked.id, words("red"), &by, asked.created_at).unwrap();
+    assert_eq!(pending.next_due(), None);
 }
 
 /// RFC 8785: a space is no control character, and whole numbers keep all their digits.

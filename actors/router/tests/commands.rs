@@ -12,8 +12,8 @@ use crate::{
     ids::TeamKey,
     router::{
         Inbound,
-        gate::Sender,
-        saying::{Say, Wanted},
+        posted_messages::{PostMessage, TopicChoice},
+        sender::Sender,
     },
     thinking::Thinking,
 };
@@ -248,8 +248,8 @@ async fn new_begins_a_topic_with_the_rest_of_the_message() {
 }
 
 /// Words for a team without topics, over REST.
-fn to_team(client: &Client, person: &str, id: &str, content: &str) -> Say {
-    Say {
+fn to_team(client: &Client, person: &str, id: &str, content: &str) -> PostMessage {
+    PostMessage {
         channel: client.channel.clone(),
         may_open: false,
         owner: owner("someone"),
@@ -329,9 +329,9 @@ async fn a_message_is_told_to_others_with_its_topic() {
     let topic = client.topic_of("m1").await;
     client.hear_end_of("m1").await;
 
-    let say = Say {
+    let say = PostMessage {
         team: None,
-        topic: Some(Wanted::Id(topic.clone())),
+        topic: Some(TopicChoice::Id(topic.clone())),
         ..to_team(&client, "someone", "m2", "and the roof")
     };
     client.spine.router.send(say).await.unwrap().unwrap();
@@ -427,9 +427,9 @@ async fn a_topic_whose_first_message_the_queue_refused_is_forgotten() {
 async fn a_topic_that_is_opened_for_nothing_is_forgotten() {
     let world = slow();
     let client = world.connect(&world.start());
-    let say = |topic: &str| Say {
+    let say = |topic: &str| PostMessage {
         team: None,
-        topic: Some(Wanted::Name(topic.to_owned())),
+        topic: Some(TopicChoice::Name(topic.to_owned())),
         ..to_team(&client, "someone", "m1", "hello")
     };
     let router = &client.spine.router;

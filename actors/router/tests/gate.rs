@@ -21,11 +21,12 @@ use crate::{
     router::{
         Reconfigure,
         audit::AuditRow,
-        gate::{Identify, Sender},
+        gate::Identify,
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
         rate::Rate,
         records::{AuditFilter, each_decision},
+        sender::Sender,
         trust::{Policy, Stance, Trust, TypeTrust},
     },
     spine::Spine,
@@ -60,7 +61,7 @@ fn only(sender: &str) -> TypeTrust {
 }
 
 fn grantee(sender: &str) -> Grantee {
-    Grantee::read("ws", sender, None).unwrap()
+    Grantee::read(ChannelType::Ws, sender, None).unwrap()
 }
 
 async fn grant(spine: &Spine, sender: &str, level: Level) -> SenderGrant {

@@ -15,8 +15,8 @@ use crate::{
     ids::ChannelId,
     retention::terms::Terms,
     router::{
-        gate::Sender,
         managing::{ChangeTopic, TopicPatch},
+        sender::Sender,
     },
     spine::Spine,
 };

@@ -18,11 +18,11 @@ use crate::{
     notice::{Notice, NoticeKind},
     queue::schedule::Limits,
     router::{
-        gate::Sender,
         granting::ListGrants,
+        posted_messages::{PostMessage, TopicChoice},
         rate::Rate,
         records,
-        saying::{Say, Wanted},
+        sender::Sender,
         topics::Topic,
     },
     store::{
@@ -195,14 +195,14 @@ async fn a_channel_that_is_spoken_on_every_day_stays() {
     let spine = world.start();
     let mut topics = Vec::new();
     for day in 0..4 {
-        let say = Say {
+        let say = PostMessage {
             channel: "api:bob".into(),
             may_open: true,
             owner: owner("bob"),
             sender: Sender::of(&"bob".into(), ChannelType::Ws),
             content: "water the garden".to_owned(),
             team: None,
-            topic: Some(Wanted::Name("garden".to_owned())),
+            topic: Some(TopicChoice::Name("garden".to_owned())),
             id: format!("m{day}").as_str().into(),
             notify: None,
             files: Vec::new(),

@@ -13,8 +13,8 @@ use crate::{
     },
     router::{
         Inbound,
-        gate::Sender,
-        saying::{Say, Wanted},
+        posted_messages::{PostMessage, TopicChoice},
+        sender::Sender,
     },
     store::reads::{Range, scan_keyed},
 };
@@ -63,14 +63,14 @@ async fn a_refused_request_is_not_told_to_connections() {
     let world = world();
     let (one, _other, _) = two(&world).await;
 
-    let refused = one.spine.router.send(Say {
+    let refused = one.spine.router.send(PostMessage {
         channel: one.channel.clone(),
         may_open: false,
         owner: owner("someone"),
         sender: Sender::of(&"someone".into(), ChannelType::Api),
         content: "pay the invoice".to_owned(),
         team: None,
-        topic: Some(Wanted::Id("t-0000000000000000".to_owned())),
+        topic: Some(TopicChoice::Id("t-0000000000000000".to_owned())),
         id: "m2".into(),
         notify: None,
         files: Vec::new(),

@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use actix::Handler;
+use actix::{Handler, Message};
 
 use crate::{
+    approvals::question::{Question, QuestionStatus},
     blocking,
     channel_type::ChannelType,
+    clock::Clock,
     doubles::{
+        asked::{question, work_for, work_in},
         client::Client,
         disk::MemoryStorage,
         engine::{Play, seconds},
@@ -16,12 +19,14 @@ use crate::{
     ids::TopicId,
     router::{
         Router,
-        deleting::DeleteTopic,
-        gate::Sender,
+        deleting::{DeleteTopic, NotDeleted},
+        expiry::Expired,
         managing::{ChangeTopic, NotChanged, TopicPatch},
-        saying::{Say, Wanted},
+        posted_messages::{PostMessage, TopicChoice},
+        sender::Sender,
     },
     spine::Spine,
+    store::records::Writes,
 };
 
 /// A model that takes the invoice for a new topic. For all else it takes some seconds and names the
@@ -199,8 +204,8 @@ async fn what_was_said_in_a_topic_counts_also_after_a_restart() {
     assert_eq!(next.topic_of("m5").await, garden);
 }
 
-fn say(id: &str, topic: Wanted) -> Say {
-    Say {
+fn say(id: &str, topic: TopicChoice) -> PostMessage {
+    PostMessage {
         channel: "api:bob".into(),
         may_open: true,
         owner: owner("bob"),
@@ -214,8 +219,12 @@ fn say(id: &str, topic: Wanted) -> Say {
     }
 }
 
-fn say_alone(id: &str, content: &str) -> Say {
-    Say { content: content.to_owned(), topic: None, ..say(id, Wanted::Id(String::new())) }
+fn say_alone(id: &str, content: &str) -> PostMessage {
+    PostMessage {
+        content: content.to_owned(),
+        topic: None,
+        ..say(id, TopicChoice::Id(String::new()))
+    }
 }
 
 /// CH-106: a command on a channel without connections holds for the message on its heels.
@@ -262,7 +271,7 @@ async fn a_message_without_a_connection_is_known_again_by_its_name_alone() {
     let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
     let storage = world.disk.mount(None);
     let spine = world.start_on(storage.clone());
-    let garden = || Wanted::Name("garden".to_owned());
+    let garden = || TopicChoice::Name("garden".to_owned());
     answered_topic(&spine, "garden").await;
     storage.fail_scans(Some(b"msg\0"));
 
@@ -283,7 +292,7 @@ async fn messages_by_the_name_of_a_topic_are_all_said_in_it() {
     let mut topics = BTreeSet::new();
     for number in 0..50 {
         let name = format!("m{number}");
-        let said = spine.router.send(say(&name, Wanted::Name("garden".to_owned()))).await;
+        let said = spine.router.send(say(&name, TopicChoice::Name("garden".to_owned()))).await;
         topics.insert(said.unwrap().unwrap().topic.unwrap());
     }
 
@@ -300,7 +309,7 @@ async fn whoever_connects_is_known_by_all_that_was_said_before() {
     let spine = world.start();
     let channel = client.channel.clone();
     let (owner, sender) = (owner("someone"), Sender::of(&"someone".into(), ChannelType::Ws));
-    let posted = Say { channel, owner, sender, ..say_alone("m2", "water the garden") };
+    let posted = PostMessage { channel, owner, sender, ..say_alone("m2", "water the garden") };
 
     let posted = spine.router.send(posted).await;
     let next = world.connect(&spine);
@@ -321,17 +330,26 @@ async fn whoever_connects_is_known_by_all_that_was_said_before() {
 
 /// A topic of a channel without connections, after its first answer.
 async fn answered_topic(spine: &Spine, name: &str) -> TopicId {
-    let said = spine.router.send(say(name, Wanted::Name(name.to_owned()))).await;
+    let said = spine.router.send(say(name, TopicChoice::Name(name.to_owned()))).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     said.unwrap().unwrap().topic.unwrap()
 }
 
-/// Deletes a topic while a message to the router has read its channel, and does not know it yet.
-async fn delete_during<M>(
+fn delete(topic: &TopicId) -> DeleteTopic {
+    DeleteTopic {
+        channel: "api:bob".into(),
+        topic: topic.clone(),
+        by: "bob".into(),
+        from: "test".to_owned(),
+    }
+}
+
+/// Does something while a message to the router has read its channel, and does not know it yet.
+async fn during<M>(
     spine: &Spine,
     storage: &MemoryStorage,
-    topic: &TopicId,
     message: M,
+    meanwhile: impl Future<Output = ()>,
 ) -> M::Result
 where
     M: actix::Message<Result: Send> + Send + 'static,
@@ -341,13 +359,7 @@ where
     let answer = actix::spawn(spine.router.send(message));
     let has_read = barrier.clone();
     blocking::run(move || has_read.wait().is_leader()).await.unwrap();
-    let delete = DeleteTopic {
-        channel: "api:bob".into(),
-        topic: topic.clone(),
-        by: "bob".into(),
-        from: "test".to_owned(),
-    };
-    spine.router.send::<DeleteTopic>(delete).await.unwrap().unwrap();
+    meanwhile.await;
     barrier.wait();
     answer.await.unwrap().unwrap()
 }
@@ -361,20 +373,75 @@ async fn a_deleted_topic_stays_deleted_for_those_who_read_before() {
     let (said, titled) =
         (answered_topic(&spine, "garden").await, answered_topic(&spine, "invoice").await);
 
-    let late = say("late", Wanted::Id(said.to_string()));
-    let late = delete_during(&spine, &storage, &said, late).await;
+    let late = say("late", TopicChoice::Id(said.to_string()));
+    let delete = async |topic| spine.router.send(delete(topic)).await.unwrap().unwrap();
+    let late = during(&spine, &storage, late, delete(&said)).await;
     let title = ChangeTopic {
         channel: "api:bob".into(),
         topic: titled.clone(),
         change: TopicPatch { name: Some("Bees".to_owned()), ..TopicPatch::default() },
     };
-    let title = delete_during(&spine, &storage, &titled, title).await;
+    let title = during(&spine, &storage, title, delete(&titled)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
 
     assert_eq!(late.unwrap_err().code, "unknown_topic");
     assert_eq!(title, Err(NotChanged::Unknown));
     assert_eq!(world.disk.keys("topic/"), Vec::<String>::new());
     assert_eq!(world.disk.keys("done/").len(), 2);
+}
+
+/// What a sweep does that has found a topic to have expired.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Expire(TopicId);
+
+impl Handler<Expire> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Expire(topic): Expire, ctx: &mut Self::Context) {
+        let found = Expired { channel: "api:bob".into(), topic, session: Vec::new() };
+        self.expire(vec![found], self.to.clock.now(), ctx);
+    }
+}
+
+/// CH-92: the same of a topic that has expired.
+#[actix::test]
+async fn an_expired_topic_stays_away_for_those_who_read_before() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let storage = world.disk.mount(None);
+    let spine = world.start_on(storage.clone());
+    let garden = answered_topic(&spine, "garden").await;
+
+    let late = say("late", TopicChoice::Id(garden.to_string()));
+    let expire = async { spine.router.send(Expire(garden.clone())).await.unwrap() };
+    let late = during(&spine, &storage, late, expire).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    assert_eq!(late.unwrap_err().code, "unknown_topic");
+    assert_eq!(world.disk.keys("topic/"), Vec::<String>::new());
+}
+
+/// CH-91: an answer would bring back what was asked, also of another team that worked for the topic.
+#[actix::test]
+async fn a_topic_with_an_open_question_is_not_deleted() {
+    let world = World::new(|_| vec![Play::Say("Done."), Play::Answer]);
+    let spine = world.start();
+    let garden = answered_topic(&spine, "garden").await;
+    let put = async |question: &Question| {
+        spine.store.commit(Writes::new().put(question)).await.unwrap();
+    };
+
+    let mut refused = Vec::new();
+    for task in [work_in(garden.as_str()), work_for(garden.as_str())] {
+        let asked = question("qst-1", &task, world.clock.now());
+        put(&asked).await;
+        refused.push(spine.router.send(delete(&garden)).await.unwrap());
+        put(&Question { status: QuestionStatus::Expired, ..asked }).await;
+    }
+    let deleted = spine.router.send(delete(&garden)).await.unwrap();
+
+    let busy = Err(NotDeleted::Busy("garden".to_owned()));
+    assert_eq!((refused, deleted), (vec![busy.clone(), busy], Ok(())));
 }
 
 /// CH-49: a message that waits behind one whose topic is being found out is cancelled too.

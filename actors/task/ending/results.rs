@@ -15,15 +15,15 @@ use crate::{
 };
 
 /// An inbox shows this many characters of a result.
-const SUMMARY: usize = 2_000;
+const MAX_INBOX_CHARACTERS: usize = 2_000;
 /// A turn that is woken for a result is shown this many.
-const SHOWN: usize = 10_000;
+const MAX_RESULT_CHARACTERS: usize = 10_000;
 
 /// The event for the inbox of the lane that asked.
 pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
     InboxEvent {
         id: format!("{}:end", task.id),
-        text: describe(task, outcome, SUMMARY),
+        text: describe(task, outcome, MAX_INBOX_CHARACTERS),
         label: task.label,
         at: outcome.finished_at,
         audience: Some(task.audience()),
@@ -48,13 +48,13 @@ pub(super) fn for_operator(
     ids: &Ids,
 ) -> Option<Notice> {
     let both = outcome.ending == Ending::Cancelled && view.standing(&task.team()) == Standing::Gone;
-    let text = || describe(task, outcome, SUMMARY);
+    let text = || describe(task, outcome, MAX_INBOX_CHARACTERS);
     (!both).then(|| orphan(ids, &task.lane.team, text(), &task.id, outcome.finished_at))
 }
 
 /// A result that waits for a team that went away meanwhile, for the operator.
 pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
-    let told = excerpt::excerpt(&result.body, SUMMARY, &excerpt::of_task(&result.id));
+    let told = excerpt::excerpt(&result.body, MAX_INBOX_CHARACTERS, &excerpt::of_task(&result.id));
     orphan(ids, &result.from.as_str().into(), told, &result.id, at)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn follow_up(task: &Task, outcome: &Outcome, lane: Lane, ids: &Ids) -
         ..Task::new(
             result_of(&task.id),
             lane,
-            describe(task, outcome, SHOWN),
+            describe(task, outcome, MAX_RESULT_CHARACTERS),
             task.lane.team.to_string(),
             outcome.finished_at,
         )

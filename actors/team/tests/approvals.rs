@@ -1,4 +1,4 @@
-//! Calls that a person decides on, from the model's wish to its effect.
+//! Calls that a person decides on, from the model's request to its effect.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
         world::World,
     },
     engine::Message,
-    router::gate::Sender,
+    router::sender::Sender,
     spine::Spine,
     storage::Storage,
     store::reads::{Range, get, scan},

@@ -16,7 +16,10 @@ use crate::{
     storage::Batch,
     store::reads::{Range, scan},
     task::Task,
-    team::{Spoke, lease::SessionKey, speech::Speech},
+    team::{
+        lease::SessionKey,
+        speech::{Speech, Spoke},
+    },
 };
 
 fn ms(number: u64) -> Duration {

@@ -13,9 +13,9 @@ use crate::{
     },
     engine::{JoinedWords, Message},
     queue::{
-        Enqueue,
+        Enqueue, Placement,
         parking::SetState,
-        placing::{Place, Placement},
+        placement::FindPlacement,
         submit::{CancelTask, OpenTasks},
     },
     store::records::Writes,
@@ -390,7 +390,7 @@ async fn placed(mode: QueueMode, from: &str) -> Option<Placement> {
 }
 
 async fn place(client: &Client, task: &str) -> Option<Placement> {
-    let place = Place { task: task.into() };
+    let place = FindPlacement { task: task.into() };
     client.spine.queue.send(place).await.unwrap()
 }
 

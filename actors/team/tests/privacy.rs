@@ -12,8 +12,8 @@ use crate::{
     inbox::InboxEvent,
     queue::Enqueue,
     router::{
-        gate::Sender,
-        saying::{Say, Wanted},
+        posted_messages::{PostMessage, TopicChoice},
+        sender::Sender,
     },
     store::records::Writes,
     task::{
@@ -219,8 +219,8 @@ fn a_message_from_another_channel_joins_no_turn_of_a_team_without_topics() {
 }
 
 /// Words over REST, in the channel of a connection.
-fn posted(client: &Client, person: &str, id: &str, topic: Wanted) -> Say {
-    Say {
+fn posted(client: &Client, person: &str, id: &str, topic: TopicChoice) -> PostMessage {
+    PostMessage {
         channel: client.channel.clone(),
         may_open: false,
         owner: owner(person),
@@ -240,14 +240,14 @@ async fn words_over_rest_and_over_a_connection_are_one_conversation() {
     let world = World::new(|_| vec![Play::Say("Fine."), Play::Answer]);
     let client = world.connect_as("ann", &world.start());
 
-    let first = posted(&client, "ann", "m1", Wanted::Name("Garden".to_owned()));
+    let first = posted(&client, "ann", "m1", TopicChoice::Name("Garden".to_owned()));
     let first = client.spine.router.send(first).await.unwrap().unwrap();
     client.hear_end_of("m1").await;
     let topic = first.topic.unwrap();
     client.say_in(topic.as_str(), "m2", "m2 of ann");
     client.hear_end_of("m2").await;
     let over_connection = world.shown_before();
-    let third = posted(&client, "ann", "m3", Wanted::Id(topic.to_string()));
+    let third = posted(&client, "ann", "m3", TopicChoice::Id(topic.to_string()));
     client.spine.router.send(third).await.unwrap().unwrap();
     client.hear_end_of("m3").await;
 

@@ -1,7 +1,7 @@
-//! Compacting: a turn whose conversation does not fit leaves older parts of it out, and goes on.
+//! Compaction: a turn whose conversation does not fit leaves older parts of it out, and goes on.
 
 use super::{
-    Turn, Want,
+    Cut, PendingCompaction, Turn, Want,
     conversation::{LONG, LONG_AT_LAST, tokens},
     digest,
 };
@@ -17,26 +17,6 @@ use crate::{
 const WAY_OUT: &str =
     "begin a new conversation with `/new`, or give the profile a larger `context_window`";
 
-/// A conversation on its way to become smaller.
-#[derive(Debug)]
-pub(super) struct Pending {
-    trigger: Trigger,
-    tokens_before: u64,
-    /// What is kept, if the rest is being summarised.
-    cut: Option<Cut>,
-    shortened_over: Option<usize>,
-    cause: Option<String>,
-}
-
-/// From where on a conversation is kept.
-#[derive(Clone, Copy, Debug)]
-enum Cut {
-    /// From the event that begins an earlier turn, or this one.
-    Earlier(u64),
-    /// From a step of this turn.
-    Own(u32),
-}
-
 impl Turn {
     /// Calls the model, with a conversation that fits.
     pub(super) fn call(&mut self, trigger: Trigger, cause: Option<String>) -> Vec<Want> {
@@ -50,7 +30,8 @@ impl Turn {
         let tokens_before = conversation.size();
         let shortened = is_large && conversation.shorten(LONG);
         let shortened_over = shortened.then_some(LONG);
-        let mut pending = Pending { trigger, tokens_before, cut: None, shortened_over, cause };
+        let mut pending =
+            PendingCompaction { trigger, tokens_before, cut: None, shortened_over, cause };
         if (has_much_before || conversation.is_above_limit())
             && let Some(seq) = conversation.cut_earlier()
         {
@@ -147,7 +128,7 @@ impl Turn {
     /// Without a summary earlier turns are left out all the same, of this turn; the next one tries again.
     fn earlier_summarised(
         &mut self,
-        pending: Pending,
+        pending: PendingCompaction,
         seq: u64,
         text: Option<String>,
         paid: Option<Paid>,
@@ -165,7 +146,7 @@ impl Turn {
 
     fn steps_summarised(
         &mut self,
-        pending: Pending,
+        pending: PendingCompaction,
         step: u32,
         text: Option<String>,
         paid: Option<Paid>,
@@ -173,7 +154,7 @@ impl Turn {
         // One that is no shorter than what it stands for is of no use.
         let useful = text.filter(|text| self.conversation.is_shorter(text, step));
         let Some(summary) = useful else {
-            let pending = Pending { cut: None, ..pending };
+            let pending = PendingCompaction { cut: None, ..pending };
             self.conversation.leave();
             return self.compact_at_last(pending, None, paid);
         };
@@ -188,7 +169,7 @@ impl Turn {
     /// All that is left to do, and the end if that is not enough.
     fn compact_at_last(
         &mut self,
-        mut pending: Pending,
+        mut pending: PendingCompaction,
         summary: Option<String>,
         paid: Option<Paid>,
     ) -> Vec<Want> {
@@ -225,7 +206,7 @@ impl Turn {
     /// The conversation is as small as it gets: that is recorded, and the model is called.
     fn compacted(
         &mut self,
-        pending: Pending,
+        pending: PendingCompaction,
         summary: Option<String>,
         paid: Option<Paid>,
     ) -> Vec<Want> {
@@ -239,7 +220,7 @@ impl Turn {
 
     fn record_compaction(
         &mut self,
-        pending: Pending,
+        pending: PendingCompaction,
         summary: Option<String>,
         paid: Option<Paid>,
     ) -> Want {

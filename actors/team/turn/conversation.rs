@@ -1,4 +1,4 @@
-//! The conversation of a turn: what the model is shown of it, and what is left out so that it fits.
+//! Conversation of a turn: what the model is shown of it, and what is left out so that it fits.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// A token is about this many characters.
-const CHARACTERS: usize = 4;
+const CHARACTERS_PER_TOKEN: usize = 4;
 /// Room that is left beside earlier turns for what a turn brings, in tokens.
-const SPARE: u64 = 1_000;
+const SPARE_TOKENS: u64 = 1_000;
 /// Results among this many last messages are never shortened.
-const UNSHORTENED: usize = 5;
+const MIN_UNSHORTENED: usize = 5;
 /// This many last messages are never summarised.
 pub(in crate::team) const KEPT: usize = 16;
 /// Old results longer than this are shortened first.
@@ -104,7 +104,7 @@ impl Conversation {
     /// How many tokens the next call reads: as many as were counted, and an estimate of the rest.
     pub(super) fn size(&self) -> u64 {
         let (tokens, of) = self.counted.unwrap_or_default();
-        tokens.saturating_add((self.characters.saturating_sub(of) / CHARACTERS) as u64)
+        tokens.saturating_add((self.characters.saturating_sub(of) / CHARACTERS_PER_TOKEN) as u64)
     }
 
     /// How many of them are instructions and tools, which every conversation of the team has.
@@ -148,7 +148,7 @@ impl Conversation {
     /// Puts sizes in place of results that are longer than this and of their pictures, but for the last messages.
     /// Returns whether there were any.
     pub(super) fn shorten(&mut self, over: usize) -> bool {
-        let old = self.messages.len().saturating_sub(UNSHORTENED);
+        let old = self.messages.len().saturating_sub(MIN_UNSHORTENED);
         let is_long = |output: &ToolOutput| shortened(output, over).is_some();
         let has_long = |message: &Message| match message {
             Message::ToolResults(results) => results.iter().any(is_long),
@@ -211,8 +211,8 @@ impl Conversation {
 
     /// The most characters that earlier turns may have: half of the room, and what the rest leaves of the limit.
     fn most_earlier(&self) -> usize {
-        let rest = (self.characters - self.earlier.characters()) / CHARACTERS;
-        let left = self.limit().saturating_sub(rest as u64 + SPARE);
+        let rest = (self.characters - self.earlier.characters()) / CHARACTERS_PER_TOKEN;
+        let left = self.limit().saturating_sub(rest as u64 + SPARE_TOKENS);
         characters(left.min(self.room / 2))
     }
 
@@ -299,7 +299,7 @@ pub(in crate::team) fn most_of_thread(room: u64) -> usize {
 }
 
 fn characters(tokens: u64) -> usize {
-    usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARACTERS)
+    usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARACTERS_PER_TOKEN)
 }
 
 /// What stands for a result that is too long or has pictures, if that is shorter.
@@ -328,7 +328,7 @@ fn shortened(output: &ToolOutput, over: usize) -> Option<ToolOutput> {
 
 /// About how many tokens so many characters are.
 pub(in crate::team) fn tokens(characters: usize) -> u64 {
-    (characters / CHARACTERS) as u64
+    (characters / CHARACTERS_PER_TOKEN) as u64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A digest: a conversation as text, for the model that is to summarise it.
+//! Summary request: a conversation as text, for the model that is to summarise it.
 
 use crate::{
     engine::{Block, JoinedWords, Message, SystemPrompt},

@@ -1,4 +1,4 @@
-//! Ends: how a turn is over, or over for now.
+//! Ends of a turn: over, or over for now.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// So much of what an engine said last is told with a stall, in characters.
-const REMARK: usize = 400;
+const MAX_REMARK_CHARACTERS: usize = 400;
 
 impl Turn {
     /// The end with what the model said last.
@@ -101,7 +101,8 @@ impl Turn {
             Stop::Interrupted => (Ending::Cancelled, Code::Interrupted, None),
             Stop::Deadline => (Ending::Expired, Code::Deadline, Some("the turn ran out of time")),
             Stop::Stalled => {
-                let remark = self.remark.take().map(|text| excerpt::line(&text, REMARK));
+                let remark =
+                    self.remark.take().map(|text| excerpt::line(&text, MAX_REMARK_CHARACTERS));
                 let remark = remark.map(|text| format!("; the last that was heard: {text}"));
                 let message = format!("nothing moved for too long{}", remark.unwrap_or_default());
                 return vec![Want::StopCalls, self.give_back(Code::Stalled, message)];

@@ -1,8 +1,12 @@
-//! Holding: calls that wait for a person, and turns that are set aside.
+//! Parking of a turn: it is set aside while its calls wait for a person, or for what they lack.
 
 use std::time::Duration;
 
-use super::{CallState, Slot, Turn, Want, stepping::Opening};
+use super::{
+    Turn, Want,
+    slot::{CallState, Decision, Slot},
+    stepping::Opening,
+};
 use crate::{
     approvals::record::Execution,
     frame::{Progress, ProgressKind},
@@ -10,18 +14,6 @@ use crate::{
     task::{Wait, WaitReason},
     tool::{Checked, Effect, ToolFault, ToolReply},
 };
-
-/// What became of a held call, as far as that is known when its turn goes on.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::team) enum Decision {
-    Wait,
-    /// It may run, once.
-    Run,
-    /// It was about to run when the process stopped.
-    Begun,
-    /// It must not run: this is its result.
-    Refuse(ToolReply),
-}
 
 impl Turn {
     /// Sets the turn aside. `said` is whether the present step has said something, which is void.
@@ -129,16 +121,6 @@ impl Turn {
         opening.tell(slot.finish(&refusal, Duration::ZERO));
         let mark = slot.approval.clone().zip(mark);
         opening.marks.extend(mark.map(|(approval, execution)| Want::Mark(approval, execution)));
-    }
-}
-
-impl Slot {
-    /// What the call needs and cannot have now. It has not begun.
-    pub(super) fn lacks(&self) -> Option<&str> {
-        match (&self.state, &self.checked) {
-            (CallState::Waiting { .. }, Some(checked)) => checked.lacks.as_deref(),
-            _ => None,
-        }
     }
 }
 

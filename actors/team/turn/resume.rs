@@ -3,7 +3,11 @@
 use std::{collections::HashSet, time::Duration};
 
 use super::{
-    CallState, Decision, Slot, Turn, Want, holding::unknown, stepping::Opening, telling::text_of,
+    Turn, Want,
+    holding::unknown,
+    slot::{CallState, Decision, Slot},
+    stepping::Opening,
+    telling::text_of,
 };
 use crate::{
     engine::{Block, JoinedWords, Message, is_output_limit},

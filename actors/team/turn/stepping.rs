@@ -1,9 +1,10 @@
-//! A step: what the model answered, and the calls that it asked for.
+//! Step: what the model answered, and the calls that it asked for.
 
 use std::time::Duration;
 
 use super::{
-    CallState, Held, PARALLEL_CALLS, Slot, Turn, Want,
+    PARALLEL_CALLS, Turn, Want,
+    slot::{CallState, Held, Slot},
     telling::{call_frame, text_of},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     history::{Fact, Meta},
     ids::CallId,
     task::Label,
-    tool::{Checked, Effect, Stow, ToolCall, ToolReply, Verdict},
+    tool::{Checked, Effect, Stow, ToolCall, ToolReply},
 };
 
 /// A text block holds at most this many bytes.
@@ -214,24 +215,6 @@ impl Turn {
             opening.marks.push(Want::Mark(approval.clone(), execution));
         }
         self.proceed_with(opening)
-    }
-}
-
-impl Slot {
-    /// A call that the rules let run waits for its turn, or for a person if they say so.
-    pub(super) fn admit(&mut self, checked: Checked, key: String, rerun: bool) -> Option<Held> {
-        let held = match &checked.verdict {
-            Verdict::Ask(asking) => {
-                Some(Held { call: self.call.clone(), key, asking: asking.clone() })
-            }
-            Verdict::Allow => None,
-        };
-        self.state = match held {
-            Some(_) => CallState::Held,
-            None => CallState::Waiting { rerun },
-        };
-        self.checked = Some(checked);
-        held
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{slot::Decision, *};
 use crate::{
     doubles::{engine::reply, tools::checked},
     engine::Block,

@@ -1,7 +1,7 @@
 //! Runs in which a team looks back at itself: what they may do, and how they change a rule.
 
 use hivewright_actors::{
-    approvals::desk::{Desk, Wish},
+    approvals::requests::{CallRequest, RequestBuilder},
     store::records::Writes,
     task::Cycle,
     tool::{Asking, Checked, Verdict},
@@ -63,11 +63,11 @@ impl Place {
     /// A person was asked about this before.
     async fn asked_before(&self, call: &ToolCall, task: &str, at: u64) {
         let ids = Ids::new(Arc::new(Randomness));
-        let desk = Desk::new(ids, sha256, Duration::from_secs(3_600));
+        let requests = RequestBuilder::new(ids, sha256, Duration::from_secs(3_600));
         let Args::Json(arguments) = &call.args else {
             return;
         };
-        let wish = Wish {
+        let request = CallRequest {
             caller: &caller_of(task),
             turn: &"turn-0".into(),
             label: Label::Trusted,
@@ -76,7 +76,7 @@ impl Place {
             arguments,
             asking: &Asking::default(),
         };
-        let writes = Writes::new().put(&desk.request(wish, Timestamp(at)));
+        let writes = Writes::new().put(&requests.request(request, Timestamp(at)));
         self.store.commit(writes).await.unwrap();
     }
 }
@@ -154,10 +154,10 @@ async fn a_change_of_a_rule_is_asked_for_made_and_taken_back() {
     let [change] = &place.changes.list().await.unwrap()[..] else {
         panic!("one change");
     };
-    let back = place.changes.roll_back(&change.id, &"ann".into()).await;
+    let back = place.changes.roll_back(&change.id, &"ann".into(), "api").await;
     assert_eq!(back.unwrap().rolled_back.unwrap().0, "ann");
     assert_eq!(place.text(RULE), "# Work\n\nWork fast.\nBe kind.\n");
-    let twice = place.changes.roll_back(&change.id, &"ann".into()).await;
+    let twice = place.changes.roll_back(&change.id, &"ann".into(), "api").await;
     assert!(matches!(twice, Err(ChangeError::Again)), "{twice:?}");
 }
 
@@ -172,7 +172,7 @@ async fn a_file_that_was_changed_since_is_not_rolled_back() {
     place.write(RULE, "Work as you like.\n");
 
     let changes = place.changes.list().await.unwrap();
-    let back = place.changes.roll_back(&changes[0].id, &"ann".into()).await;
+    let back = place.changes.roll_back(&changes[0].id, &"ann".into(), "api").await;
 
     assert!(matches!(back, Err(ChangeError::MovedOn(_))), "{back:?}");
     assert_eq!(place.text(RULE), "Work as you like.\n");

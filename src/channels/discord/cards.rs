@@ -7,7 +7,7 @@ use hivewright_actors::{
     },
     excerpt,
     policy::caution::Risk,
-    router::pressing::Button,
+    router::card_buttons::Button,
     task::Label,
 };
 use serde_json::Value;

@@ -9,9 +9,10 @@ use hivewright_actors::{
     frame::ErrorBody,
     ids::{ChannelId, MessageId, PrincipalId, QuestionId},
     router::{
-        gate::{SILENT, Sender, WouldAdmit},
-        pressing::{Button, Press, Told},
-        saying::Say,
+        card_buttons::{Button, Press, Told},
+        gate::{SILENT, WouldAdmit},
+        posted_messages::PostMessage,
+        sender::Sender,
     },
     store::reads::get,
 };
@@ -160,7 +161,7 @@ pub(super) async fn prepare(bot: &Bot, post: &Post, incoming: Incoming) -> Optio
 impl Ready {
     /// Says it. Whoever can wait is told if it is only too early.
     pub(super) async fn say(&self, bot: &Bot, post: &Post, can_wait: bool) -> Said {
-        let said = bot.router.send(Say {
+        let said = bot.router.send(PostMessage {
             channel: self.channel.clone(),
             may_open: true,
             owner: bot.owner.clone(),

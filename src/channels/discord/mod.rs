@@ -1,8 +1,8 @@
 //! Discord: a bot whose channels are conversations. Off unless there is a token.
 //!
 //! ```text
-//! gateway ──Event──▶ open_channels ──Say──▶ Router … Channel ──Outbound──▶ post ──▶ rest
-//!    missed ─────────────┘ └ attachments                                    └ uploads
+//! gateway ──Event──▶ open_channels ──PostMessage──▶ Router … Channel ──Outbound──▶ post ──▶ rest
+//!    missed ─────────────┘ └ attachments                                            └ uploads
 //! ```
 
 use std::{sync::Arc, time::Duration};

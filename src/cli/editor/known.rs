@@ -1,4 +1,4 @@
-//! What a chat knows while a line is written: commands, teams, what waits for the person.
+//! Completion of a chat line: the commands, teams and waiting decisions that a chat knows while it is written.
 
 use hivewright_actors::router::commands::COMMANDS;
 
@@ -25,6 +25,22 @@ pub(in crate::cli) struct Waiting {
 impl Waiting {
     fn is(&self, name: &str) -> bool {
         self.name == name || self.id == name
+    }
+
+    /// What can be chosen, with the number of each.
+    pub(in crate::cli) fn numbered(&self) -> String {
+        let options = self.options.iter().enumerate();
+        let numbered = options.map(|(place, option)| format!("{} {option}", place + 1));
+        numbered.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The words that an answer means: a number is that of an option. None if no option has it.
+    pub(in crate::cli) fn meant<'a>(&'a self, words: &'a str) -> Option<&'a str> {
+        let Ok(number) = words.parse::<usize>() else { return Some(words) };
+        let option = number.checked_sub(1).and_then(|place| self.options.get(place));
+        // Where numbers are asked for, any is an answer.
+        let asks_for_one = || self.options.iter().all(|option| option.parse::<usize>().is_ok());
+        option.map(String::as_str).or_else(|| asks_for_one().then_some(words))
     }
 }
 
@@ -207,6 +223,23 @@ mod tests {
         assert_eq!(two.unclear("n not today").as_deref(), Some("apr-1, apr-2"));
         assert_eq!((two.unclear("n apr-2"), one.unclear("y")), (None, None));
         assert_eq!(two.unclear("yes please do"), None);
+    }
+
+    #[test]
+    fn a_number_that_no_option_has_is_no_answer() {
+        let of = |options: &[&str]| Waiting {
+            options: options.iter().copied().map(str::to_owned).collect(),
+            ..waiting("qst-1", true)
+        };
+        let (colours, sizes, any) = (of(&["red", "blue"]), of(&["10", "20"]), of(&[]));
+
+        assert_eq!(colours.numbered(), "1 red, 2 blue");
+        assert_eq!(
+            ["2", "3", "0", "dark 3"].map(|words| colours.meant(words)),
+            [Some("blue"), None, None, Some("dark 3")]
+        );
+        assert_eq!(["20", "2"].map(|words| sizes.meant(words)), [Some("20"), Some("20")]);
+        assert_eq!(any.meant("3"), Some("3"));
     }
 
     /// MV-66: a secret stands on no line, and so in no history.

@@ -7,7 +7,7 @@ use std::{collections::HashMap, io, sync::Arc};
 
 use hivewright_actors::{
     engine::ToolOutput,
-    tool::{ToolSpec, specs::ToolSpecs},
+    tool::specs::{ToolSpec, ToolSpecs},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -63,9 +63,11 @@ impl Meter {
         match &mut self.whole {
             Some(whole) => whole.extend_from_slice(piece),
             None => {
-                for event in self.parser.push(piece) {
-                    self.hear(&event);
+                let (mut parser, mut rest) = (std::mem::take(&mut self.parser), piece);
+                while let Some(event) = parser.next(&mut rest) {
+                    self.hear(event);
                 }
+                self.parser = parser;
             }
         }
         if self.complete {

@@ -1,4 +1,4 @@
-//! Codes that log a browser in once. They live in memory: a restart ends them.
+//! Login codes: each logs a browser in once. They live in memory: a restart ends them.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Who is asking, and what they may do.
+//! Authentication: who is asking, and what they may do.
 //!
 //! A credential is a grant (the operator token, an API token) or a browser session that a grant
 //! opened. The [`registry`] holds them and decides; the [`authenticator`] is its running form, and
 //! the only maker of principals; [`offline`] does the same while the service is stopped.
 
+pub mod access;
 pub mod authenticator;
 pub mod error;
 pub mod identities;

@@ -1,4 +1,4 @@
-//! The text of credentials: made at random, kept as a hash only.
+//! Token text of a credential: made at random, kept as a hash only.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};

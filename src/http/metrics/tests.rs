@@ -54,7 +54,7 @@ fn all_that_was_counted_is_shown() {
     let found = lines(&metrics, &snapshot);
 
     for expected in [
-        &format!("hivewright_build_info{{version=\"{}\"}} 1", crate::http::VERSION),
+        &format!("hivewright_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
         "hivewright_turn_seconds_count{team=\"main\",sdk=\"native\"} 1",
         "hivewright_turn_overhead_seconds_count 1",
         "hivewright_model_tokens_total{team=\"main\",profile=\"default\",kind=\"input\"} 7",

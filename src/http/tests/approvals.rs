@@ -3,10 +3,10 @@
 use hivewright_actors::{
     approvals::{
         Ask, Opened,
-        desk::{Desk, Wish},
         question::{AnswerKind, Question, QuestionStatus},
         record::{Approval, Status},
         records,
+        requests::{CallRequest, RequestBuilder},
     },
     clock::Clock,
     notice::{Notice, NoticeKind},
@@ -33,8 +33,8 @@ pub(super) fn caller() -> Caller {
 /// A call that waits.
 pub(super) async fn held(bench: &Bench, asking: Asking) -> Approval {
     let ids = Ids::new(Arc::new(Randomness));
-    let desk = Desk::new(ids, sha256, Duration::from_secs(3_600));
-    let wish = Wish {
+    let requests = RequestBuilder::new(ids, sha256, Duration::from_secs(3_600));
+    let request = CallRequest {
         caller: &caller(),
         turn: &"turn-1".into(),
         label: Label::Trusted,
@@ -43,9 +43,9 @@ pub(super) async fn held(bench: &Bench, asking: Asking) -> Approval {
         arguments: &json!({"command": "rm -r build"}),
         asking: &asking,
     };
-    let approval = desk.request(wish, bench.clock.now());
+    let approval = requests.request(request, bench.clock.now());
     let spine = &bench.state.spine;
-    spine.store.commit(desk.opening(&approval)).await.unwrap();
+    spine.store.commit(requests.opening(&approval)).await.unwrap();
     spine.approvals.send(Opened(approval.clone())).await.unwrap();
     approval
 }
@@ -198,14 +198,14 @@ async fn a_question_is_answered_once() {
 async fn a_question_behind_many_is_found() {
     let bench = Bench::new().await;
     let reader = bench.token("watch", only(Scope::Read)).await;
-    let wish = NewToken {
+    let request = NewToken {
         name: "elsewhere".to_owned(),
         scopes: vec![Scope::Read],
         teams: Some(vec!["elsewhere".to_owned()]),
         expires: Some(Expiry::Never),
     };
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    let minted = bench.auth().mint(wish, &operator).await.unwrap();
+    let minted = bench.auth().mint(request, &operator).await.unwrap();
     let stranger = minted.text.expose();
     let writes = (1..=201).fold(Writes::new(), |writes, number| {
         let mut asked = question(&bench, AnswerKind::Text);

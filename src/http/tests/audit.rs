@@ -9,7 +9,7 @@ use hivewright_actors::{
 use serde_json::json;
 
 use super::{approvals::question, contract::filled, *};
-use crate::http::table;
+use crate::http::routes::table::table;
 
 /// All lines, oldest first.
 async fn lines(bench: &Bench) -> Vec<Audit> {
@@ -99,6 +99,7 @@ async fn an_answer_to_a_question_leaves_one_line() {
     acts.sort_unstable();
     assert_eq!([unfit.status, answered.status], [422, 200]);
     assert_eq!(acts, [("question.answer", "answered"), ("questions.answer", "422")]);
+    assert!(lines.iter().all(|line| line.from == "api 127.0.0.1"), "{lines:?}");
 }
 
 /// OP-18: nothing that can be changed is changed without a line, and neither is what was refused.
@@ -141,6 +142,7 @@ async fn every_operation_that_changes_something_leaves_a_line() {
     bench.post(rotate, &operator, json!({})).await;
     let last = lines(&bench).await;
     assert!(last.iter().any(|line| line.action == "tokens.operator.rotate"));
+    assert!(last.iter().all(|line| line.from == "api 127.0.0.1"), "{last:?}");
 }
 
 /// OP-18: strangers cannot fill the store.

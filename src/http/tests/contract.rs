@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{endpoint::Needs, search::SEARCH_HISTORY},
-    http::{openapi, table},
+    http::{kit::openapi, routes::table::table},
 };
 
 /// A path with something in the place of its parameters.

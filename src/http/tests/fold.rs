@@ -20,8 +20,7 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::super::events;
-use crate::{api::topics::RunningTurn, logging::Secrets};
+use crate::{api::topics::RunningTurn, http::routes::events, logging::Secrets};
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui/fixtures/turns.json");
 

@@ -88,8 +88,11 @@ async fn always_makes_the_grant_that_was_shown() {
     assert_eq!(bench.delete(&path, &bob).await.status, 204);
     assert!(!runs(&bench, "task-2/1", "rm -r build"));
     assert_eq!(bench.delete(&path, &bob).await.status, 404);
-    let audit = bench.get("/api/v1/audit?action=grant.revoke", &boss).await;
-    assert_eq!(audit.json()["data"][0]["actor"], "bob");
+    for (action, actor) in [("approval.decide", "boss"), ("grant.revoke", "bob")] {
+        let audit = bench.get(&format!("/api/v1/audit?action={action}"), &boss).await.json();
+        let line = &audit["data"][0];
+        assert_eq!((&line["actor"], &line["from"]), (&json!(actor), &json!("api 127.0.0.1")));
+    }
 }
 
 /// PL-83: the approved call is the first of the number; a day later none is left.

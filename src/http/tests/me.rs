@@ -26,12 +26,10 @@ use hivewright_actors::{
 };
 use serde_json::json;
 
-use super::{
-    super::{me, query::Page},
-    *,
-};
+use super::*;
 use crate::{
     api::{me::ConversationItem, page::Sort},
+    http::{kit::query::Page, routes::me},
     transcript::conversation::Depth,
 };
 

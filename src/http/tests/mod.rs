@@ -39,8 +39,8 @@ use hivewright_actors::{
     scheduler::{
         self,
         firing::{Findings, Premises},
+        index::Board,
         trigger::Trigger,
-        views::Board,
     },
     spine::{Ports, Spine, Threads},
     store::{Store, keys::key_of, records::Writes},
@@ -50,15 +50,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
-    Service, State,
-    access::Access,
-    auth::{authenticator::Authenticator, identities::Identities, operator},
-    backups::Backups,
-    config, configure,
-    error::ApiError,
+    app::configure,
+    auth::{access::Access, authenticator::Authenticator, identities::Identities, operator},
     jobs::{Jobs, Work},
+    kit::{error::ApiError, origin::Gate},
     metrics::Metrics,
-    origin::Gate,
+    ports::{Backups, Files, Service},
+    state::State,
 };
 use crate::{
     api::{
@@ -67,7 +65,7 @@ use crate::{
         scope::{Scope, Scopes},
         teams::{Equipment, TeamItem},
         tokens::NewToken,
-        when::Expiry,
+        when::{Expiry, date},
     },
     engines::installed::Installations,
     logging::{Secrets, tap::Errors},
@@ -92,10 +90,12 @@ use crate::{
     storage::backup::BackupName,
     system::{Randomness, sha256},
     taint::{self, Taint},
-    teams::{folders::TeamFolders, self_changes::Changes},
-    time::date,
+    teams::{
+        folders::TeamFolders,
+        office::{self, Office},
+        self_changes::Changes,
+    },
     timezone::ZoneDays,
-    tools::org::office::{self, Office},
     triggers::{
         calendar::Zones,
         desk::{self, Desk},
@@ -319,11 +319,13 @@ async fn slow(state: web::Data<State>) -> HttpResponse {
 fn others(app: &mut web::ServiceConfig) {
     let endless = web::get().to(endless);
     let late = web::post().to(late);
-    app.route("/late", late.wrap(actix_web::middleware::from_fn(super::idempotency::pass)));
+    app.route("/late", late.wrap(actix_web::middleware::from_fn(super::kit::idempotency::pass)));
     let slow = web::post().to(slow);
-    app.route("/slow", slow.wrap(actix_web::middleware::from_fn(super::idempotency::pass)));
-    app.route("/ws", web::get().to(socket))
-        .route("/endless", endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)));
+    app.route("/slow", slow.wrap(actix_web::middleware::from_fn(super::kit::idempotency::pass)));
+    app.route("/ws", web::get().to(socket)).route(
+        "/endless",
+        endless.wrap(actix_web::middleware::from_fn(super::kit::revocation::pass)),
+    );
 }
 
 impl Bench {
@@ -465,12 +467,12 @@ impl Bench {
         let identities =
             Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
         let state = web::Data::new(State {
-            limits: super::limits::Limits::default(),
-            strangers: super::record::Strangers::default(),
-            repeats: super::idempotency::Repeats::default(),
+            limits: super::kit::limits::Limits::default(),
+            strangers: super::kit::limits::Strangers::default(),
+            repeats: super::kit::repeats::Repeats::default(),
             desk,
             office,
-            callers: super::webhooks::Callers::default(),
+            callers: super::kit::limits::Callers::default(),
             rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             equipment: Arc::new(|_, _| Equipment {
@@ -497,7 +499,7 @@ impl Bench {
             metrics,
             jobs: Jobs::new(clock.clone(), publisher),
             secrets: Secrets::default(),
-            files: config::Files {
+            files: Files {
                 home: home.clone(),
                 environment: Environment::fixed([]),
                 reload: Arc::new(|| async { Ok(()) }.boxed()),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{contract::filled, *};
-use crate::http::table;
+use crate::http::routes::table::table;
 
 const EVIL: &str = "https://evil.example";
 

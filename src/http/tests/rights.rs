@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{contract::filled, *};
-use crate::http::table;
+use crate::http::routes::table::table;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Needs {

@@ -1,7 +1,7 @@
 //! Tokens that are for some teams only.
 
 use hivewright_actors::{
-    approvals::{Propose, desk::Proposal},
+    approvals::{Propose, requests::Proposal},
     policy::caution::Kind,
     task::cause::Cause,
 };
@@ -11,7 +11,7 @@ use super::{
     contract::{filled, queried},
     *,
 };
-use crate::{api::endpoint::Needs, http::table};
+use crate::{api::endpoint::Needs, http::routes::table::table};
 
 impl Bench {
     /// A token with all scopes, for one team.

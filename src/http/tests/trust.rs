@@ -4,7 +4,7 @@ use hivewright_actors::{
     channel_type::ChannelType,
     identities::{Identities as _, Linked, Owner},
     ids::ChannelId,
-    router::{Close, Inbound, Open, Receive, gate::Sender, granting::ListGrants},
+    router::{Close, Inbound, Open, Receive, granting::ListGrants, sender::Sender},
 };
 use serde_json::json;
 
@@ -108,6 +108,9 @@ async fn a_grant_that_cannot_be_meant_is_refused_with_its_field() {
         assert_eq!((answer.status, &error["field"]), (400, &json!(field)));
         assert!(error["message"].as_str().unwrap().contains(reason), "{error}");
     }
+    let unknown = bench.get("/api/v1/trust?channel_type=slack", &operator).await;
+    assert_eq!((unknown.refusal().0, unknown.field()), (400, "channel_type".to_owned()));
+    assert!(unknown.body.contains("`discord`"), "{}", unknown.body);
     for query in ["decision=maybe", "since=yesterday", "cursor=none", "limit=0", "sort=x"] {
         let path = format!("/api/v1/trust/audit?{query}");
         assert_eq!(bench.get(&path, &operator).await.status, 400, "{query}");

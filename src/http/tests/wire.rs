@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::http::SLOWEST_HEADER;
+use crate::http::app::SLOWEST_HEADER;
 
 /// Sends the bytes, and returns what comes back until the connection ends or has been quiet.
 async fn talk(address: std::net::SocketAddr, bytes: &[u8]) -> String {

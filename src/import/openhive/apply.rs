@@ -11,6 +11,7 @@ use hivewright_actors::{
     channel::records::ChannelRow,
     clock::Timestamp,
     ids::MAIN,
+    retention,
     storage::{Storage, StorageError},
     store::records::Writes,
     task::Lane,
@@ -123,6 +124,7 @@ impl Site<'_> {
                 let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
                 let turns = events.chunk_by(|one, next| one.turn == next.turn);
                 let writes = turns.fold(writes, |writes, turn| writes.events(&lane, 1, turn));
+                let writes = writes.and(retention::look_at_all());
                 writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
             }
             Artifact::Row { writes: row, .. } => writes.and(row.clone()),

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::{file_draft::FileDraft, yaml::Yaml};
-use crate::settings::{
-    config::TEAM_TOOLS,
-    home::TEAM_FILE,
-    references::escaped,
-    secret::Secret,
-    team::{LONGEST_DESCRIPTION, MAIN_TOOLS, STEPS},
-    tool_groups,
+use crate::{
+    settings::{
+        config::TEAM_TOOLS,
+        home::TEAM_FILE,
+        references::escaped,
+        secret::Secret,
+        team::{LONGEST_DESCRIPTION, MAIN_TOOLS, STEPS},
+    },
+    tools::REGISTRY,
 };
 
 /// The steps of a team that says nothing about them.
@@ -95,7 +97,7 @@ fn tools<'a>(
                 "`*` in `allowed_tools` becomes {}; `--keep-wildcard` keeps it",
                 list.join(" ")
             ));
-        } else if tool != lower && tool_groups::BUILT_IN.contains(&lower.as_str()) {
+        } else if tool != lower && REGISTRY.built_in().any(|built_in| built_in == lower) {
             lowered = true;
             found.push(lower);
         } else {

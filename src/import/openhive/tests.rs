@@ -11,7 +11,13 @@ use std::{
     },
 };
 
-use hivewright_actors::{clock::Clock, ids::Ids, storage::Order, store::keys::printable};
+use hivewright_actors::{
+    clock::Clock,
+    ids::Ids,
+    retention,
+    storage::{Batch, Order},
+    store::keys::printable,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -170,4 +176,18 @@ fn an_import_that_is_broken_off_again_and_again_makes_the_same_as_one_that_is_no
         let text = |place: &Place| fs::read_to_string(place.home.run().join(path)).unwrap();
         assert_eq!(text(&pieces), text(&whole), "{path}");
     }
+}
+
+/// OR-26, OR-97: the journals of conversations that are taken over have no tasks to go with.
+#[test]
+fn what_is_imported_is_looked_at_by_the_next_night() {
+    let (source, place) = (installation(), Place::new());
+    let mark = retention::look_at_all().batch().unwrap().changes.remove(0).0;
+    let changes = vec![(mark.clone(), Some(b"{}".to_vec()))];
+    place.storage.commit(&Batch { changes }).unwrap();
+
+    assert!(place.import(source.path(), u64::MAX));
+
+    assert!(place.records().contains_key("hist"), "{:?}", place.records());
+    assert_eq!(place.storage.get(&mark).unwrap(), None);
 }

@@ -6,7 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::ChannelId,
     scheduler::{
-        manage::MOST as MOST_TRIGGERS,
+        manage::MAX_TRIGGERS_PER_TEAM,
         trigger::{
             State, Trigger,
             definition::{Definition, MissedPolicy, OverlapPolicy},
@@ -62,8 +62,8 @@ fn convert_one(
         return Err(Refusal::intended("`learning: true` in the team's file does this here"));
     }
     let mut draft = convert(row, names)?;
-    if names.len() >= MOST_TRIGGERS && !planner.target.has(&row.mark()) {
-        return Err(format!("a team has at most {MOST_TRIGGERS} triggers").into());
+    if names.len() >= MAX_TRIGGERS_PER_TEAM && !planner.target.has(&row.mark()) {
+        return Err(format!("a team has at most {MAX_TRIGGERS_PER_TEAM} triggers").into());
     }
     names.insert(draft.name().to_owned());
     if let Some(Value::String(task)) = draft.form.get_mut("task") {

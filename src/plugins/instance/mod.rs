@@ -60,9 +60,9 @@ use crate::{
 };
 
 /// How long whoever needs a child waits for one that is being started or replaced.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait for the list of tools of a plugin that starts: a turn is not prepared for much longer than that.
-const LIST_PATIENCE: Duration = Duration::from_secs(45);
+const LIST_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long all children have to end with the service.
 const END: Duration = Duration::from_secs(12);
 
@@ -191,12 +191,12 @@ impl TeamPlugin {
 
     /// The child that takes calls.
     pub async fn lease(&self) -> Result<Lease<Recipe>, Unavailable> {
-        self.lease_within(PATIENCE).await
+        self.lease_within(LEASE_TIMEOUT).await
     }
 
     /// The same for somebody who can wait until it has started, however long it may take for that.
     pub async fn lease_once_started(&self) -> Result<Lease<Recipe>, Unavailable> {
-        self.lease_within(self.start_timeout().max(PATIENCE)).await
+        self.lease_within(self.start_timeout().max(LEASE_TIMEOUT)).await
     }
 
     async fn lease_within(&self, patience: Duration) -> Result<Lease<Recipe>, Unavailable> {
@@ -207,7 +207,7 @@ impl TeamPlugin {
     }
 
     fn start_timeout(&self) -> Duration {
-        self.package().map_or(PATIENCE, |package| package.manifest.limits.start_timeout.0)
+        self.package().map_or(LEASE_TIMEOUT, |package| package.manifest.limits.start_timeout.0)
     }
 
     /// Tells a child that runs of an event; one that does not run misses it.

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use hivewright_actors::plugin::StartFault;
 use rmcp::{Peer, RoleClient};
 
-use super::{Instances, LIST_PATIENCE, PATIENCE, Settled, TeamPlugin};
+use super::{Instances, LEASE_TIMEOUT, LIST_TIMEOUT, Settled, TeamPlugin};
 use crate::{
     mcp::{
         definition::{self, Bounds, Definition, Definitions},
@@ -79,8 +79,8 @@ impl Instances {
         });
         // What is wrong with one is kept with it.
         let starts = unlisted.map(|(plugin, _)| async move {
-            let patience = plugin.start_timeout().clamp(PATIENCE, LIST_PATIENCE);
-            plugin.lease_within(patience).await.map(drop)
+            let timeout = plugin.start_timeout().clamp(LEASE_TIMEOUT, LIST_TIMEOUT);
+            plugin.lease_within(timeout).await.map(drop)
         });
         join_all(starts).await;
         Self::offers(settled)

@@ -1,17 +1,19 @@
 //! The request: the conversation in Anthropic's words, with its cache markers.
 
+use std::borrow::Cow;
+
 use hivewright_actors::{
     engine::{Block, JoinedWords, Message, ToolOutput, plain_id},
     file::FileRef,
     thinking::Thinking,
-    tool::ToolSpec,
+    tool::specs::ToolSpec,
 };
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::providers::{
     Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault, key,
-    parts, sent_arguments, written,
+    sent_arguments, written, written_parts,
 };
 use crate::settings::providers::Profile;
 
@@ -33,7 +35,16 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Value>,
+    system: Vec<Part<'a>>,
+}
+
+/// A part of the system prompt.
+#[derive(Serialize)]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Value>,
+    text: Cow<'a, RawValue>,
+    r#type: &'static str,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -55,28 +66,29 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         ("anthropic-version", VERSION.to_owned()),
     ];
     headers.extend(credential);
-    let tools = written(ask, &FORMAT, tool)?;
-    let head = head(ask, tools.as_deref());
-    Outgoing::new(url, headers, &head, &messages(ask)?)
+    Outgoing::new(url, headers, &head(ask)?, &messages(ask)?)
 }
 
 /// All but the messages. Markers stand at the end of what is the same for all, which covers the tools before it,
 /// and at the end of the system prompt.
-fn head<'a>(ask: &Ask<'a>, tools: Option<&'a RawValue>) -> Head<'a> {
-    let mut system: Vec<Value> = parts(ask.system).map(text).collect();
-    if has_markers(ask) {
-        let shared = usize::from(!ask.system.shared.is_empty());
-        system.iter_mut().take(shared).for_each(mark);
-        system[shared..].last_mut().map(mark);
-    }
-    Head {
+fn head<'a>(ask: &Ask<'a>) -> Result<Head<'a>, Fault> {
+    let parts = written_parts(ask.system)?;
+    let shared = usize::from(!ask.system.shared.is_empty());
+    let (count, has_markers) = (parts.len(), has_markers(ask));
+    let ends = |place: usize| place < shared || place + 1 == count;
+    let system = parts.into_iter().enumerate().map(|(place, text)| Part {
+        cache_control: (has_markers && ends(place)).then(marker),
+        text,
+        r#type: "text",
+    });
+    Ok(Head {
         model: ask.model,
         max_tokens: ask.max_output_tokens,
         thinking: thinking(ask),
         stream: true,
-        tools,
-        system,
-    }
+        tools: written(ask, &FORMAT, tool)?,
+        system: system.collect(),
+    })
 }
 
 /// How much of the answer may be thought. The limit of the answer holds for both, so that no level makes it dearer; where
@@ -98,14 +110,22 @@ fn thinking(ask: &Ask<'_>) -> Option<Value> {
 
 /// Markers stand at the last message of the former turn and at the last of all. The same conversation gives the
 /// same bytes.
-fn messages(ask: &Ask<'_>) -> Result<Messages, Fault> {
+fn messages<'a>(ask: &Ask<'a>) -> Result<Messages<'a>, Fault> {
+    // An earlier turn ends with words of the model.
+    const END: &str = "}]}";
     let mut own = conversation(ask.messages, ask.pictures);
     if has_markers(ask) {
         let last = own.last_mut().and_then(|turn| turn.content.last_mut());
         last.filter(|block| takes_marker(block)).map(mark);
     }
-    let messages = Messages::new(ask, &FORMAT, conversation, own)?;
-    Ok(Messages { marker: if has_markers(ask) { MARKER } else { "" }, ..messages })
+    let mut messages = Messages::new(ask, &FORMAT, conversation, own)?;
+    if has_markers(ask)
+        && let Some(turn) = messages.earlier.last_mut()
+        && let Some(begun) = turn.strip_suffix(END)
+    {
+        *turn = [begun, MARKER, END].concat().into();
+    }
+    Ok(messages)
 }
 
 fn has_markers(ask: &Ask<'_>) -> bool {
@@ -113,7 +133,11 @@ fn has_markers(ask: &Ask<'_>) -> bool {
 }
 
 fn mark(block: &mut Value) {
-    block["cache_control"] = json!({ "type": "ephemeral" });
+    block["cache_control"] = marker();
+}
+
+fn marker() -> Value {
+    json!({ "type": "ephemeral" })
 }
 
 fn takes_marker(block: &Value) -> bool {
@@ -379,11 +403,11 @@ mod tests {
         let earlier = [ended(1), ended(2), ended(3)];
         let without = LeftOut::default().with(OptionalField::CacheMarkers);
         let short = sent_behind(&earlier[..2], &messages()[..1], without);
-        let first = earlier[0].rendered.get(FORMAT.plain, || panic!("it is written")).unwrap();
+        let written = || earlier[0].rendered.get(FORMAT.plain, || panic!("it is written")).unwrap();
+        let first = written();
         let long = sent_behind(&earlier, &messages()[..1], without);
-        let again = earlier[0].rendered.get(FORMAT.plain, || panic!("it is written")).unwrap();
 
-        assert!(Arc::ptr_eq(&first, &again));
+        assert!(std::ptr::eq(first, written()));
         let own = short.len() - short.windows(5).rposition(|w| w == b"{\"con").unwrap();
         assert!(long.starts_with(&short[..short.len() - own]));
     }
@@ -392,8 +416,11 @@ mod tests {
     /// message; thinking goes back as it came.
     #[test]
     fn the_request_has_its_markers_and_one_message_for_the_results() {
-        let body: Value = serde_json::from_slice(&sent(&messages(), LeftOut::default())).unwrap();
+        let sent = String::from_utf8(sent(&messages(), LeftOut::default())).unwrap();
+        let body: Value = serde_json::from_str(&sent).unwrap();
 
+        // Parts that were written before stand there as if all were written at once.
+        assert!(sent.contains(&format!(r#""system":{}"#, body["system"])));
         let mark = json!({"type": "ephemeral"});
         assert_eq!(
             body,

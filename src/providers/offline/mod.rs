@@ -9,7 +9,7 @@ use hivewright_actors::{
     engine::{Block, EngineEvent, JoinedWords, Message, ToolOutput},
     history::SUMMARY,
     inbox::AROUND,
-    tool::{Args, ToolCall, ToolSpec},
+    tool::{Args, ToolCall, specs::ToolSpec},
     usage::Usage,
 };
 use serde_json::json;

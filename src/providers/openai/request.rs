@@ -1,22 +1,19 @@
 //! The request: the conversation in OpenAI's words.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use hivewright_actors::{
-    engine::{Block, JoinedWords, Message, SystemPrompt, ToolOutput},
+    engine::{Block, JoinedWords, Message, ToolOutput},
     file::{FileRef, lines},
     thinking::Thinking,
-    tool::ToolSpec,
+    tool::specs::ToolSpec,
 };
 use serde::Serialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::providers::{
-    Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault, key,
-    parts, sent_arguments, unwritable, written,
+    Access, Ask, Format, Messages, OptionalField, Outgoing, Pictures, endpoint, fault::Fault,
+    inside, key, sent_arguments, written, written_parts,
 };
 use crate::settings::providers::Profile;
 
@@ -50,7 +47,7 @@ pub(in crate::providers) fn access(profile: &Profile, path: &str) -> Result<Acce
     let base = base(profile);
     let mut credential = None;
     // A proxy in the house may need none.
-    if is_own(base) || profile.api_key.is_some() {
+    if profile.api_key.is_some() || is_own(base) {
         credential = Some(("authorization", format!("Bearer {}", key(profile)?)));
     }
     Ok(Access { url: endpoint(base, path), credential })
@@ -60,12 +57,11 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     let Access { url, credential } = access(ask.profile, "chat/completions")?;
     let mut headers = vec![("content-type", "application/json".to_owned())];
     headers.extend(credential);
-    let tools = written(ask, &FORMAT, tool)?;
-    let head = head(ask, is_own(base(ask.profile)), tools.as_deref());
+    let head = head(ask, is_own(base(ask.profile)), written(ask, &FORMAT, tool)?);
     let mut messages =
         Messages::new(ask, &FORMAT, conversation, conversation(ask.messages, ask.pictures))?;
-    if let Some(system) = system(ask.system)? {
-        messages.earlier.insert(0, system);
+    if let Some(system) = system(&written_parts(ask.system)?) {
+        messages.earlier.insert(0, system.into());
     }
     Outgoing::new(url, headers, &head, &messages)
 }
@@ -105,14 +101,11 @@ fn effort(thinking: Thinking) -> &'static str {
     }
 }
 
-/// The system prompt is the first message, as a list of one; none if it says nothing.
-fn system(prompt: &SystemPrompt) -> Result<Option<Arc<RawValue>>, Fault> {
-    let parts: Vec<&str> = parts(prompt).collect();
-    if parts.is_empty() {
-        return Ok(None);
-    }
-    let message = json!([{ "role": "system", "content": parts.join("\n\n") }]);
-    Ok(Some(to_raw_value(&message).map_err(unwritable)?.into()))
+/// The system prompt, from its parts, is the first message; none if it says nothing.
+fn system(parts: &[Cow<'_, RawValue>]) -> Option<String> {
+    let words: Vec<&str> = parts.iter().map(|part| inside(part)).collect();
+    let words = Some(words.join(r"\n\n")).filter(|words| !words.is_empty())?;
+    Some([r#"{"content":""#, &words, r#"","role":"system"}"#].concat())
 }
 
 /// The same messages give the same bytes.
@@ -207,8 +200,11 @@ fn assistant(blocks: &[Block]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
 
+    use std::sync::Arc;
+
     use hivewright_actors::{
-        engine::FixedMessages,
+        engine::{FixedMessages, SystemPrompt},
+        shared_list::SharedList,
         tool::{Args, ToolCall, specs::ToolSpecs},
     };
 
@@ -367,6 +363,43 @@ mod tests {
         let body: Value =
             serde_json::from_slice(&sent("http://proxy", LeftOut::default())).unwrap();
         assert_eq!(body.get("reasoning_effort"), None);
+    }
+
+    /// SE-46: its parts, of which some were written before, are one text, whatever is in them.
+    #[test]
+    fn the_system_prompt_is_the_first_message() {
+        let profile = Profile {
+            api_url: Some("http://proxy".into()),
+            ..Profile::new("default", Provider::OpenAi)
+        };
+        let list = |system: SystemPrompt| {
+            let body = build(&Ask {
+                profile: &profile,
+                model: "m",
+                max_output_tokens: 100,
+                step: 1,
+                system: &system,
+                tools: &ToolSpecs::default(),
+                earlier: &SharedList::default(),
+                messages: &[Message::User("go".into())],
+                pictures: &Pictures::default(),
+                thinking: None,
+                without: LeftOut::default(),
+            })
+            .unwrap()
+            .body;
+            let body = String::from_utf8(body).unwrap();
+            body.split_once(r#""messages":"#).unwrap().1.to_owned()
+        };
+        let text = "say \"so\"\n\tö\u{1}";
+        let joined = [text; 3].join("\n\n");
+        let said = json!({ "role": "system", "content": joined });
+
+        let told = SystemPrompt { shared: text.into(), team: text.into(), turn: text.into() };
+
+        let go = r#"{"content":"go","role":"user"}"#;
+        assert_eq!(list(told), format!("[{said},{go}]}}"));
+        assert_eq!(list(SystemPrompt::default()), format!("[{go}]}}"));
     }
 
     /// SE-31

@@ -9,6 +9,7 @@ use crate::settings::{
     channels::Channels,
     config::Config,
     document::{Counts, Description, Document},
+    load::{self, File, ServiceFile},
     providers::Profile,
     reader::Group,
     search::Search,
@@ -46,6 +47,16 @@ struct Shipped {
 #[test]
 fn the_config_file_is_made_from_the_declaration() {
     assert_kept("config/config.yaml", &file::<Config>(&[]));
+}
+
+/// PL-66: whoever takes the comment signs away has a rule.
+#[test]
+fn the_example_of_a_rule_is_one() {
+    let settings = described::<Config>();
+    let policy = settings.iter().find(|setting| setting.path == "policy").unwrap();
+    let text = format!("policy:{}", policy.declared.example.unwrap());
+
+    load::validate(&place().home, &File::Service(ServiceFile::Config), &text).unwrap();
 }
 
 /// With a file a WebSocket is open only if named.

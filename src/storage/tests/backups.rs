@@ -114,6 +114,25 @@ fn a_backup_holds_no_secret_and_is_private() {
     assert_eq!(names, 1, "nothing unfinished stays");
 }
 
+/// SC-109: what is redacted while a backup is written is in it, so it has to count as older than that.
+#[test]
+fn a_backup_bears_the_time_of_what_it_holds() {
+    let place = lived_in();
+    let meanwhile = std::cell::OnceCell::new();
+    let slowly = |_: Progress| {
+        if meanwhile.set(std::time::SystemTime::now()).is_ok() {
+            // Times of files are rough.
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::ops::ControlFlow::Continue(())
+    };
+
+    let file = backup::create(&place.open(), &place.home, None, &slowly).unwrap().file;
+
+    let borne = fs::metadata(file).unwrap().modified().unwrap();
+    assert!(borne <= meanwhile.into_inner().unwrap());
+}
+
 /// SC-109
 #[test]
 fn the_newest_seven_backups_stay() {

@@ -19,7 +19,7 @@ use hivewright_actors::{
 };
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
-use crate::{system::sha256, tools::org::office::Office};
+use crate::{system::sha256, teams::office::Office};
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;

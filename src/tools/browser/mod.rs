@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hivewright_actors::{policy::Subject, task::Label, tool::ToolFault};
 
-use super::{answer, contract::ToolContext, error::ToolError, toolbox::Toolbox, web::Web};
+use super::{answer, contract::ToolContext, error::ToolError, made::tools, web::Web};
 use crate::{
     browser::{BrowserError, Browsers, InUse, gate::Terms},
     files::FileStore,
@@ -21,16 +21,17 @@ use navigate::{Close, GoBack, GoForward, Navigate};
 const GROUP: &str = "@browser";
 const CLASS: &str = "browser";
 
-pub fn add(toolbox: Toolbox, browsers: &Browsers, web: &Web, files: &FileStore) -> Toolbox {
-    toolbox
-        .with(Click(browsers.clone()))
-        .with(Close(browsers.clone()))
-        .with(GoBack(browsers.clone()))
-        .with(GoForward(browsers.clone()))
-        .with(Navigate { browsers: browsers.clone(), web: web.clone() })
-        .with(Screenshot(browsers.clone(), files.clone()))
-        .with(Snapshot(browsers.clone()))
-        .with(Type(browsers.clone()))
+tools! {
+    pub fn made(browsers: &Browsers, web: &Web, files: &FileStore) {
+        Click(browsers.clone()),
+        Close(browsers.clone()),
+        GoBack(browsers.clone()),
+        GoForward(browsers.clone()),
+        Navigate { browsers: browsers.clone(), web: web.clone() },
+        Screenshot(browsers.clone(), files.clone()),
+        Snapshot(browsers.clone()),
+        Type(browsers.clone()),
+    }
 }
 
 /// What a call may reach. Rules about hosts hold as for the call that opened the page, and for whoever calls now.

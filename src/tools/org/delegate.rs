@@ -17,17 +17,17 @@ use super::{
     LONGEST_ID, LONGEST_TEXT,
     errand::{Sent, by, errand, handed_on, shown, submit},
     idempotency::{self, Known},
-    office::{Office, Parts},
 };
 use crate::{
     settings::team::STEPS,
+    teams::office::{Office, Parts},
     time,
     tools::{
         about::About,
         answer,
+        compact_schema::unsaid,
         contract::{Tool, ToolContext, not_blank},
         error::ToolError,
-        told::unsaid,
     },
     triggers::premises::unknown_subagent,
 };
@@ -119,7 +119,8 @@ fn told(enqueued: bool, policy: Overlap, in_flight: &[OpenTask]) -> Value {
 
 impl Tool for DelegateTask {
     const ABOUT: About =
-        About::new("delegate_task", "@org", "org.delegate_task", Effect::Idempotent);
+        About::new("delegate_task", "@org", "org.delegate_task", Effect::Idempotent)
+            .speaks_to_teams();
     const DESCRIPTION: &'static str = "Gives a child team work. You get its id now and the result \
         later. For a short question use `query_team`.";
     type Args = Args;

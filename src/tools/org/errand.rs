@@ -17,8 +17,11 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::office::{Parts, refused};
-use crate::tools::{answer, contract::ToolContext, error::ToolError};
+use super::office_calls::refused;
+use crate::{
+    teams::office::Parts,
+    tools::{answer, contract::ToolContext, error::ToolError},
+};
 
 /// The calling team, as the one that wants something.
 pub(super) fn by(cx: &ToolContext) -> By {

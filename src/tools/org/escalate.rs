@@ -18,13 +18,15 @@ use serde_json::json;
 use super::{
     LONGEST_ID, LONGEST_TEXT,
     errand::{enqueue, errand, notify},
-    office::{Office, Parts},
 };
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{Tool, ToolContext, not_blank},
-    error::ToolError,
+use crate::{
+    teams::office::{Office, Parts},
+    tools::{
+        about::About,
+        answer,
+        contract::{Tool, ToolContext, not_blank},
+        error::ToolError,
+    },
 };
 
 /// Where an escalation of the main team goes.
@@ -191,7 +193,8 @@ impl Escalate {
 }
 
 impl Tool for Escalate {
-    const ABOUT: About = About::new("escalate", "@org", "org.escalate", Effect::Idempotent);
+    const ABOUT: About =
+        About::new("escalate", "@org", "org.escalate", Effect::Idempotent).speaks_to_teams();
     const DESCRIPTION: &'static str = "Hands a problem you cannot solve to the team above, from \
         the main team to the operator; the answer comes back as a turn.";
     type Args = Args;

@@ -19,16 +19,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::office::{Office, Parts};
 use crate::{
-    api::when::When,
-    time,
+    api::when::{When, date},
+    teams::office::{Office, Parts},
     tools::{
         about::About,
         answer,
+        compact_schema::unsaid,
         contract::{Tool, ToolContext},
         error::ToolError,
-        told::unsaid,
     },
 };
 
@@ -73,7 +72,7 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
         "state": outcome.ending.as_str(),
         "duration_ms": millis(took),
         "result_snippet": excerpt::line(said, SNIPPET),
-        "finished_at": time::date(outcome.finished_at),
+        "finished_at": date(outcome.finished_at),
     })
 }
 

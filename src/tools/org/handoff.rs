@@ -20,14 +20,16 @@ use serde_json::json;
 use super::{
     LONGEST_ID, LONGEST_TEXT,
     errand::{enqueue, errand, notify},
-    office::Office,
 };
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{Tool, ToolContext, not_blank},
-    error::ToolError,
-    told::unsaid,
+use crate::{
+    teams::office::Office,
+    tools::{
+        about::About,
+        answer,
+        compact_schema::unsaid,
+        contract::{Tool, ToolContext, not_blank},
+        error::ToolError,
+    },
 };
 
 /// A team may hand up this much …
@@ -123,7 +125,9 @@ fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
 impl Tool for EnqueueParentTask {
     const ABOUT: About =
         About::new("enqueue_parent_task", "@org", "org.enqueue_parent_task", Effect::Idempotent)
-            .exclusive();
+            .exclusive()
+            .speaks_to_teams()
+            .for_teams_below();
     const DESCRIPTION: &'static str = "Hands your parent work that is not yours to do, without \
         waiting; at most five a minute. To get an answer use `escalate`.";
     type Args = Args;

@@ -5,9 +5,8 @@ use std::time::Duration;
 use hivewright_actors::{
     ids::TeamName,
     org::{
-        Pause, Shutdown, Update,
+        Pause, Removed, Shutdown, Update,
         record::{TeamRecord, TeamState},
-        shutdown::Removed,
     },
     tool::Effect,
 };
@@ -15,18 +14,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    errand::by,
-    office::{Office, Parts},
-};
+use super::errand::by;
 use crate::{
     settings::team::LONGEST_DESCRIPTION,
+    teams::office::{Office, Parts},
     tools::{
         about::About,
         answer,
+        compact_schema::unsaid,
         contract::{LONGEST, Tool, ToolContext},
         error::ToolError,
-        told::unsaid,
     },
 };
 

@@ -16,13 +16,16 @@ use serde_json::json;
 use super::{
     LONGEST_ID, LONGEST_TEXT,
     errand::{enqueue, errand, lane_of},
-    office::{Office, refused},
+    office_calls::refused,
 };
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{Tool, ToolContext, not_blank},
-    error::ToolError,
+use crate::{
+    teams::office::Office,
+    tools::{
+        about::About,
+        answer,
+        contract::{Tool, ToolContext, not_blank},
+        error::ToolError,
+    },
 };
 
 pub(super) struct SendMessage(pub(super) Office);
@@ -62,7 +65,8 @@ impl Said {
 }
 
 impl Tool for SendMessage {
-    const ABOUT: About = About::new("send_message", "@org", "org.send_message", Effect::Idempotent);
+    const ABOUT: About = About::new("send_message", "@org", "org.send_message", Effect::Idempotent)
+        .speaks_to_teams();
     const DESCRIPTION: &'static str =
         "Tells your parent, a child or a sibling something, without giving it work.";
     type Args = Args;

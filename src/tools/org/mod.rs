@@ -1,9 +1,10 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
-use super::toolbox::Toolbox;
+use super::{made::tools, pools::Pools, registry::Registry};
+use crate::teams::office::Office;
 
 pub(crate) mod belongings;
-pub mod credentials;
+pub(super) mod credentials;
 mod delegate;
 mod errand;
 pub(crate) mod escalate;
@@ -12,7 +13,7 @@ mod handoff;
 pub(crate) mod idempotency;
 mod manage;
 mod message;
-pub mod office;
+mod office_calls;
 mod overview;
 mod query;
 mod spawn;
@@ -20,28 +21,26 @@ mod spawn;
 mod tests;
 mod whoami;
 
-use office::Office;
-
 /// The longest task, message or query, in characters.
 const LONGEST_TEXT: usize = 100_000;
 /// The longest id that a model makes up, in characters.
 const LONGEST_ID: usize = 128;
 
-pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
-    let pools = toolbox.pools();
-    toolbox
-        .with(spawn::SpawnTeam(office.clone()))
-        .with(manage::ShutdownTeam(office.clone()))
-        .with(manage::UpdateTeam(office.clone()))
-        .with(manage::ControlTeam(office.clone()))
-        .with(whoami::Whoami(office.clone()))
-        .with(overview::ListTeams(office.clone()))
-        .with(overview::GetStatus { office: office.clone(), pools })
-        .with(delegate::DelegateTask(office.clone()))
-        .with(query::QueryTeam(office.clone()))
-        .with(query::QueryTeams(office.clone()))
-        .with(message::SendMessage(office.clone()))
-        .with(escalate::Escalate(office.clone()))
-        .with(handoff::EnqueueParentTask(office.clone()))
-        .with(finished::ListCompletedTasks(office.clone()))
+tools! {
+    pub fn made(office: &Office, pools: &Pools, registry: Registry) {
+        delegate::DelegateTask(office.clone()),
+        escalate::Escalate(office.clone()),
+        finished::ListCompletedTasks(office.clone()),
+        handoff::EnqueueParentTask(office.clone()),
+        manage::ControlTeam(office.clone()),
+        manage::ShutdownTeam(office.clone()),
+        manage::UpdateTeam(office.clone()),
+        message::SendMessage(office.clone()),
+        overview::GetStatus { office: office.clone(), pools: pools.clone() },
+        overview::ListTeams(office.clone()),
+        query::QueryTeam(office.clone()),
+        query::QueryTeams(office.clone()),
+        spawn::SpawnTeam { office: office.clone(), registry },
+        whoami::Whoami(office.clone()),
+    }
 }

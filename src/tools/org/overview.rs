@@ -15,13 +15,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::office::{Office, Parts};
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{Tool, ToolContext},
-    error::ToolError,
-    pools::{self, Pools},
+use crate::{
+    teams::office::{Office, Parts},
+    tools::{
+        about::About,
+        answer,
+        contract::{Tool, ToolContext},
+        error::ToolError,
+        pools::{self, Pools},
+    },
 };
 
 pub(super) struct ListTeams(pub(super) Office);

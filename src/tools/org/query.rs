@@ -25,13 +25,15 @@ use serde_json::{Value, json};
 use super::{
     LONGEST_TEXT,
     errand::{Sent, by, enqueue, errand, handed_on, shown},
-    office::{Office, Parts},
 };
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{LONGEST, Tool, ToolContext, not_blank},
-    error::ToolError,
+use crate::{
+    teams::office::{Office, Parts},
+    tools::{
+        about::About,
+        answer,
+        contract::{LONGEST, Tool, ToolContext, not_blank},
+        error::ToolError,
+    },
 };
 
 /// How long one team is waited for, unless the call says otherwise.
@@ -222,8 +224,9 @@ fn patience(asked: Option<u64>, default: Duration) -> Duration {
 }
 
 impl Tool for QueryTeam {
-    const ABOUT: About =
-        About::new("query_team", "@org", "org.query_team", Effect::Idempotent).within(ONE, LONGEST);
+    const ABOUT: About = About::new("query_team", "@org", "org.query_team", Effect::Idempotent)
+        .within(ONE, LONGEST)
+        .speaks_to_teams();
     const DESCRIPTION: &'static str = "Asks a child team and waits for its answer: for what takes \
         seconds to minutes. For longer work use `delegate_task`.";
     type Args = One;
@@ -247,7 +250,8 @@ impl Tool for QueryTeam {
 
 impl Tool for QueryTeams {
     const ABOUT: About = About::new("query_teams", "@org", "org.query_teams", Effect::Idempotent)
-        .within(SEVERAL.0, LONGEST);
+        .within(SEVERAL.0, LONGEST)
+        .speaks_to_teams();
     const DESCRIPTION: &'static str = "The same question to 1 to 5 child teams at once; one that \
         fails leaves the others' answers.";
     type Args = Several;

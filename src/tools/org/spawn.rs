@@ -16,26 +16,37 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    credentials::{MOST, redact, reference},
+    credentials::redact,
     errand::{by, errand, giver},
-    office::{Office, Parts},
 };
 use crate::{
     api::teams::NewTeam,
     settings::config::Config,
-    teams::creation::{BOOTSTRAP, WishError},
+    teams::{
+        creation::{BOOTSTRAP, WishError},
+        credentials::{MOST, reference},
+        office::{Office, Parts},
+    },
     tools::{
         about::About,
         answer,
-        contract::{Redaction, SecretValues, Tool, ToolContext},
+        contract::{Redaction, Tool, ToolContext},
         error::ToolError,
         filter::ToolFilter,
         grant::Grant,
+        registry::Registry,
     },
-    vault::{aside::Origin, entry::is_key},
+    vault::{
+        aside::{Origin, SecretValues},
+        entry::is_key,
+    },
 };
 
-pub(super) struct SpawnTeam(pub(super) Office);
+pub(super) struct SpawnTeam {
+    pub(super) office: Office,
+    /// The tools that the groups of its patterns are made of.
+    pub(super) registry: Registry,
+}
 
 /// A team that is wanted. Who is above it is not the model's to say.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -112,8 +123,8 @@ fn unwanted(error: WishError) -> ToolError {
 }
 
 /// The patterns that reach beyond what may be given without asking.
-fn beyond<'a>(patterns: &'a [String], grantable: &[String]) -> Vec<&'a str> {
-    let Ok(ceiling) = ToolFilter::parse(grantable) else {
+fn beyond<'a>(patterns: &'a [String], grantable: &[String], registry: Registry) -> Vec<&'a str> {
+    let Ok(ceiling) = ToolFilter::parse(grantable, registry) else {
         return patterns.iter().map(String::as_str).collect();
     };
     patterns
@@ -191,7 +202,7 @@ impl Tool for SpawnTeam {
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
-        let parts = self.0.parts();
+        let parts = self.office.parts();
         let held = parts.live.held().map(|held| held.config);
         let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
@@ -202,7 +213,7 @@ impl Tool for SpawnTeam {
             return ask(format!("team {} makes a team of its own:\n{file}", caller.team.name));
         }
         let tools = args.team.allowed_tools.as_ref().unwrap_or(&usual.allowed_tools);
-        let more = beyond(tools, &usual.grantable_tools);
+        let more = beyond(tools, &usual.grantable_tools, self.registry);
         if more.is_empty() {
             return None;
         }
@@ -214,7 +225,7 @@ impl Tool for SpawnTeam {
     }
 
     fn stow(&self, values: &SecretValues, of: &Origin, _: &Grant) -> Result<Stow, ToolError> {
-        let vault = &self.0.parts().credentials;
+        let vault = &self.office.parts().credentials;
         // With its name, as long as that is one: it may be a value in the wrong place.
         for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {
             let one = [(key.clone(), value.clone())].into();
@@ -227,11 +238,11 @@ impl Tool for SpawnTeam {
     }
 
     fn settled(&self, of: &Origin, _: &Grant) {
-        self.0.parts().credentials.release(of);
+        self.office.parts().credentials.release(of);
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts();
+        let parts = self.office.parts();
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }
@@ -254,6 +265,7 @@ impl Tool for SpawnTeam {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::REGISTRY;
 
     /// OR-62, TO-46
     #[test]
@@ -272,7 +284,7 @@ mod tests {
 
         for (patterns, expected) in table {
             let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
-            assert_eq!(beyond(&patterns, &grantable), expected, "{patterns:?}");
+            assert_eq!(beyond(&patterns, &grantable, REGISTRY), expected, "{patterns:?}");
         }
     }
 }

@@ -35,10 +35,6 @@ use hivewright_actors::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    credentials::Credentials,
-    office::{Office, Parts},
-};
 use crate::{
     plugins::catalogue::Catalogue,
     policy::Policies,
@@ -54,8 +50,12 @@ use crate::{
     },
     system::Randomness,
     taint::Taint,
-    teams::folders::TeamFolders,
-    tools::{filter::ToolFilter, grant::Grant, toolbox::Toolbox},
+    teams::{
+        credentials::Credentials,
+        folders::TeamFolders,
+        office::{Office, Parts},
+    },
+    tools::{REGISTRY, filter::ToolFilter, grant::Grant, toolbox::Toolbox},
     vault::{
         Vault,
         aside::{Origin, check_given},
@@ -332,8 +332,10 @@ impl Bench {
             },
             Layers { landlock: 6, seccomp: true, namespaces: true },
         );
+        let toolbox = Toolbox::default();
+        let made = super::made(&office, &toolbox.pools(), REGISTRY);
         Self {
-            toolbox: super::add(Toolbox::default(), &office),
+            toolbox: toolbox.with(made),
             office,
             sandbox: Arc::new(sandbox),
             place,
@@ -362,7 +364,7 @@ impl Bench {
         let grant = Grant {
             team: team.into(),
             workspace: Arc::new(workspace),
-            allowed: ToolFilter::parse(&["@org"]).unwrap(),
+            allowed: ToolFilter::parse(&["@org"], REGISTRY).unwrap(),
             sandbox: self.sandbox.clone(),
             secrets: Arc::new(Scrubbers::new(self.vault.clone(), [])),
             rules: self.rules.clone(),

@@ -3,12 +3,14 @@
 use hivewright_actors::{org::record::Capability, task::TaskState, text::Words, tool::Effect};
 use serde_json::json;
 
-use super::office::Office;
-use crate::tools::{
-    about::About,
-    answer,
-    contract::{NoArgs, Tool, ToolContext},
-    error::ToolError,
+use crate::{
+    teams::office::Office,
+    tools::{
+        about::About,
+        answer,
+        contract::{NoArgs, Tool, ToolContext},
+        error::ToolError,
+    },
 };
 
 pub(super) struct Whoami(pub(super) Office);

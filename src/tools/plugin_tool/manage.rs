@@ -30,7 +30,7 @@ use crate::{
         contract::{Tool, ToolContext, not_blank},
         error::ToolError,
         grant::Grant,
-        made::Made,
+        made::tools,
         propose_change::difference,
     },
     vault::expand::BEGIN,
@@ -39,14 +39,13 @@ use crate::{
 /// Loading, a sample that takes all its time, and what is written.
 const LONGEST: Duration = Duration::from_secs(90);
 
-/// The tools for a team that may reach these hosts.
-pub fn made(tools: &PluginTools, egress: &Egress) -> [Made; 3] {
-    let register = Register { tools: tools.clone(), egress: egress.clone() };
-    [
-        Made::new(Deprecate::ABOUT.name, Deprecate(tools.clone())),
-        Made::new(Register::ABOUT.name, register),
-        Made::new(Remove::ABOUT.name, Remove(tools.clone())),
-    ]
+tools! {
+    /// For a team that may reach these hosts.
+    pub fn made(tools: &PluginTools, egress: &Egress) {
+        Deprecate(tools.clone()),
+        Register { tools: tools.clone(), egress: egress.clone() },
+        Remove(tools.clone()),
+    }
 }
 
 #[derive(Clone)]

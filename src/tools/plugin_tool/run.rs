@@ -198,7 +198,7 @@ impl Fetcher {
             host: Some(&host),
             permitted: false,
             approved: None,
-            permits: &|patterns| secrets::permits(patterns, &self.key),
+            permits: &|patterns| secrets::permits(patterns, &self.key, cx.grant.allowed.registry()),
         };
         cx.grant.secrets.vault().expand(&used, &mut request).await?;
         let args = fetch::Args::read(request.clone());

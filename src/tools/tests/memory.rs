@@ -15,8 +15,8 @@ use crate::{
         doubles,
         provenance::{self, Provenance},
     },
-    settings::tool_groups,
-    tools::memory::add,
+    settings::tool_groups::ToolGroup,
+    tools::memory::made,
 };
 
 struct Desk {
@@ -28,7 +28,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let memory = doubles::Bench::new();
-        let tools = Bench::with(add(Toolbox::default(), &memory.memory), &["@memory"]);
+        let tools = Bench::with(Toolbox::default().with(made(&memory.memory)), &["@memory"]);
         Self { memory, tools, calls: AtomicUsize::new(0) }
     }
 
@@ -201,7 +201,7 @@ async fn the_memory_tools_declare_themselves() {
         ("memory_search", json!({"query": "q"}), Effect::Pure),
     ];
 
-    assert_eq!(names, tool_groups::members("@memory").unwrap());
+    assert_eq!(names, REGISTRY.members(ToolGroup::Memory).collect::<Vec<_>>());
     for (name, args, effect) in checked {
         let checked = desk.tools.look(&call(name, args)).unwrap();
         assert_eq!((checked.effect, checked.exclusive), (effect, false), "{name}");

@@ -19,7 +19,7 @@ use hivewright_actors::{
 use super::*;
 use crate::{
     policy::Policies,
-    settings::{live::Live, tests::place, tool_groups},
+    settings::{live::Live, tests::place},
     system::Randomness,
     tools::{
         judge::{Opening, Sight},
@@ -227,19 +227,37 @@ async fn a_rule_that_came_meanwhile_stops_a_call_that_was_let_through() {
 #[actix::test]
 async fn every_tool_has_a_class_that_rules_know() {
     let (approvals, router) = (Context::new().address(), Context::new().address());
-    let toolbox = crate::tools::ask_operator::add(crate::tools::all(), approvals);
-    let toolbox = crate::tools::trust::add(crate::tools::vault::add(toolbox), router);
-    let toolbox = crate::tools::web::add(toolbox, &crate::tools::web::Web::default());
+    let toolbox = crate::tools::all()
+        .with(crate::tools::ask_operator::made(&approvals))
+        .with(crate::tools::triggers::made(&super::triggers::desk()))
+        .with(crate::tools::trust::made(&router))
+        .with(crate::tools::vault::made())
+        .with(crate::tools::web::made(&crate::tools::web::Web::default()));
 
-    are_known(&crate::tools::triggers::add(toolbox, &super::triggers::desk()));
+    are_known(&toolbox);
+    for About { name, class, other_class, .. } in REGISTRY.abouts() {
+        for class in [*class].into_iter().chain(*other_class) {
+            assert_eq!((name, hivewright_actors::policy::class::check(class)), (name, Ok(())));
+        }
+    }
 }
 
-/// Settings know these tools in the groups that they name, and rules know their classes.
+/// The registry has these tools.
 pub(crate) fn are_known(toolbox: &Toolbox) {
-    for About { name, keys, group, class, .. } in toolbox.abouts() {
-        assert!(tool_groups::members(group).unwrap().contains(&keys), "{name}");
-        assert_eq!((name, hivewright_actors::policy::class::check(class)), (name, Ok(())));
+    for About { name, keys, group, .. } in toolbox.abouts() {
+        assert!(REGISTRY.members(group).any(|known| known == keys), "{name}");
     }
+}
+
+/// SE-51: a key in two lists would be two tools in settings, and one for models.
+#[test]
+fn the_registry_lists_each_tool_once() {
+    let mut keys: Vec<_> = REGISTRY.keys().collect();
+    keys.sort_unstable();
+
+    let twice: Vec<_> = keys.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+
+    assert_eq!(twice, [] as [&[&str]; 0]);
 }
 
 /// PL-83: a granted call runs without asking, once its use is durable; the next one asks again, and

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use actix::{AsyncContext, Context};
 use hivewright_actors::{
     policy::rule::Rule,
-    tool::{ToolSpec, Verdict},
+    tool::{Verdict, specs::ToolSpec},
 };
 use serde::de::DeserializeOwned;
 
@@ -14,7 +14,8 @@ use crate::{
     api::input::Reader,
     memory::doubles,
     tools::{
-        agent, ask_operator, memory, propose_change, told, triggers::report::with_report, use_skill,
+        agent, ask_operator, compact_schema, memory, propose_change, triggers::report::with_report,
+        use_skill,
     },
 };
 
@@ -35,14 +36,17 @@ const NEEDLESS: [&str; 10] = [
 /// The tools that need nothing but actors, and those of memory.
 fn shipped() -> Bench {
     let (approvals, router) = (Context::new().address(), Context::new().address());
-    let toolbox = ask_operator::add(crate::tools::all(), approvals);
-    let toolbox = crate::tools::trust::add(crate::tools::vault::add(toolbox), router);
-    let toolbox = crate::tools::triggers::add(toolbox, &super::triggers::desk());
-    Bench::with(memory::add(toolbox, &doubles::Bench::new().memory), &["*"])
+    let toolbox = crate::tools::all()
+        .with(ask_operator::made(&approvals))
+        .with(memory::made(&doubles::Bench::new().memory))
+        .with(crate::tools::triggers::made(&super::triggers::desk()))
+        .with(crate::tools::trust::made(&router))
+        .with(crate::tools::vault::made());
+    Bench::with(toolbox, &["*"])
 }
 
 fn spec<T: DeserializeOwned + JsonSchema>(name: &str) -> ToolSpec {
-    let schema = told::schema(Reader::<T>::default().schema());
+    let schema = compact_schema::schema(Reader::<T>::default().schema());
     ToolSpec { name: name.to_owned(), description: "Made of several.".to_owned(), schema }
 }
 
@@ -139,7 +143,7 @@ struct Wider {
 fn form<A: DeserializeOwned + JsonSchema + Send + 'static>() -> String {
     let rule = Rule::new("ask", "tool:write".parse().unwrap(), "require_approval".parse().unwrap());
     let rules = Policies::fixed(vec![rule.check().unwrap()]);
-    let toolbox = Toolbox::default().with(Mail::<A>(PhantomData));
+    let toolbox = Toolbox::default().with([Made::of(Mail::<A>(PhantomData))]);
     let bench = Bench::with_all(toolbox, &["*"], Vault::absent(), rules);
     match bench.look(&call("write", json!({"to": "ann"}))).unwrap().verdict {
         Verdict::Ask(asking) => asking.schema,

@@ -14,7 +14,7 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    tools::triggers::{add, report::with_report},
+    tools::triggers::{made, report::with_report},
     triggers::{desk::Desk, stage::Stage},
     vault::{entry::Put, tests as doubles},
 };
@@ -43,7 +43,7 @@ fn teams() -> Teams {
         team("free", "main", &[Capability::Triggers]),
     ]);
     let desk = Desk::new(stage.desk(tree));
-    Teams { bench: Bench::with(add(crate::tools::all(), &desk), &["@triggers"]), stage }
+    Teams { bench: Bench::with(crate::tools::all().with(made(&desk)), &["@triggers"]), stage }
 }
 
 /// A desk at which no team stands.
@@ -359,9 +359,9 @@ async fn a_report_is_taken_beside_the_teams_own_tools() {
 /// OR-19
 #[actix::test]
 async fn the_group_holds_all_but_the_report() {
-    let filter = ToolFilter::parse(&["@triggers"]).unwrap();
+    let filter = ToolFilter::parse(&["@triggers"], REGISTRY).unwrap();
 
-    let toolbox = add(Toolbox::default(), &desk());
+    let toolbox = Toolbox::default().with(made(&desk()));
     let names = toolbox.abouts().map(|about| about.name).chain([REPORT_RUN]);
     let outside: Vec<_> = names.filter(|name| !filter.allows(name)).collect();
 
@@ -393,7 +393,7 @@ async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets
         let set = vault.vault.set(&scope, "TOKEN", put, &doubles::operator()).await;
         set.unwrap();
     }
-    let toolbox = add(crate::tools::all(), &desk());
+    let toolbox = crate::tools::all().with(made(&desk()));
     let bench = Bench::with_vault(toolbox, &["@triggers"], vault.vault.clone());
     let verdict = |team: &str, label| {
         let call = call("test_trigger", named(team));

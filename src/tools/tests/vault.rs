@@ -5,8 +5,8 @@ use hivewright_actors::storage::Storage as _;
 use super::*;
 use crate::{
     scrub::Scrubber,
-    settings::tool_groups,
-    tools::vault::add,
+    settings::tool_groups::ToolGroup,
+    tools::vault::made,
     vault::{audit::Action, entry::Put, tests as doubles},
 };
 
@@ -18,7 +18,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let vault = doubles::Bench::new();
-        let toolbox = add(super::super::all());
+        let toolbox = super::super::all().with(made());
         let tools = Bench::with_vault(toolbox, &["*"], vault.vault.clone());
         Self { vault, tools }
     }
@@ -39,14 +39,15 @@ impl Desk {
 #[actix::test]
 async fn the_vault_tools_declare_themselves() {
     let vault = doubles::Bench::new();
-    let bench = Bench::with_vault(add(super::super::all()), &["@vault"], vault.vault.clone());
+    let bench =
+        Bench::with_vault(super::super::all().with(made()), &["@vault"], vault.vault.clone());
     let look = |name, args| bench.look(&call(name, args)).unwrap();
     let checked = |effect| Checked::allowed(effect, false, Duration::from_secs(30));
 
     let specs = bench.tools.specs();
     let names: Vec<_> = specs.iter().map(|spec| spec.name.as_str()).collect();
 
-    assert_eq!(names, tool_groups::members("@vault").unwrap());
+    assert_eq!(names, REGISTRY.members(ToolGroup::Vault).collect::<Vec<_>>());
     for spec in specs.iter() {
         assert!((1..=1024).contains(&spec.description.chars().count()));
     }
@@ -180,7 +181,7 @@ async fn a_refusal_names_its_code_and_the_way_out() {
 #[actix::test]
 async fn a_locked_vault_says_where_the_key_was_looked_for() {
     let vault = doubles::Bench::locked();
-    let toolbox = add(super::super::all());
+    let toolbox = super::super::all().with(made());
     let desk = Desk { tools: Bench::with_vault(toolbox, &["*"], vault.vault.clone()), vault };
     let env = json!({ "command": "true", "env": { "A": "${vault:TOKEN}" } });
 

@@ -16,9 +16,9 @@ use crate::{
         search::{Engine, Search},
         secret::Secret,
         tests::place,
-        tool_groups,
+        tool_groups::ToolGroup,
     },
-    tools::web::{Web, add, repository::SearchSkillRepository, search::WebSearch},
+    tools::web::{Web, made, repository::SearchSkillRepository, search::WebSearch},
     vault::{audit::Action, entry::Put, tests as doubles},
 };
 
@@ -40,7 +40,7 @@ fn bench(reachable: &[&Host]) -> Bench {
 }
 
 fn bench_with(file: Team, vault: Vault, rules: &[Rule]) -> Bench {
-    let toolbox = add(super::super::all(), &Web::default());
+    let toolbox = super::super::all().with(made(&Web::default()));
     Bench::with_file(toolbox, &["*"], vault, Policies::fixed(rules.to_vec()), file)
 }
 
@@ -78,7 +78,8 @@ fn the_web_tools_declare_themselves() {
     let specs = bench.tools.specs();
     let spec = specs.iter().find(|spec| spec.name == "web_fetch").unwrap();
 
-    assert_eq!(tool_groups::members("@web").unwrap(), ["web_fetch", "web_search"]);
+    let group: Vec<_> = REGISTRY.members(ToolGroup::Web).collect();
+    assert_eq!(group, ["web_fetch", "web_search"]);
     assert_eq!(spec.schema["required"], json!(["url"]));
     let told = spec.description.len() + spec.schema.to_string().len();
     assert!(told <= 1_200, "{told}: {}", spec.schema);
@@ -602,7 +603,7 @@ async fn search(host: &Host, engine: Engine, args: Value) -> ToolReply {
     let tool = WebSearch::new(Web::default(), &settings).unwrap();
     let toolbox = super::super::all();
     // It is no host that the team itself may reach.
-    let bench = Bench::with(toolbox.with(tool), &["*"]);
+    let bench = Bench::with(toolbox.with([Made::of(tool)]), &["*"]);
     bench.call("web_search", args).await
 }
 
@@ -657,7 +658,7 @@ async fn a_search_that_fails_says_so_and_leads_nowhere_else() {
 
 async fn search_skills(url: &str) -> Value {
     let tool = SearchSkillRepository::new(Web::default(), url).unwrap();
-    let bench = Bench::with(super::super::all().with(tool), &["*"]);
+    let bench = Bench::with(super::super::all().with([Made::of(tool)]), &["*"]);
     let args = json!({"query": "fill in forms", "category": "office"});
     let reply = bench.call("search_skill_repository", args).await;
     assert!(reply.taints);

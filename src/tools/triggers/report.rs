@@ -12,8 +12,8 @@ use hivewright_actors::{
     scheduler::{run::Report, trigger::validation::check_cursors},
     task::Label,
     tool::{
-        Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolReply, ToolSpec,
-        Toolset, specs::ToolSpecs,
+        Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolReply, Toolset,
+        specs::{ToolSpec, ToolSpecs},
     },
 };
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     api::input::Reader,
-    tools::{answer, hosted, told},
+    tools::{answer, compact_schema, hosted},
 };
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
     let spec = ToolSpec {
         name: REPORT_RUN.to_owned(),
         description: DESCRIPTION.to_owned(),
-        schema: told::schema(REPORTS.schema()),
+        schema: compact_schema::schema(REPORTS.schema()),
     };
     let specs = Mutex::new(longer(tools.specs(), &spec));
     Arc::new(Reporting { tools, spec, specs })

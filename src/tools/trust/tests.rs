@@ -6,7 +6,10 @@ use super::{
     super::{contract::Tool, hosted},
     *,
 };
-use crate::api::input::Reader;
+use crate::{
+    api::input::Reader,
+    tools::{REGISTRY, filter::ToolFilter, toolbox::Toolbox},
+};
 
 fn refused<T: Tool>(args: Value) -> String {
     hosted::read::<T>(&Reader::default(), &args).err().unwrap().message
@@ -43,9 +46,9 @@ fn a_sender_must_be_one() {
 /// OR-19
 #[actix::test]
 async fn the_group_holds_these_tools() {
-    let filter = crate::tools::filter::ToolFilter::parse(&["@trust"]).unwrap();
+    let filter = ToolFilter::parse(&["@trust"], REGISTRY).unwrap();
     let router = actix::AsyncContext::address(&actix::Context::new());
-    let toolbox = super::add(Toolbox::default(), router);
+    let toolbox = Toolbox::default().with(super::made(&router));
     let tools: Vec<_> = toolbox.abouts().map(|about| about.name).collect();
 
     assert!(tools.iter().all(|name| filter.allows(name)));

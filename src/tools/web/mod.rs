@@ -2,7 +2,7 @@
 
 use hivewright_actors::tool::ToolFault;
 
-use super::{error::ToolError, toolbox::Toolbox};
+use super::{error::ToolError, made::tools};
 use crate::sandbox::egress::{EgressError, Guard};
 
 mod buckets;
@@ -26,8 +26,10 @@ pub struct Web {
     pub(super) contacted: Contacted,
 }
 
-pub fn add(toolbox: Toolbox, web: &Web) -> Toolbox {
-    toolbox.with(WebFetch(web.clone()))
+tools! {
+    pub fn made(web: &Web) {
+        WebFetch(web.clone()),
+    }
 }
 
 impl From<EgressError> for ToolError {

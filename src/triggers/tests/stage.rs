@@ -27,12 +27,13 @@ use hivewright_actors::{
         Neighbours, Ports, Scheduler,
         alarm::{Drain, SetZone},
         firing::{Findings, Premises, Roster, Standing},
+        index::{Board, MessageTriggers},
         manage::Create,
         ports::Calendar,
         records,
         run::Run,
         trigger::{Trigger, Which, definition::Definition},
-        views::{Board, Ears, Get},
+        views::Get,
     },
     store::{
         Store, StoreHandle,
@@ -247,7 +248,7 @@ impl Stage {
                     timezone: ZONE.to_owned(),
                 },
             };
-            let address = Scheduler::new(neighbours, Ears::default(), recovered).start();
+            let address = Scheduler::new(neighbours, MessageTriggers::default(), recovered).start();
             scheduler = Some(address.clone());
             let listeners = Listeners {
                 leased: worker.clone().recipient(),

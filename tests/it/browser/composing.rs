@@ -113,7 +113,9 @@ async fn an_edited_message_begins_a_branch_and_the_former_stays() {
 
     // Words that arrive while a version is on its way are drawn before its address is there; the focus goes along all the same.
     for shown in ["apples,pears,plums,cherries", "apples,pears and figs"] {
-        browser.run("document.activeElement.click(); document.querySelector('hw-chat').redraw()").await;
+        browser
+            .run("document.activeElement.click(); document.querySelector('hw-chat').redraw()")
+            .await;
         browser.until(&format!("{BUBBLES} === '{shown}'")).await;
         browser.until("document.activeElement.matches('.fork button')").await;
     }

@@ -68,7 +68,7 @@ async fn discord_is_tried_and_connected_in_the_page() {
     press(&browser, "Connect Discord…").await;
     browser.fill("dialog [name=token]", "another-token").await;
     press(&browser, "Review changes").await;
-    browser.until("document.querySelector('dialog h2').textContent.startsWith('Replace')").await;
+    browser.until("document.querySelector('dialog h2')?.textContent.startsWith('Replace')").await;
     press(&browser, "Cancel").await;
     let kept = data(&service, "/api/v1/vault/system/discord.token").await;
     assert_eq!(kept["version"], 1);

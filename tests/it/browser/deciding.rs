@@ -53,6 +53,31 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
     browser.close().await;
 }
 
+/// OP-55: what a call is given scrolls in a place of its own, so that the decision stays in sight.
+#[tokio::test]
+async fn a_long_call_leaves_the_decision_in_sight() {
+    let service = asking().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let file = serde_json::json!({"file_path": "long.txt", "content": "a long line ".repeat(500)});
+
+    browser.resize(1_000, 800).await;
+    let mut client = service.connect().await;
+    client.say("long", &format!("#call write {file}")).await;
+    client.until(|frame| frame["type"] == "notification" && frame["kind"] == "approval").await;
+    go(&browser, "#/approvals").await;
+    browser.until("document.querySelector('[data-act=approve]')").await;
+
+    let place =
+        "document.querySelector('[data-act=approve]').getBoundingClientRect().bottom < innerHeight";
+    assert_eq!(browser.value(place).await, true);
+    let rest = "(({scrollHeight, clientHeight}) => scrollHeight > clientHeight)\
+        (document.querySelector('hw-approval .fold pre'))";
+    assert_eq!(browser.value(rest).await, true);
+    browser.close().await;
+}
+
 /// OP-51: what a team that is talked to waits for is decided where it was talked to, also after a reload.
 #[tokio::test]
 async fn a_call_of_a_team_that_is_talked_to_is_approved_there() {

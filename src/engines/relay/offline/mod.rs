@@ -6,7 +6,10 @@ use futures_util::{StreamExt, stream};
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, SystemPrompt, ToolOutput},
     shared_list::SharedList,
-    tool::{Args, ToolCall, ToolFault, ToolSpec, specs::ToolSpecs},
+    tool::{
+        Args, ToolCall, ToolFault,
+        specs::{ToolSpec, ToolSpecs},
+    },
     usage::Usage,
 };
 use http_body_util::{BodyExt, StreamBody};

@@ -1,11 +1,11 @@
 // @ts-check
 // One message of a transcript: what was said, thought, called and answered, with who and when.
 
-import { clean, icon, make } from "../core/dom.js";
+import { clean, make } from "../core/dom.js";
 import { count, duration, money, pretty, when } from "../core/format.js";
 import { write } from "../core/place.js";
 import { markdown } from "./markdown.js";
-import { fold, outside } from "./marks.js";
+import { fold, outside, pill } from "./marks.js";
 
 /** The way to all that led to a task. @param {string} task @param {string} look */
 export const chainLink = (task, look) =>
@@ -22,7 +22,7 @@ export function moment(message, session, found) {
       "header",
       {},
       make("strong", {}, who),
-      message.isError ? make("span", { class: "pill", "data-tone": "bad" }, icon("alert"), "failed") : null,
+      message.isError ? pill(message.denied ? "denied" : "failed") : null,
       message.untrusted ? outside() : null,
       make("span", { class: "muted" }, when(message.timestamp)),
       message.durationMs !== undefined ? make("span", { class: "muted" }, duration(message.durationMs)) : null,

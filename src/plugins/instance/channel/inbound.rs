@@ -7,11 +7,7 @@ use hivewright_actors::{
     frame::ErrorBody,
     ids::{MAIN, MessageId, PrincipalId},
     queue,
-    router::{
-        gate::{SILENT, Sender},
-        records::MessageRow,
-        saying::Say,
-    },
+    router::{gate::SILENT, posted_messages::PostMessage, records::MessageRow, sender::Sender},
     store::{reads::contains, records::Writes},
 };
 
@@ -55,7 +51,7 @@ pub(in crate::plugins::instance) async fn receive(
     }
     let at = plugin.channel_of(&conversation);
     let channels = &plugin.grounds.channels;
-    let said = channels.router.send(Say {
+    let said = channels.router.send(PostMessage {
         channel: at.clone(),
         may_open: true,
         owner: channels.owner.clone(),

@@ -1,7 +1,7 @@
 //! Channel of a plugin: the conversations that it carries while it is switched on.
 //!
 //! ```text
-//! child ──channel/inbound──▶ inbound ──Say──▶ Router … Channel ──Outbound──▶ post ──channel/send──▶ child
+//! child ──channel/inbound──▶ inbound ──PostMessage──▶ Router … Channel ──Outbound──▶ post ──channel/send──▶ child
 //! ```
 //!
 //! The plugin translates. Who is let in, what is a topic, what was said before and what was sent already is known here,

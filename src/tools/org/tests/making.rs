@@ -10,7 +10,7 @@ use hivewright_actors::{
 };
 
 use super::*;
-use crate::tools::{contract::Tool, org::spawn::SpawnTeam};
+use crate::tools::{REGISTRY, contract::Tool, org::spawn::SpawnTeam};
 
 /// OR-48, OR-60, OR-40
 #[actix_web::test]
@@ -281,13 +281,18 @@ async fn the_main_team_gives_what_may_be_given_and_a_person_decides_on_the_rest(
     let bench = bench().await;
     let caution = |team: &str, args: Value| {
         let args = serde_json::from_value(args).unwrap();
-        SpawnTeam(bench.office.clone()).caution(&args, &bench.context(team).caller)
+        let spawn = SpawnTeam { office: bench.office.clone(), registry: REGISTRY };
+        spawn.caution(&args, &bench.context(team).caller)
     };
     let plain = json!({"name": "x1", "scope_accepts": ["x"]});
     let wide =
         json!({"name": "x1", "scope_accepts": ["x"], "allowed_tools": ["@files", "@browser"]});
+    // `@topics` gives nothing, so it asks for nothing.
+    let former =
+        json!({"name": "x1", "scope_accepts": ["x"], "allowed_tools": ["@files", "@topics"]});
 
     assert_eq!(caution("main", plain.clone()), None);
+    assert_eq!(caution("main", former), None);
     let beyond = caution("main", wide).unwrap().why;
     assert!(beyond.contains("@browser is beyond"), "{beyond}");
     assert!(beyond.contains("allowed_tools: [\"@files\", \"@browser\"]"), "{beyond}");

@@ -1,13 +1,14 @@
 // @ts-check
 // The work that a turn gave to other teams, as cards nested by who gave it to whom.
 
-import { list, may, part, post } from "../../core/api.js";
+import { list, may } from "../../core/api.js";
 import { clean, make } from "../../core/dom.js";
 import { beginning, duration, money, since, taskLine } from "../../core/format.js";
 import { write } from "../../core/place.js";
 import { View } from "../../core/view.js";
 import { markdown } from "../../parts/markdown.js";
 import { cell, fold, pill } from "../../parts/marks.js";
+import { stop } from "../../parts/stop.js";
 import { act } from "../../parts/toast.js";
 import { talk } from "./talk.js";
 import "./working.js";
@@ -46,8 +47,7 @@ class Delegated extends View {
   card(task) {
     const { outcome } = task;
     const said = outcome?.result || outcome?.error?.message || "";
-    const stop = (/** @type {any} */ event) =>
-      act(event.currentTarget, () => post(`/tasks/${part(task.id)}/cancel`, { cascade: true }));
+    const onclick = (/** @type {any} */ event) => act(event.currentTarget, () => stop(task.id, { cascade: true }));
     return make(
       "article",
       { class: "given" },
@@ -71,7 +71,7 @@ class Delegated extends View {
                 type: "button",
                 class: "button small",
                 "aria-label": `Stop the work of ${clean(task.team)}`,
-                onclick: stop,
+                onclick,
               },
               "Stop",
             )

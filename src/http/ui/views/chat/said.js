@@ -31,7 +31,7 @@ export const makeTurn = (known) => ({
   /** The topic that it was said in, if that is shown as the beginning of another. @type {string | null} */ of: null,
   position: 0,
   waiting: "",
-  /** It is set aside, and a note says for what. */ parked: false,
+  /** It is set aside, and a note, shown as long as that is so, says for what. */ parked: false,
   /** The store says that nobody has begun with it. */ unbegun: false,
   opening: "",
   thinking: "",
@@ -82,7 +82,6 @@ export function joinOpening(opening, text) {
 
 /** What it waited for has come, or is of no use any more. @param {any} turn */
 export function goOn(turn) {
-  if (!turn.parked) return;
   turn.parked = false;
   turn.blocks = turn.blocks.filter((/** @type {any} */ block) => !block.waits);
 }

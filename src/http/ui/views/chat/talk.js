@@ -2,18 +2,19 @@
 // The conversation of a person, for the whole life of the page: it goes on whichever view is open. Listeners hear `changed`,
 // `frame`, `moved` and `forgotten`.
 
-import { call, get, list, may, me, part, post, Refusal } from "../../core/api.js";
+import { call, get, list, may, me, part, Refusal } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
 import { Pace } from "../../core/pace.js";
 import { here, write } from "../../core/place.js";
 import { Retry } from "../../core/retry.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
+import { isOwnStop, stop } from "../../parts/stop.js";
 import { act, toast, withdraw } from "../../parts/toast.js";
 import { branchOf } from "./branches.js";
 import { Conversation, UNDECIDED } from "./conversation.js";
 import { Link } from "./link.js";
-import { goOn, hasEnded } from "./said.js";
+import { hasEnded } from "./said.js";
 import { keyOfTeam, teamOfKey } from "./shelf.js";
 import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 
@@ -97,7 +98,11 @@ class Talk extends EventTarget {
     });
     live.addEventListener("turn", (event) => this.heard(/** @type {CustomEvent} */ (event).detail));
     live.addEventListener("resync", () => {
-      for (const task of live.state.running.keys()) this.enrich(task);
+      for (const [task, { state }] of live.state.running) {
+        if (state === "waiting") this.setAside(task);
+        else this.goesOn(task);
+        this.enrich(task);
+      }
     });
     // A request fails by itself, while the socket may stay open.
     live.addEventListener("changed", () => {
@@ -401,7 +406,7 @@ class Talk extends EventTarget {
   /** @param {string} topic @param {{id: string, task?: string | null}} turn */
   async cancel(topic, { id, task }) {
     if (!teamOfKey(topic)) this.link.send({ type: "cancel", topic_id: topic });
-    else if (task && !(await act(null, () => post(`/tasks/${part(task)}/cancel`, {})))) {
+    else if (task && !(await act(null, () => stop(task)))) {
       this.stopping.delete(id);
       this.tell("changed");
     }
@@ -409,7 +414,7 @@ class Talk extends EventTarget {
 
   /** Keeps a message that waits from being worked on. Returns whether that came in time. @param {any} turn */
   takeBack(turn) {
-    return act(null, () => post(`/tasks/${part(turn.task)}/cancel`, { reason: "taken back" }));
+    return act(null, () => stop(turn.task, { reason: "taken back" }));
   }
 
   /** @param {any} frame */
@@ -433,7 +438,7 @@ class Talk extends EventTarget {
     const elsewhere = view !== "chat" || (place !== this.viewed && !this.beginning.size);
     const asks = ["approval", "question"].includes(frame.kind);
     // Whoever decided knows that, on whichever device.
-    const known = (view === "approvals" && asks) || frame.by === me.principal;
+    const known = (view === "approvals" && asks) || frame.by === me.principal || isOwnStop(frame);
     if (asks) withdraw(frame.ref_id);
     if (frame.type === "notification" && elsewhere && !known)
       toast(shortened(frame.content), { news: true, about: frame.ref_id, link: ["Open", write("chat", [place])] });
@@ -441,8 +446,9 @@ class Talk extends EventTarget {
   }
 
   /** Events tell more than frames do: what was thought, and whole arguments and results. @param {any} event */
-  heard({ kind, task_id: task, value }) {
+  heard({ kind, state, task_id: task, value }) {
     if (kind === "turn_start") this.goesOn(task);
+    if (state === "waiting") this.setAside(task);
     if (kind !== "stream" || !["thinking", "tool_call", "tool_result"].includes(value?.type)) return;
     const known = this.extras.get(task) ?? { thinking: "", calls: new Map() };
     known.thinking = live.state.running.get(task)?.active_turn.thinking || known.thinking;
@@ -459,8 +465,15 @@ class Talk extends EventTarget {
   goesOn(task) {
     const found = this.conversation?.find({ task_id: task });
     if (!found || hasEnded(found.turn) || (!found.turn.parked && found.turn.status !== "queued")) return;
-    goOn(found.turn);
-    Object.assign(found.turn, { unbegun: false, status: "running" });
+    Object.assign(found.turn, { parked: false, unbegun: false, status: "running" });
+    this.conversation.changed(found.key, found.turn);
+  }
+
+  /** Work waits, maybe again: a frame says what for the first time only. @param {string} task */
+  setAside(task) {
+    const found = this.conversation?.find({ task_id: task });
+    if (!found || hasEnded(found.turn) || found.turn.parked) return;
+    found.turn.parked = true;
     this.conversation.changed(found.key, found.turn);
   }
 

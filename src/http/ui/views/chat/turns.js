@@ -367,7 +367,9 @@ function usageWords(turn) {
 /** What the turn shows so far, the words of the ack included, and behind a call what it gave to the person. */
 function shownBlocks(turn) {
   const thought = turn.thinking ? [{ kind: "thinking", text: turn.thinking, busy: !hasEnded(turn) }] : [];
-  const blocks = turn.blocks.flatMap((block) => [
+  // Work that goes on may have to wait for the same again, and then nobody says what for a second time.
+  const told = turn.blocks.filter((/** @type {any} */ block) => turn.parked || !block.waits);
+  const blocks = told.flatMap((/** @type {any} */ block) => [
     block.kind === "tool" ? { ...block, parked: turn.parked } : block,
     ...(block.files?.length ? [{ kind: "files", call: block.call, files: block.files }] : []),
   ]);

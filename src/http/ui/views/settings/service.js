@@ -208,7 +208,16 @@ class BackupsPart extends View {
               table(
                 "Backups",
                 [
-                  { name: "File", wide: true, cell: (row) => make("code", {}, clean(row.file)) },
+                  {
+                    name: "File",
+                    wide: true,
+                    cell: (row) => [
+                      make("code", {}, clean(row.file)),
+                      row.holds_redacted
+                        ? [" ", make("span", { class: "tag" }, "holds what was redacted later")]
+                        : null,
+                    ],
+                  },
                   { name: "Size", number: true, cell: (row) => size(row.bytes) },
                   { name: "Created", cell: (row) => when(row.created_at), quiet: true },
                 ],

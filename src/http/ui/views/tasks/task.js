@@ -12,6 +12,7 @@ import { input, tick } from "../../parts/fields.js";
 import { markdown } from "../../parts/markdown.js";
 import { button, cell, code, crumb, facts, headOf, panel, pill, teamLink } from "../../parts/marks.js";
 import { chainLink, moment } from "../../parts/moment.js";
+import { stop } from "../../parts/stop.js";
 import { act } from "../../parts/toast.js";
 import "../chat/working.js";
 
@@ -192,7 +193,7 @@ class TaskPage extends View {
       action: "Cancel task",
       dangerous: true,
       submit: async ({ reason, cascade }) => {
-        await post(`/tasks/${part(task.id)}/cancel`, { ...(reason ? { reason } : {}), cascade: cascade === "true" });
+        await stop(task.id, { ...(reason ? { reason } : {}), cascade: cascade === "true" });
         this.task?.reload();
         this.chain?.reload();
       },
