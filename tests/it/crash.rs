@@ -13,14 +13,19 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::{
+    archiving::{self, Cuts, Moment},
     service::{Client, Service, rounds},
     shown::{self, Known, Shown},
 };
 
 /// How often the service is killed, unless `HIVEWRIGHT_ROUNDS` says so.
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 40;
 /// Who talks to it meanwhile.
 const CLIENTS: usize = 8;
+/// It is killed within so many milliseconds of its start, and now and then within more: archiving waits half a second for
+/// what gathers.
+const SHORT: u64 = 120;
+const LONG: u64 = 1_200;
 /// Messages that each of them keeps under way.
 const UNDER_WAY: usize = 3;
 
@@ -78,7 +83,7 @@ pub(crate) fn no_effect_is_repeated(service: &Service) {
     assert_eq!(repeated, [], "effects that happened more than once");
 }
 
-/// A message of one of four kinds: talk, one effect, two effects in a row, a file.
+/// A message of one of four kinds: talk, one effect, two effects in a row, a file. A search for `hello` finds each task once.
 fn message(name: &str, kind: usize) -> String {
     let effect = |step: &str| {
         let command = format!("echo {name}-{step} >> effects/log");
@@ -87,9 +92,9 @@ fn message(name: &str, kind: usize) -> String {
     let file = json!({ "file_path": format!("files/{name}"), "content": name });
     match kind % 4 {
         0 => format!("hello from {name}"),
-        1 => format!("{}\n#reply did {name}", effect("only")),
-        2 => format!("{}\n#then\n{}\n#reply did {name}", effect("first"), effect("second")),
-        _ => format!("#call write {file}\n#reply did {name}"),
+        1 => format!("{}\n#reply hello from {name}", effect("only")),
+        2 => format!("{}\n#then\n{}\n#reply hello from {name}", effect("first"), effect("second")),
+        _ => format!("#call write {file}\n#reply hello from {name}"),
     }
 }
 
@@ -182,6 +187,8 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| actix::spawn(talk(number, address.clone(), stop.clone(), known.clone())))
         .collect();
+    let trigger = archiving::trigger(&service).await;
+    let (searching, firing) = archiving::keep_busy(&trigger, &address, &stop, &known);
 
     let seed = Mutex::new(std::process::id() as u64 | 1);
     let random = |below: u64| {
@@ -193,8 +200,8 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
     };
     // What was open at the last kill, and at the one before.
     let (mut cut_once, mut cut_twice) = (BTreeSet::new(), BTreeSet::new());
-    let mut shown = Shown::default();
-    for _ in 0..rounds(ROUNDS) {
+    let (mut shown, mut cuts) = (Shown::new(&trigger), Cuts::default());
+    for round in 0..rounds(ROUNDS) {
         // A task has three attempts. What was cut off twice has its third now, which nothing disturbs.
         let undisturbed = async {
             while !known.open().is_disjoint(&cut_twice) {
@@ -205,11 +212,12 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
             .await
             .expect("every message ends");
         // Not each time: a kill soon after the start is wanted too.
-        if random(4) == 0 {
+        if random(5) == 0 {
             shown.look(&service, &known).await;
         }
-        tokio::time::sleep(Duration::from_millis(random(120))).await;
-        service.kill();
+        let window = if random(8) == 0 { LONG } else { SHORT };
+        tokio::time::sleep(Duration::from_millis(random(window))).await;
+        cuts.cut(&mut service, Moment::of(round), Service::kill).await;
         cut_twice = std::mem::replace(&mut cut_once, known.open())
             .intersection(&cut_once)
             .cloned()
@@ -219,13 +227,19 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
     }
     stop.store(true, Ordering::SeqCst);
 
+    let mut said = 0;
     for client in clients {
         let ledger = tokio::time::timeout(Duration::from_secs(120), client)
             .await
             .expect("every message ends")
             .unwrap();
-        ledger.check();
+        said += ledger.check();
     }
-    shown::nothing_else(&service, &known).await;
+    let searches = searching.await.unwrap();
+    firing.await.unwrap();
+    shown::nothing_else(&service, &trigger, &known).await;
     no_effect_is_repeated(&service);
+    let found = cuts.found().await;
+    println!("{said} messages, {} runs, {searches} searches, {found:?}", known.count_ran());
+    found.check();
 }

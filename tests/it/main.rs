@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod approvals;
+mod archiving;
 mod authority;
 mod bad_input;
 mod bad_requests;

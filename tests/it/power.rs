@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::{
+    archiving::{self, Cuts, Moment},
     crash,
     service::{PATIENCE, Service, rounds, until},
     shown::{self, Known, Shown},
@@ -102,11 +103,13 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
     let known = Known::default();
     let talk = |number| crash::talk(number, address.clone(), stop.clone(), known.clone());
     let clients: Vec<_> = (0..CLIENTS).map(|number| actix::spawn(talk(number))).collect();
+    let trigger = archiving::trigger(&service).await;
+    let (searching, firing) = archiving::keep_busy(&trigger, &address, &stop, &known);
 
-    let (rounds, mut shown) = (rounds(ROUNDS), Shown::default());
+    let (rounds, mut shown, mut cuts) = (rounds(ROUNDS), Shown::new(&trigger), Cuts::default());
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(220 + 70 * (round as u64 % 3))).await;
-        disk.cut(&mut service);
+        cuts.cut(&mut service, Moment::of(round), |service| disk.cut(service)).await;
         let cut_off = known.open();
         if round + 1 == rounds {
             service.forget_variable("LD_PRELOAD");
@@ -126,8 +129,13 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
         said += ledger.expect("every message ends").unwrap().check();
     }
     assert!(said > CLIENTS, "hardly anything was said");
-    shown::nothing_else(&service, &known).await;
+    let searches = searching.await.unwrap();
+    firing.await.unwrap();
+    shown::nothing_else(&service, &trigger, &known).await;
     crash::no_effect_is_repeated(&service);
+    let found = cuts.found().await;
+    println!("{said} messages, {} runs, {searches} searches, {found:?}", known.count_ran());
+    found.check();
 }
 
 /// Whether a message that was answered is known after the power was cut.

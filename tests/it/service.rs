@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures_util::{SinkExt, StreamExt};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -204,6 +205,33 @@ impl Service {
             child.kill().expect("it can be killed");
             child.wait().expect("it ends");
         }
+    }
+
+    /// Stops all threads of the program where they are, until it goes on or is killed.
+    pub(crate) fn stop_at_once(&self) {
+        self.send(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.pid());
+        let deadline = Instant::now() + PATIENCE;
+        let is_stopped = |thread: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Behind the name, which may hold anything. One that has ended since runs no more either.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
+        };
+        while !std::fs::read_dir(&threads).expect("threads").flatten().all(is_stopped) {
+            assert!(Instant::now() < deadline, "it does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Goes on after a stop.
+    pub(crate) fn go_on(&self) {
+        self.send(Signal::CONT);
+    }
+
+    /// Sends a signal without the detour of a program that does so.
+    fn send(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
+        kill_process(pid, signal).expect("it is there");
     }
 
     /// Sends a signal by name.

@@ -1,13 +1,13 @@
 //! What the service shows of messages, against what those who said them know.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::service::Service;
+use crate::{service::Service, transcripts};
 
 /// The most rows of a page.
 const MOST: usize = 200;
@@ -22,21 +22,35 @@ struct Messages {
     open: BTreeSet<String>,
     /// Those that have one.
     ended: Vec<Ended>,
+    /// Runs of a trigger that have one.
+    ran: Vec<Ran>,
 }
 
 /// A message that was answered, as a task and a session should show it.
 #[derive(Clone, Debug)]
 struct Ended {
     task: String,
-    session: String,
+    topic: String,
     said: String,
     answer: String,
+}
+
+/// A run of a trigger, and its task.
+#[derive(Clone, Debug)]
+struct Ran {
+    run: String,
+    task: String,
 }
 
 impl Known {
     /// A message has no end from now on.
     pub(crate) fn said(&self, id: &str) {
         self.0.lock().unwrap().open.insert(id.to_owned());
+    }
+
+    /// Nobody knows whether it was heard, and nobody asks again.
+    pub(crate) fn unsaid(&self, id: &str) {
+        self.0.lock().unwrap().open.remove(id);
     }
 
     /// A message has this end.
@@ -47,11 +61,19 @@ impl Known {
         if messages.open.remove(id) {
             messages.ended.push(Ended {
                 task: text("task_id"),
-                session: format!("main:{}", text("topic_id")),
+                topic: text("topic_id"),
                 said: said.to_owned(),
                 answer: text("content"),
             });
         }
+    }
+
+    /// What was said under this id was a run, which has ended.
+    pub(crate) fn ran(&self, id: &str, run: &Value, task: &Value) {
+        let mut messages = self.0.lock().unwrap();
+        let text = |id: &Value| id.as_str().expect("an id").to_owned();
+        messages.open.remove(id);
+        messages.ran.push(Ran { run: text(run), task: text(task) });
     }
 
     /// How many messages have an end.
@@ -59,21 +81,29 @@ impl Known {
         self.0.lock().unwrap().ended.len()
     }
 
+    /// How many runs have an end.
+    pub(crate) fn count_ran(&self) -> usize {
+        self.0.lock().unwrap().ran.len()
+    }
+
     /// The messages that have no end yet.
     pub(crate) fn open(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().open.clone()
     }
 
-    fn ended_behind(&self, first: usize) -> Vec<Ended> {
-        self.0.lock().unwrap().ended[first..].to_vec()
+    fn behind(&self, (ended, ran): (usize, usize)) -> (Vec<Ended>, Vec<Ran>) {
+        let messages = self.0.lock().unwrap();
+        (messages.ended[ended..].to_vec(), messages.ran[ran..].to_vec())
     }
 }
 
-/// What lists and histories have shown so far. Each look goes on where the one before it ended.
+/// What lists, searches and histories have shown so far. Each look goes on where the one before it ended.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// How many messages were looked for.
-    looked: usize,
+    /// The trigger whose runs are looked for.
+    trigger: String,
+    /// How many messages were looked for, and how many runs.
+    looked: (usize, usize),
     /// The last event that was read of each session.
     read: HashMap<String, u64>,
     /// How often something was said: session, role, words.
@@ -81,25 +111,59 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Each message that ended since the last look is in the list of tasks and, with its answer, in the
-    /// history of its session: once. Tells how many tasks it saw.
-    pub(crate) async fn look(&mut self, service: &Service, known: &Known) -> usize {
-        let ended = known.ended_behind(self.looked);
-        self.looked += ended.len();
-        let tasks = ended.iter().map(|message| message.task.as_str()).collect();
-        let listed = listed(service, tasks).await;
-        let sessions: BTreeSet<_> = ended.iter().map(|message| &message.session).collect();
-        for session in sessions {
-            self.read_on(service, session).await;
+    pub(crate) fn new(trigger: &str) -> Self {
+        Self { trigger: trigger.to_owned(), ..Self::default() }
+    }
+
+    /// Each message that ended since the last look is in the list of tasks, is found by its words, and stands with its answer
+    /// in the history of its session; each run is in the list of runs: once.
+    pub(crate) async fn look(&mut self, service: &Service, known: &Known) {
+        self.look_at(service, known, Until::Found).await;
+    }
+
+    /// The same, and to the end also what stands in topics. Tells how many messages tasks, topics and a search showed, and
+    /// how many runs there were.
+    async fn look_at(&mut self, service: &Service, known: &Known, until: Until) -> [usize; 4] {
+        let (ended, ran) = known.behind(self.looked);
+        self.looked.0 += ended.len();
+        self.looked.1 += ran.len();
+        let of_messages: BTreeSet<_> = ended.iter().map(|it| it.task.as_str()).collect();
+        let of_runs = ran.iter().map(|it| it.task.as_str());
+
+        let tasks = of_messages.iter().copied().chain(of_runs).collect();
+        let tasks = paged(service, "/api/v1/tasks?", "id", tasks, until).await;
+        for Ended { task, .. } in &ended {
+            assert_eq!(tasks[task]["state"], "done", "{}", tasks[task]);
         }
-        for Ended { session, said, answer, .. } in &ended {
+        let chats = tasks.values().filter(|task| task["type"] == "chat").count();
+
+        let found = paged(service, "/api/v1/search?q=hello&", "task_id", of_messages, until).await;
+
+        let mut said = 0;
+        let topics: BTreeSet<_> = ended.iter().map(|message| message.topic.as_str()).collect();
+        for topic in topics {
+            self.read_on(service, &session(topic)).await;
+            // It takes long while they talk.
+            if until == Until::End {
+                said += in_topic(service, topic, &ended).await;
+            }
+        }
+        for Ended { topic, said, answer, .. } in &ended {
             for (role, words) in [("user", said), ("assistant", answer)] {
-                let line = (session.clone(), role.to_owned(), words.clone());
+                let line = (session(topic), role.to_owned(), words.clone());
                 let times = self.times.get(&line).copied().unwrap_or_default();
                 assert_eq!(times, 1, "times that {line:?} is in its history");
             }
         }
-        listed
+
+        let runs: BTreeSet<_> = ran.iter().map(|it| it.run.as_str()).collect();
+        let path = format!("{}/runs?", self.trigger);
+        let runs = paged(service, &path, "id", runs, until).await;
+        for Ran { run, task } in &ran {
+            let row = &runs[run];
+            assert_eq!((&row["task_id"], &row["outcome"]), (&json!(task), &json!("ok")), "{row}");
+        }
+        [chats, said, found.len(), runs.len()]
     }
 
     async fn read_on(&mut self, service: &Service, session: &str) {
@@ -125,32 +189,74 @@ impl Shown {
     }
 }
 
-/// Pages through the tasks, newest first, until all of these were seen. Tells how many there were.
-async fn listed(service: &Service, mut wanted: BTreeSet<&str>) -> usize {
-    let (mut seen, mut cursor) = (BTreeSet::new(), String::new());
-    while !wanted.is_empty() {
-        let path = format!("/api/v1/tasks?limit={MOST}{cursor}");
-        let (status, page) = service.api("GET", &path, None).await;
+fn session(topic: &str) -> String {
+    format!("main:{topic}")
+}
+
+/// All messages of a topic stand in it with their ends: once. Tells how many it saw.
+async fn in_topic(service: &Service, topic: &str, ended: &[Ended]) -> usize {
+    let of_topic = ended.iter().filter(|message| message.topic == topic);
+    let wanted = of_topic.clone().map(|message| message.task.as_str()).collect();
+    let path = format!("/api/v1/me/topics/{topic}/messages?");
+    let items = paged(service, &path, "task_id", wanted, Until::End).await;
+    for message in of_topic {
+        let item = &items[&message.task];
+        assert_eq!(item["text"], message.said, "{item}");
+        assert!(!item["end"].is_null(), "{item}");
+    }
+    items.len()
+}
+
+/// How far a list is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// Until all that is looked for was seen.
+    Found,
+    End,
+}
+
+/// Pages through a list, newest first: what is wanted is there, by the field that names it, and nothing of the list comes
+/// twice. Tells all that was seen, by that field.
+async fn paged(
+    service: &Service,
+    list: &str,
+    name: &str,
+    mut wanted: BTreeSet<&str>,
+    until: Until,
+) -> BTreeMap<String, Value> {
+    let (mut seen, mut cursor) = (BTreeMap::new(), String::new());
+    while until == Until::End || !wanted.is_empty() {
+        // A few have come since, if they still talk.
+        let limit = if until == Until::End { MOST } else { MOST.min(wanted.len() + 10) };
+        let path = format!("{list}limit={limit}{cursor}");
+        let (status, mut page) = service.api("GET", &path, None).await;
         assert_eq!(status, 200, "{path}: {page}");
-        for row in page["data"].as_array().expect("tasks") {
-            let id = row["id"].as_str().expect("an id");
-            assert!(seen.insert(id.to_owned()), "{id} is listed twice");
-            if wanted.remove(id) {
-                assert_eq!(row["state"], "done", "{row}");
-            }
+        if page["incomplete"] == true {
+            // A search waits for the archive no longer than some seconds.
+            continue;
+        }
+        for row in std::mem::take(page["data"].as_array_mut().expect("rows")) {
+            let name = row[name].as_str().expect("a name").to_owned();
+            wanted.remove(&*name);
+            let before = seen.insert(name, row);
+            assert_eq!(before, None, "it is in {list} twice");
         }
         let Some(next) = page["next_cursor"].as_str() else { break };
         cursor = format!("&cursor={next}");
     }
-    assert_eq!(wanted, BTreeSet::new(), "tasks that are not listed");
-    seen.len()
+    assert_eq!(wanted, BTreeSet::new(), "what is not in {list}");
+    seen
 }
 
-/// When nobody talks any more: all messages are shown, each once, and nothing else is.
-pub(crate) async fn nothing_else(service: &Service, known: &Known) {
-    let mut shown = Shown::default();
-    let listed = shown.look(service, known).await;
-    let said = shown.times.iter().filter(|((_, role, _), _)| role == "user");
-    let said: usize = said.map(|(_, times)| times).sum();
-    assert_eq!((listed, said), (shown.looked, shown.looked));
+/// When nobody talks any more: all messages are shown, each once, and nothing else is. Runs may be more than were
+/// acknowledged.
+pub(crate) async fn nothing_else(service: &Service, trigger: &str, known: &Known) {
+    let mut shown = Shown::new(trigger);
+    let [tasks, said, found, runs] = shown.look_at(service, known, Until::End).await;
+    let in_histories = shown.times.iter().filter(|((_, role, _), _)| role == "user");
+    let in_histories: usize = in_histories.map(|(_, times)| times).sum();
+    let (messages, ran) = shown.looked;
+    assert_eq!([tasks, said, found, in_histories], [messages; 4]);
+    assert!(runs >= ran, "{runs} of {ran} runs");
+    transcripts::until_all_complete(service).await;
 }

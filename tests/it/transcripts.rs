@@ -106,7 +106,7 @@ async fn transcripts_that_cannot_be_written_are_written_later() {
 }
 
 /// Waits until each session's file is what its export is.
-async fn until_all_complete(service: &Service) {
+pub(crate) async fn until_all_complete(service: &Service) {
     let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
     for session in sessions["data"].as_array().expect("rows") {
         let id = session["id"].as_str().expect("an id");

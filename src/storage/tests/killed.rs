@@ -7,8 +7,14 @@ use std::{
 };
 
 use hivewright_actors::archive::Archive;
+use rusqlite::Connection;
 
 use super::*;
+
+/// How often the process is killed, unless `HIVEWRIGHT_ROUNDS` says so.
+const ROUNDS: usize = 10;
+/// So often in one place: all that was ever written there is looked at after each kill.
+const IN_ONE_PLACE: usize = 10;
 
 const PLACE: &str = "HIVEWRIGHT_TEST_COMMITS_INTO";
 const CHILD: &str = "storage::tests::killed::a_child_commits_until_it_is_killed";
@@ -47,11 +53,28 @@ fn a_child_commits_until_it_is_killed() {
     }
 }
 
+/// What the archive beside a store says that it has taken in. From a copy: whoever closes it tidies its log.
+fn taken(place: &Place) -> u64 {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["history.db", "history.db-wal"] {
+        fs::copy(place.path("run/store").join(name), copy.path().join(name)).unwrap();
+    }
+    let archive = Connection::open(copy.path().join("history.db")).unwrap();
+    let number = archive.query_row("SELECT number FROM standing", [], |row| row.get(0));
+    i64::cast_unsigned(number.unwrap())
+}
+
 /// SC-104, SC-135
 #[test]
 fn whatever_was_acknowledged_survives_being_killed() {
-    let place = Place::new();
-    for round in 0..10 {
+    let rounds = env::var("HIVEWRIGHT_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let mut place = Place::new();
+    // After how many kills sled held what had not moved, and after how many what the archive had as well.
+    let (mut pending, mut in_both) = (0, 0);
+    for round in 0..rounds {
+        if round.is_multiple_of(IN_ONE_PLACE) {
+            place = Place::new();
+        }
         let mut chance = [0; 1];
         getrandom::fill(&mut chance).unwrap();
         let mut child = Command::new("/proc/self/exe")
@@ -76,7 +99,10 @@ fn whatever_was_acknowledged_survives_being_killed() {
             hear(&line);
         }
 
+        let taken = taken(&place);
         let storage = place.open();
+        pending += usize::from(!storage.pending.all().is_empty());
+        in_both += usize::from(storage.hot.archive().unwrap().number < taken);
         let newest = storage.get(b"newest").unwrap().unwrap();
         let newest = u64::from_be_bytes(newest.try_into().unwrap());
 
@@ -90,4 +116,8 @@ fn whatever_was_acknowledged_survives_being_killed() {
         // The copy that was looked at is gone.
         assert_eq!(place.names(), ["store"], "round {round}");
     }
+    println!(
+        "{rounds} kills: {pending} with records that had not moved, {in_both} with some in both"
+    );
+    assert!(pending >= rounds.div_ceil(2), "{pending} of {rounds}");
 }
