@@ -26,7 +26,7 @@ unsafe extern "C" {
 const PURGE_DELAY: c_int = 15;
 /// What is free goes back to the system after so many milliseconds. By default it is a second, and since a service at rest
 /// allocates nothing, which is when the allocator looks, it would keep what its start took: 6 MB.
-const GIVEN_BACK_AFTER: c_long = 10;
+const GIVEN_BACK_AFTER: c_long = 100;
 
 fn main() -> ExitCode {
     // First of all: both confine themselves, and must have one thread only.

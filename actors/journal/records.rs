@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::told::told;
 use crate::{
     clock::Timestamp,
-    history::{Fact, HistoryEvent},
+    history::HistoryEvent,
+    ids::TaskId,
     search::{Entry, Part, Passage},
     storage::{Storage, StorageError},
     store::{
         reads::{get, parse},
-        records::{Record, Writes, decode},
+        records::{Record, Writes},
         redact::{Owner, Texts},
     },
     task::{Lane, records::LaneKey},
@@ -97,34 +98,64 @@ impl Writes {
     }
 }
 
+/// What a search reads of an event: most of a piece is of no interest to it, and it reads each one.
+#[derive(Deserialize)]
+struct Searched<'a> {
+    seq: u64,
+    timestamp: Timestamp,
+    #[serde(rename = "type")]
+    kind: SearchedKind,
+    #[serde(default)]
+    task_ids: Vec<TaskId>,
+    #[serde(borrow, default)]
+    text: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    args: Value,
+    #[serde(borrow, default)]
+    content: Cow<'a, str>,
+}
+
+/// The facts among the events that a search reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SearchedKind {
+    TurnStart,
+    AssistantText,
+    ToolCall,
+    ToolResult,
+    TurnEnd,
+    #[serde(other)]
+    Other,
+}
+
 /// What a search finds a piece by: what was done, and what the model said on the way. What was asked and answered is
 /// with the task; reasoning is not searched.
 pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
     let (lane, _) = parse::<Piece<'_>>(key)?;
-    let events = decode::<Piece<'_>>(key, value).ok()?.0.into_owned();
-    let answer = events.iter().find_map(|event| match &event.fact {
-        Fact::TurnEnd { text, .. } => Some(text.clone()),
-        _ => None,
-    });
+    let events: Vec<Searched<'_>> = serde_json::from_slice(value).ok()?;
+    let is_end = |event: &&Searched<'_>| event.kind == SearchedKind::TurnEnd;
+    let answer = events.iter().find(is_end).map(|event| event.text.clone());
     let is_answer = |text: &str| answer.as_ref().is_some_and(|answer| answer.contains(text));
     let (mut at, mut task, mut passages) = (None, None, Vec::new());
-    for HistoryEvent { seq, timestamp, fact, .. } in events {
-        let (part, text) = match fact {
-            Fact::TurnStart { task_ids, .. } => {
-                task = task_ids.into_iter().next();
+    for event in events {
+        let (part, text) = match event.kind {
+            SearchedKind::TurnStart => {
+                task = event.task_ids.into_iter().next();
                 continue;
             }
-            Fact::AssistantText { text, .. } if !is_answer(&text) => (Part::Said, text),
-            Fact::ToolCall { name, args, .. } => {
-                let mut text = name;
-                write_words(&args, &mut text);
-                (Part::Call, text)
+            SearchedKind::AssistantText if !is_answer(&event.text) => (Part::Said, event.text),
+            SearchedKind::ToolCall => {
+                let mut text = event.name.into_owned();
+                write_words(&event.args, &mut text);
+                (Part::Call, text.into())
             }
-            Fact::ToolResult { content, .. } => (Part::Result, content),
+            SearchedKind::ToolResult => (Part::Result, event.content),
             _ => continue,
         };
-        at.get_or_insert(timestamp);
-        passages.push(Passage { part, seq: Some(seq), text });
+        at.get_or_insert(event.timestamp);
+        passages.push(Passage { part, seq: Some(event.seq), text: text.into_owned() });
     }
     let (team, session) = (lane.lane.team.clone(), Some(lane.session_id()));
     Entry { team, at: at?, task, session, passages }.bounded()

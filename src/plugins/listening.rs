@@ -43,43 +43,18 @@ struct Known {
 
 impl Known {
     /// The hook event that an event is, with the team it concerns.
-    fn told(&mut self, event: &Event) -> Option<(TeamName, HookEvent, Value)> {
-        let main = || TeamName::from(MAIN);
-        let team = event.team.clone().unwrap_or_else(main);
-        let (hook, data) = match &event.data {
+    fn told(&mut self, event: &Event) -> Option<(TeamName, HookEvent)> {
+        let team = event.team.clone().unwrap_or_else(|| TeamName::from(MAIN));
+        let hook = match &event.data {
             Data::Turn(turn) => match &turn.moment {
-                Moment::TurnStart {
-                    session_id,
-                    sdk,
-                    provider,
-                    model,
-                    attempt,
-                    redelivered,
-                    ..
-                } => {
-                    let data = json!({
-                        "session": session_id, "turn": turn.turn, "sdk": sdk, "provider": provider,
-                        "model": model, "attempt": attempt, "redelivered": redelivered,
-                    });
-                    (HookEvent::TurnStart, data)
-                }
-                Moment::TurnEnd { ok, outcome, code, usage, duration_ms, steps, .. } => {
-                    let data = json!({
-                        "turn": turn.turn, "ok": ok, "outcome": outcome, "code": code,
-                        "usage": usage, "duration_ms": duration_ms, "steps": steps,
-                    });
-                    (HookEvent::TurnEnd, data)
-                }
+                Moment::TurnStart { .. } => HookEvent::TurnStart,
+                Moment::TurnEnd { .. } => HookEvent::TurnEnd,
                 _ => return None,
             },
-            Data::Json(data) => (self.changed(event.kind, &team, data)?, picked(event.kind, data)),
+            Data::Json(data) => self.changed(event.kind, &team, data)?,
             _ => return None,
         };
-        let mut payload = json!({"team": team, "topic": event.topic, "task": event.task});
-        if let (Value::Object(payload), Value::Object(data)) = (&mut payload, data) {
-            payload.extend(data);
-        }
-        Some((team, hook, payload))
+        Some((team, hook))
     }
 
     fn changed(&mut self, kind: Kind, team: &TeamName, data: &Value) -> Option<HookEvent> {
@@ -121,6 +96,32 @@ impl Known {
             _ => None,
         }
     }
+}
+
+/// What plugins are told of an event.
+fn payload(event: &Event, team: &TeamName) -> Value {
+    let data = match &event.data {
+        Data::Turn(turn) => match &turn.moment {
+            Moment::TurnStart { session_id, sdk, provider, model, attempt, redelivered, .. } => {
+                json!({
+                    "session": session_id, "turn": turn.turn, "sdk": sdk, "provider": provider,
+                    "model": model, "attempt": attempt, "redelivered": redelivered,
+                })
+            }
+            Moment::TurnEnd { ok, outcome, code, usage, duration_ms, steps, .. } => json!({
+                "turn": turn.turn, "ok": ok, "outcome": outcome, "code": code,
+                "usage": usage, "duration_ms": duration_ms, "steps": steps,
+            }),
+            _ => Value::Null,
+        },
+        Data::Json(data) => picked(event.kind, data),
+        _ => Value::Null,
+    };
+    let mut payload = json!({"team": team, "topic": event.topic, "task": event.task});
+    if let (Value::Object(payload), Value::Object(data)) = (&mut payload, data) {
+        payload.extend(data);
+    }
+    payload
 }
 
 /// Ids and states, and no words of people or models.
@@ -167,8 +168,8 @@ pub fn listen(
         let mut known = Known { open, teams };
         while let Some(batch) = watch.next().await {
             for told in batch.events {
-                if let Some((team, event, payload)) = known.told(&told.event) {
-                    instances.tell(&team, event, &payload);
+                if let Some((team, hook)) = known.told(&told.event) {
+                    instances.tell(&team, hook, || payload(&told.event, &team));
                 }
             }
         }
@@ -187,7 +188,8 @@ mod tests {
         let mut known = Known::default();
         let mut told = |kind, data: Value| {
             let event = Event::new(kind, data).of_team(&"ops".into());
-            known.told(&event).map(|(team, event, payload)| (team.to_string(), event, payload))
+            let (team, hook) = known.told(&event)?;
+            Some((team.to_string(), hook, payload(&event, &team)))
         };
         let team = |state: &str| json!({"name": "ops", "state": state});
 
@@ -241,7 +243,7 @@ mod tests {
         let mut told = |kind, team: &str, id: &str| {
             let event =
                 Event::new(kind, json!({"id": id, "state": "active"})).of_team(&team.into());
-            known.told(&event).map(|(_, event, _)| event)
+            known.told(&event).map(|(_, event)| event)
         };
 
         let teams = ["ops", "crew"].map(|team| told(Kind::TeamChanged, team, ""));

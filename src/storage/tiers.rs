@@ -38,7 +38,7 @@ use super::{
 use crate::settings::config::Durability;
 
 /// A batch that moves holds at most about so many records …
-const MOVED_RECORDS: usize = 2_000;
+const MOVED_RECORDS: usize = 5_000;
 /// … or this many bytes.
 const MOVED_BYTES: usize = 4 << 20;
 /// A scan reads so many records first, then ever more, up to so many.

@@ -419,17 +419,24 @@ impl Instances {
         self.known().values().cloned().collect()
     }
 
-    /// Tells the plugins of a team that want to hear of it what happened. One does not hear of its own faults.
-    pub fn tell(&self, team: &TeamName, event: HookEvent, payload: &Value) {
+    /// Tells the plugins of a team that want to hear of it what happened; what that is is asked for once, if there are any.
+    /// One does not hear of its own faults.
+    pub fn tell(&self, team: &TeamName, event: HookEvent, payload: impl FnOnce() -> Value) {
         let listens = |plugin: &Arc<TeamPlugin>| {
             let state = plugin.state();
             let package = state.package.as_ref().filter(|_| state.enabled);
             let hooks = package.map_or(&[][..], |package| package.manifest.hooks());
-            plugin.team.name == *team
-                && hooks.iter().any(|hook| hook.event == event)
-                && !(event == HookEvent::PluginError && payload["plugin"] == plugin.key.as_str())
+            plugin.team.name == *team && hooks.iter().any(|hook| hook.event == event)
         };
-        let listening: Vec<_> = self.known().values().filter(|it| listens(it)).cloned().collect();
+        let mut listening: Vec<_> =
+            self.known().values().filter(|it| listens(it)).cloned().collect();
+        if listening.is_empty() {
+            return;
+        }
+        let payload = payload();
+        if event == HookEvent::PluginError {
+            listening.retain(|plugin| payload["plugin"] != plugin.key.as_str());
+        }
         for plugin in listening {
             plugin.tell(event, payload.clone());
         }

@@ -53,7 +53,7 @@ use hivewright_actors::{
     task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, config::DbConfig};
 
 use columns::Held;
 use keys::Keys;
@@ -68,8 +68,11 @@ use crate::logging::tap::Line;
 
 /// The file, in the folder of the store.
 pub(super) const FILE: &str = "history.db";
-/// Pages that a connection keeps in memory, in KiB.
-const CACHE_KIB: i64 = 1024;
+/// Pages that a connection that reads keeps in memory, in KiB.
+const READER_CACHE_KIB: i64 = 1024;
+/// The one that writes keeps what a batch changes, until the night takes it back: a page that it must drop within a
+/// transaction goes to the log twice.
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// A check names no more faults than this.
 const MOST_FAULTS: usize = 100;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -447,7 +450,7 @@ impl Reader {
     fn open(path: &Path) -> rusqlite::Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
-        tune(&connection)?;
+        tune(&connection, READER_CACHE_KIB)?;
         let keys = version::keys(&connection)?;
         tasks::equip(&connection, keys)?;
         Ok(Self { connection, keys, unpacker: Unpacker::default() })
@@ -488,7 +491,7 @@ fn connect(path: &Path, is_new: bool) -> rusqlite::Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, is_new);
     let connection = Connection::open_with_flags(path, flags)?;
-    tune(&connection)?;
+    tune(&connection, WRITER_CACHE_KIB)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     // A transaction is on the disk when it is answered: only then the hot half lets its records go.
     connection.pragma_update(None, "synchronous", "full")?;
@@ -498,10 +501,12 @@ fn connect(path: &Path, is_new: bool) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn tune(connection: &Connection) -> rusqlite::Result<()> {
+fn tune(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(128);
-    connection.pragma_update(None, "cache_size", -CACHE_KIB)
+    // Without it a statement is prepared anew for values that it might have a better plan for, which none of ours has.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "cache_size", -cache_kib)
 }
 
 fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
