@@ -166,9 +166,6 @@ impl Approvals {
     /// decided in that very conversation hears of it there anyway.
     fn ending(&self, approval: &Approval, decided_in: Option<&ChannelId>) -> Writes {
         let writes = Writes::new().put(approval);
-        if approval.status == Status::Cancelled {
-            return writes;
-        }
         let card = card::resolved(approval, self.to.clock.now());
         self.to.requests.shown(writes, approval.source.as_ref(), decided_in, card)
     }
