@@ -11,7 +11,7 @@ use flate2::{Compression, write::GzEncoder};
 
 const PAGE: &str = "src/http/ui";
 /// What the names of its files end in.
-const KINDS: [&str; 5] = ["css", "html", "js", "svg", "webmanifest"];
+const KINDS: [&str; 6] = ["css", "html", "js", "png", "svg", "webmanifest"];
 /// What stands beside them.
 const OTHERS: [&str; 2] = ["mod.rs", "package.json"];
 /// The first glibc whose loader knows packed relocations.

@@ -32,6 +32,7 @@ impl Asset {
             Some((_, "html")) => "text/html; charset=utf-8",
             Some((_, "css")) => "text/css; charset=utf-8",
             Some((_, "svg")) => "image/svg+xml",
+            Some((_, "png")) => "image/png",
             Some((_, "webmanifest")) => "application/manifest+json",
             _ => "text/javascript; charset=utf-8",
         }
