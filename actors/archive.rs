@@ -5,7 +5,9 @@
 //! had moved, is read as it is now.
 #![warn(missing_docs)]
 
-use actix::Message;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -64,4 +66,23 @@ pub trait Archive: Send + Sync + 'static {
 
     /// Finds records that have moved by what they say. What a record says now counts, also if that has not moved yet.
     fn search(&self, search: &Search) -> Result<SearchPage, StorageError>;
+}
+
+/// An archive, and whoever moves records there.
+#[derive(Clone)]
+pub struct ArchiveHandle {
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) written: Recipient<Written>,
+    pub(crate) move_all: Recipient<MoveAll>,
+}
+
+impl ArchiveHandle {
+    /// What is over moves to this archive when this actor, which need not run yet, hears of it.
+    pub fn new<A>(archive: Arc<dyn Archive>, archivist: Addr<A>) -> Self
+    where
+        A: Actor<Context = Context<A>> + Handler<Written> + Handler<MoveAll>,
+    {
+        let written = archivist.clone().recipient();
+        Self { archive, written, move_all: archivist.recipient() }
+    }
 }

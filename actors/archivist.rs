@@ -3,8 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, SpawnHandle,
-    WrapFuture,
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, MessageResult, SpawnHandle, WrapFuture,
 };
 use tokio::sync::oneshot;
 
@@ -59,9 +58,9 @@ enum Work {
 
 impl Archivist {
     /// An archivist that first looks for what a former process left.
-    pub fn start(archive: Arc<dyn Archive>, on_fault: OnFault) -> Addr<Self> {
+    pub fn new(archive: Arc<dyn Archive>, on_fault: OnFault) -> Self {
         let (waiting, rests) = Default::default();
-        Self { archive, on_fault, failures: 0, work: Work::Idle, waiting, rests }.start()
+        Self { archive, on_fault, failures: 0, work: Work::Idle, waiting, rests }
     }
 
     /// Counts what came of a try, and tells when the archive is broken or whole again.
@@ -187,9 +186,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        archive::ArchiveHandle,
         doubles::disk::Disk,
         search::{Search, SearchPage},
-        store::{Store, StoreError},
+        store::{Store, StoreError, StoreParts},
     };
 
     #[derive(Default)]
@@ -228,14 +228,15 @@ mod tests {
     async fn an_archive_that_cannot_be_written_is_told_of_and_not_waited_for() {
         tokio::time::pause();
         let storage = Disk::default().mount(None);
-        let on_failure = Box::new(|_: &StorageError| ());
-        let store = Store::start(&Arbiter::current(), storage, on_failure, Box::new(|_, _| ()));
         let (shelf, told) = (Arc::new(Shelf::default()), Arc::<Mutex<Vec<_>>>::default());
         let hear = told.clone();
         let on_fault: OnFault = Box::new(move |error| {
             hear.lock().unwrap().push(error.map(ToString::to_string));
         });
-        store.archive_with(Archivist::start(shelf.clone(), on_fault), shelf.clone());
+        let archivist = Archivist::new(shelf.clone(), on_fault).start();
+        let archive = Some(ArchiveHandle::new(shelf.clone(), archivist));
+        let parts = StoreParts { archive, ..StoreParts::of(storage) };
+        let store = Store::start(&Arbiter::current(), parts);
 
         let waited = store.archived().await;
         let broken = std::mem::take(&mut *told.lock().unwrap());
@@ -253,7 +254,7 @@ mod tests {
         tokio::time::pause();
         let shelf = Arc::new(Shelf::default());
         shelf.works.store(true, Ordering::SeqCst);
-        let archivist = Archivist::start(shelf.clone(), Box::new(|_| ()));
+        let archivist = Archivist::new(shelf.clone(), Box::new(|_| ())).start();
         let rested_after = async |seconds| {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             // The calls themselves are on other threads.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use self::query::{AuditFacet, AuditQuery};
 use crate::{
     clock::Timestamp,
     ids::{Ids, PrincipalId, TaskId, TeamName, TurnId},
@@ -12,6 +13,9 @@ use crate::{
     tool::ToolFault,
     words,
 };
+
+pub mod lines;
+pub mod query;
 
 pub const TEXTS: &[Texts] =
     &[Texts::of(Audit::KIND, Owner::At("/call/team"), &["call/arguments", "call/result"])];
@@ -130,5 +134,30 @@ impl Audit {
             outcome: outcome.into(),
             call: None,
         }
+    }
+    /// What it has in common with other lines.
+    pub fn facet(&self) -> AuditFacet<'_> {
+        let call = self.call.as_deref();
+        AuditFacet {
+            actor: self.actor.as_str(),
+            action: &self.action,
+            team: call.map(|call| call.team.as_str()),
+            tool: call.map(|call| &*call.tool),
+            decision: call.map(|call| call.decision.as_str()),
+        }
+    }
+
+    /// Words in lower case are in who, what, on what, from where or the outcome.
+    pub fn has_words(&self, words: &str) -> bool {
+        let Self { action, target, from, outcome, actor, .. } = self;
+        let mut parts = [actor.as_str(), action, target, from, outcome].into_iter();
+        parts.any(|part| part.to_lowercase().contains(words))
+    }
+
+    fn is_wanted(&self, wanted: &AuditQuery) -> bool {
+        wanted.wants(self.facet())
+            && self.at >= wanted.since
+            && wanted.until.is_none_or(|until| self.at <= until)
+            && wanted.words.as_ref().is_none_or(|words| self.has_words(words))
     }
 }

@@ -8,16 +8,19 @@ use crate::{
     approvals::{
         question::{Question, QuestionStatus},
         record::{Approval, Status},
-        records::{OpenQuestion, PendingApproval},
+        records::{OpenQuestion, PendingApproval, ShortId, each_waiting},
     },
     channel::records::ChannelRow,
     ids::ChannelId,
     journal::records::Piece,
-    router::{records::MessageRow, topics::Topic},
+    router::{
+        records::{MessageRow, TopicChannel},
+        topics::Topic,
+    },
     storage::{Order, Storage, StorageError},
     store::{
         keys::{KeyOf, printable},
-        reads::{Range, contains, parse},
+        reads::{Range, contains, get_readable, parse},
         records::{Keyed, Record},
     },
     task::records::{EndedTask, FinishedTask, LaneKey},
@@ -41,6 +44,7 @@ fn look(storage: &dyn Storage) -> Result<Vec<String>, StorageError> {
     journals(storage, &mut faults)?;
     ends(storage, &mut faults)?;
     waiting(storage, &mut faults)?;
+    names(storage, &mut faults)?;
     channels(storage, &mut faults)?;
     Ok(faults)
 }
@@ -135,6 +139,28 @@ where
     })
 }
 
+/// Short ids of approvals and the channels of topics lead to what is there, and who waits has its short id.
+fn names(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
+    Range::<ShortId>::all().for_each_keyed(storage, &mut |name, ShortId(id)| {
+        if lacks::<Approval>(storage, &id) {
+            faults.push(format!("the short id `{name}` names approval `{id}`, which is not there"));
+        }
+    })?;
+    each_waiting(storage, &mut |row: Approval| {
+        let named = get_readable::<ShortId>(storage, row.short_id.as_str());
+        if let Ok(named) = named
+            && named.is_none_or(|ShortId(id)| id != row.id)
+        {
+            faults.push(format!("the short id of approval `{}` does not name it", row.id));
+        }
+    })?;
+    Range::<TopicChannel>::all().for_each_keyed(storage, &mut |topic, TopicChannel(channel)| {
+        if lacks::<Topic>(storage, &(&channel, &topic)) {
+            faults.push(format!("the index of topics has `{topic}` in a channel that lacks it"));
+        }
+    })
+}
+
 /// Topics and messages are of channels that are there.
 fn channels(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
     let channel = |key: &[u8]| parse::<Topic>(key).map(|(channel, _)| channel);
@@ -190,7 +216,7 @@ mod tests {
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         let sound = faults(&*world.disk.mount(None)).unwrap();
 
-        let torn: Vec<(&str, Vec<String>)> = ["done/", "end/", "chan/", "hist/"]
+        let torn: Vec<(&str, Vec<String>)> = ["done/", "end/", "chan/", "hist/", "topic/"]
             .into_iter()
             .map(|kind| {
                 let storage = world.disk.copied().mount(None);

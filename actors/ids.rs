@@ -174,6 +174,11 @@ pub const MAIN: &str = "main";
 pub trait Entropy: Send + Sync + 'static {
     /// Sixty-four fresh random bits.
     fn bits(&self) -> u64;
+
+    /// A random number from 0 to 1: the jitter of pauses.
+    fn fraction(&self) -> f64 {
+        self.bits() as f64 / u64::MAX as f64
+    }
 }
 
 /// Makes the ids of things that are born here.

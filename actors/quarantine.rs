@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
+    excerpt,
     frame::{Body, ErrorBody, Frame},
     ids::{Ids, MAIN, TaskId},
     inbox::{InboxEvent, PartlyShown},
@@ -188,12 +189,10 @@ fn excerpt(damage: &Damage) -> String {
     if is_credential || text.trim().is_empty() {
         return String::new();
     }
-    let mut shown: String = text.chars().take(MAX_EXCERPT_CHARACTERS).collect();
-    let left = text.chars().count().saturating_sub(MAX_EXCERPT_CHARACTERS);
-    if left > 0 {
-        shown.push_str(&format!(" … ({left} characters more)"));
+    match excerpt::split(&text, MAX_EXCERPT_CHARACTERS) {
+        (shown, 0) => format!("It holds: {shown}"),
+        (shown, left) => format!("It holds: {shown} … ({left} characters more)"),
     }
-    format!("It holds: {shown}")
 }
 
 fn copy(damage: &Damage, at: Timestamp) -> Quarantined {

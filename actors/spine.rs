@@ -29,7 +29,7 @@ use crate::{
     clock::{Clock, Timestamp},
     conversation_log::{self, ConversationEntry},
     file,
-    ids::{Ids, TeamKey, TeamName},
+    ids::{ChannelId, Ids, TeamKey, TeamName},
     inbox, interactions,
     journal::{self, records::Piece},
     live::Publisher,
@@ -37,6 +37,7 @@ use crate::{
     notice::{self, Notice},
     org::{
         self, Org,
+        belongings::Belongings,
         folders::Folders,
         record::{TeamRecord, TeamState},
         tree::Tree,
@@ -96,8 +97,12 @@ pub struct Ports {
     pub deciders: Deciders,
     /// How long a decision is waited for.
     pub approvals_last: Duration,
+    /// Channels of chat networks in which all that waits for a person is shown.
+    pub shown_in: Vec<ChannelId>,
     pub meter: Arc<dyn Meter>,
     pub folders: Arc<dyn Folders>,
+    /// What goes with a team when it is shut down.
+    pub belongings: Arc<[Arc<dyn Belongings>]>,
     pub triggers: scheduler::Ports,
     pub retention: Arc<dyn Keeping>,
 }
@@ -288,9 +293,8 @@ fn grants(storage: &dyn Storage) -> Grants {
 }
 
 impl Spine {
-    /// The spine around a store that runs.
+    /// The spine around a store that runs, and tells the same publisher of what became durable.
     pub fn new(store: StoreHandle, view: OrgView, live: Publisher) -> (Self, Contexts) {
-        store.publish_to(live.clone());
         let contexts = Contexts::default();
         let spine = Self {
             router: contexts.router.address(),
@@ -360,6 +364,7 @@ impl Spine {
             clock: ports.clock.clone(),
             ids: ports.ids.clone(),
             view: self.view.clone(),
+            belongings: ports.belongings.clone(),
         };
         Org::new(parts, teams)
     }
@@ -412,6 +417,7 @@ impl Contexts {
         }
         .start();
         let requests = RequestBuilder::new(ids.clone(), ports.digester, ports.approvals_last);
+        requests.show_in(ports.shown_in.clone());
         let waiting = std::mem::take(&mut recovered.approvals);
         self.approvals.run(spine.approvals(&ports, &requests, waiting));
         let message_triggers = MessageTriggers::default();

@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 pub use crate::order::Order;
 use crate::{
+    approvals::query::{WaitPage, WaitQuery, WaitWindow},
+    audit::query::{AuditPage, AuditQuery, AuditWindow},
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
@@ -122,7 +124,7 @@ impl DamageReports {
 pub type Visit<'a> = dyn FnMut(&[u8], Result<&[u8], StorageError>) -> ControlFlow<()> + 'a;
 
 /// An ordered key space. All calls may block, so none is made on an arbiter that serves others.
-pub trait Storage: Send + Sync + 'static {
+pub trait Storage: Send + Sync {
     /// Applies a batch whole, and returns once it is durable.
     fn commit(&self, batch: &Batch) -> Result<(), StorageError>;
 
@@ -184,6 +186,25 @@ pub trait Tiers {
 
     /// When an archived task has ended, if it is known what it came to.
     fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError>;
+
+    /// The wanted part of the archived lines of the audit, but for those that are known already, by their stored keys. Asked by
+    /// [`audit::lines`](crate::audit::lines) alone.
+    fn audit(
+        &self,
+        wanted: &AuditQuery,
+        window: &AuditWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<AuditPage, StorageError>;
+
+    /// The wanted part of the archived approvals or questions, which their kind tells apart, but for those that are known
+    /// already, by their stored keys. Asked by [`approvals::lists`](crate::approvals::lists) alone.
+    fn waits(
+        &self,
+        of: &'static str,
+        wanted: &WaitQuery,
+        window: &WaitWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<WaitPage, StorageError>;
 
     /// What is wrong with the files of the archive, one line each. Reads all of them.
     fn faults(&self) -> Result<Vec<String>, StorageError>;

@@ -1,5 +1,7 @@
 //! Task: the durable unit of work, the same for all that is asked of a team.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -22,6 +24,8 @@ pub mod outcome;
 pub mod query;
 pub mod records;
 
+/// How many model calls a task may be given.
+pub const STEPS: RangeInclusive<u32> = 1..=500;
 /// A task is tried this often before it is given up as [`Ending::Dead`].
 pub const MAX_ATTEMPTS: u32 = 3;
 

@@ -132,7 +132,7 @@ pub struct Expected(pub &'static str);
 
 /// A word that is none of those that there are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of {}", quoted(words))]
+#[error("expected one of {}", quoted(*words))]
 pub struct UnknownWord {
     pub words: &'static [&'static str],
 }
@@ -146,8 +146,8 @@ pub fn is_unseen(c: char) -> bool {
 }
 
 /// Names in backticks, for a message.
-pub fn quoted(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+pub fn quoted<N: fmt::Display>(names: impl IntoIterator<Item = N>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }
 

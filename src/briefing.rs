@@ -60,14 +60,15 @@ use crate::{
 
 mod handing;
 mod inspection;
-mod looks;
+mod model;
 mod part;
+mod single_flight;
 #[cfg(test)]
 mod tests;
 pub mod topics;
 
-use looks::Looks;
 use part::Part;
+use single_flight::SingleFlight;
 use topics::Till;
 
 /// The most model calls of a subagent's session that sets none of its own.
@@ -85,7 +86,7 @@ struct Inner {
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
-    looks: Arc<Looks<TeamKey, Wanted, Result<Looked, BriefError>>>,
+    readings: Arc<SingleFlight<TeamKey, Wanted, Result<Looked, BriefError>>>,
 }
 
 impl Deref for Inner {
@@ -158,7 +159,7 @@ impl Turns {
             warned: Mutex::default(),
             models: Mutex::default(),
             kits: Mutex::default(),
-            looks: Arc::default(),
+            readings: Arc::default(),
         }))
     }
 }
@@ -227,7 +228,7 @@ impl Inner {
     ) -> Result<Arc<Ready>, BriefError> {
         let looking = Arc::clone(self);
         let look = move |team: &TeamKey, wanted: &Wanted| looking.look(team, wanted);
-        let looked = self.looks.next(team.clone(), wanted.clone(), look).await;
+        let looked = self.readings.next(team.clone(), wanted.clone(), look).await;
         let draft = match looked.map_err(|_| cut_off())?? {
             Looked::Ready(ready) => return Ok(ready),
             Looked::Draft(draft) => draft,
@@ -385,7 +386,8 @@ impl Inner {
     /// The MCP servers whose tools a team may have.
     fn servers(&self, team: &TeamKey, kit: &Kit) -> Vec<Arc<Server>> {
         let mut servers = self.servers.of_team(team, &kit.team, &kit.grant.workspace);
-        servers.retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.site.key())));
+        servers
+            .retain(|server| kit.grant.allowed.could_allow(&format!("{}.", server.context.key())));
         servers
     }
 

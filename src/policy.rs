@@ -329,7 +329,7 @@ mod tests {
         doubles::disk::{self, MemoryStorage},
         policy::{By, Decision, Request, Role, Subject},
         storage::Batch,
-        store::{Store, keys::key_of, records::Record},
+        store::{Store, StoreParts, keys::key_of, records::Record},
         tool,
     };
     use serde_json::json;
@@ -369,12 +369,7 @@ mod tests {
         let place = place();
         let live = Live::new(place.home.clone(), place.environment.clone());
 
-        let store = Store::start(
-            &Arbiter::current(),
-            storage.clone(),
-            Box::new(|_| ()),
-            Box::new(|_, _| ()),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
         let ids = Ids::new(Arc::new(Randomness));
 
         let book = Policies::open(Some(live), &*storage, store.clone(), ids).unwrap();

@@ -28,7 +28,13 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 /// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_digits(bytes).collect()
+}
+
+/// The same digit by digit, for a text that is no `String`.
+pub fn hex_digits(bytes: &[u8]) -> impl Iterator<Item = char> {
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    halves.filter_map(|half| char::from_digit(u32::from(half), 16))
 }
 
 #[derive(Clone, Copy, Debug)]

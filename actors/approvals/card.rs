@@ -8,8 +8,7 @@ use crate::{
     clock::Timestamp,
     excerpt,
     frame::{Body, Frame, Notification, NotificationKind},
-    policy::caution::Risk,
-    task::{Label, Source},
+    task::Source,
 };
 
 /// Arguments are shown up to this many characters.
@@ -65,15 +64,7 @@ pub fn describe(approval: &Approval) -> String {
         Some(diff) => lines.push(cut(diff)),
         None => lines.push(format!("Arguments: {}", cut(&approval.arguments.to_string()))),
     }
-    if approval.risk == Risk::High {
-        lines.push(
-            "High risk: whoever caused the task does not decide this, unless nobody else could."
-                .to_owned(),
-        );
-    }
-    if approval.label == Label::Untrusted {
-        lines.push("The turn has read untrusted content.".to_owned());
-    }
+    lines.extend(approval.warnings().map(str::to_owned));
     lines.push(format!(
         "Digest {}. Decide with /approve {name} or /deny {name} <why>.",
         digest(approval)

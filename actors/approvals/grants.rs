@@ -152,12 +152,12 @@ pub struct Call<'a> {
 
 /// A grant, and the calls that used it.
 #[derive(Debug)]
-struct Standing {
+struct TrackedGrant {
     grant: Grant,
     used: HashSet<String>,
 }
 
-impl Standing {
+impl TrackedGrant {
     fn left(&self) -> Option<u32> {
         let used = u32::try_from(self.used.len()).unwrap_or(u32::MAX);
         self.grant.uses.map(|uses| uses.saturating_sub(used))
@@ -177,7 +177,7 @@ impl Standing {
 
 /// The grants that stand. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Grants(Arc<Mutex<BTreeMap<String, Standing>>>);
+pub struct Grants(Arc<Mutex<BTreeMap<String, TrackedGrant>>>);
 
 impl Grants {
     /// Those of a store. Blocks.
@@ -186,7 +186,7 @@ impl Grants {
         let mut standing = grants.0.lock();
         // What cannot be read grants nothing.
         for grant in scan::<Grant>(storage, Range::all())? {
-            standing.insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
+            standing.insert(grant.id.clone(), TrackedGrant { grant, used: HashSet::new() });
         }
         for key in Range::<Use>::all().keys(storage)? {
             if let Some(name) = parse::<Use>(&key)
@@ -253,7 +253,7 @@ impl Grants {
 
     /// A grant is stored: it counts from now on.
     pub(super) fn keep(&self, grant: Grant) {
-        self.0.lock().insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
+        self.0.lock().insert(grant.id.clone(), TrackedGrant { grant, used: HashSet::new() });
     }
 
     /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.
@@ -267,7 +267,7 @@ impl Grants {
     }
 
     /// Lets go of some grants. Returns what makes that durable.
-    fn forget(&self, which: impl Fn(&Standing) -> bool) -> Writes {
+    fn forget(&self, which: impl Fn(&TrackedGrant) -> bool) -> Writes {
         let mut standing = self.0.lock();
         let gone = standing.extract_if(.., |_, found| which(found));
         gone.fold(Writes::new(), |writes, (_, found)| writes.and(found.gone()))

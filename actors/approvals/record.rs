@@ -237,6 +237,16 @@ pub(crate) enum NotPermitted {
 }
 
 impl Approval {
+    /// What whoever decides should mind.
+    pub fn warnings(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let high =
+            "High risk: whoever caused the task does not decide this, unless nobody else could.";
+        let high = (self.risk == Risk::High).then_some(high);
+        let untrusted =
+            (self.label == Label::Untrusted).then_some("The turn has read untrusted content.");
+        high.into_iter().chain(untrusted)
+    }
+
     /// The digest of what is decided on, with these arguments.
     fn digest_of(&self, digester: Digester, intended: Intended<'_>) -> String {
         let bound = json!({

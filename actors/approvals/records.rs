@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
+    query::WaitFacet,
     question::{Question, QuestionStatus},
     record::{Approval, Status},
 };
@@ -87,7 +88,7 @@ pub struct PendingApproval(pub ApprovalId);
 /// The approval that a short id names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct ShortId(ApprovalId);
+pub(crate) struct ShortId(pub(crate) ApprovalId);
 
 impl Record for Question {
     const KIND: &'static str = "qst";
@@ -133,6 +134,9 @@ pub trait Waits: Keyed + DeserializeOwned {
 
     fn expires_at(&self) -> Timestamp;
 
+    /// What it has in common with others.
+    fn facet(&self) -> WaitFacet<'_>;
+
     /// Nobody has waited for it since before a moment.
     fn has_ended_before(&self, cut: Timestamp) -> bool;
 }
@@ -146,6 +150,12 @@ impl Waits for Approval {
 
     fn expires_at(&self) -> Timestamp {
         self.expires_at
+    }
+
+    fn facet(&self) -> WaitFacet<'_> {
+        let (team, status, kind) =
+            (self.team.name.as_str(), self.status.as_str(), self.kind.as_str());
+        WaitFacet { team, status, kind }
     }
 
     fn has_ended_before(&self, cut: Timestamp) -> bool {
@@ -162,6 +172,12 @@ impl Waits for Question {
 
     fn expires_at(&self) -> Timestamp {
         self.expires_at
+    }
+
+    fn facet(&self) -> WaitFacet<'_> {
+        let (team, status, kind) =
+            (self.team.name.as_str(), self.status.as_str(), self.kind.as_str());
+        WaitFacet { team, status, kind }
     }
 
     fn has_ended_before(&self, cut: Timestamp) -> bool {

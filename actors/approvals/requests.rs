@@ -89,7 +89,7 @@ impl RequestBuilder {
     }
 
     /// What waits for a person is shown in these channels too from now on.
-    pub(super) fn show_in(&self, channels: Vec<ChannelId>) {
+    pub(crate) fn show_in(&self, channels: Vec<ChannelId>) {
         *self.operators.lock() = channels.into();
     }
 

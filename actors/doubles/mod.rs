@@ -20,6 +20,8 @@ pub(crate) mod folders;
 #[cfg(test)]
 pub(crate) mod log;
 #[cfg(test)]
+pub(crate) mod redactor;
+#[cfg(test)]
 pub(crate) mod tools;
 #[cfg(test)]
 pub(crate) mod triggers;

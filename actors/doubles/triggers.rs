@@ -15,7 +15,7 @@ use crate::{
     retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        firing::{Findings, Premises, Roster, Standing},
+        firing::{Availability, Findings, Preconditions, Roster},
         index::Board,
         ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
@@ -40,7 +40,7 @@ struct Word(String);
 
 /// Teams that do not work.
 #[derive(Clone, Default)]
-pub(crate) struct Standings(pub(crate) Arc<Mutex<HashMap<TeamKey, Standing>>>);
+pub(crate) struct Availabilities(pub(crate) Arc<Mutex<HashMap<TeamKey, Availability>>>);
 
 /// What is found about triggers by name, and how long that takes.
 #[derive(Clone, Default)]
@@ -121,7 +121,7 @@ impl Record for Chain {
 #[derive(Clone, Default)]
 pub(crate) struct Outside {
     pub(crate) keeps: Keeps,
-    pub(crate) standings: Standings,
+    pub(crate) availabilities: Availabilities,
     pub(crate) finds: Finds,
 }
 
@@ -131,21 +131,21 @@ impl Outside {
             board: Board::default(),
             calendar: Arc::new(Hours),
             expressions: Arc::new(Words),
-            roster: Arc::new(self.standings.clone()),
-            premises: Arc::new(self.finds.clone()),
+            roster: Arc::new(self.availabilities.clone()),
+            preconditions: Arc::new(self.finds.clone()),
             timezone: "UTC".to_owned(),
         }
     }
 }
 
-impl Roster for Standings {
-    fn standing(&self, team: &TeamKey) -> Standing {
-        let standings = self.0.lock().unwrap();
-        standings.get(team).copied().unwrap_or(Standing::Active)
+impl Roster for Availabilities {
+    fn availability(&self, team: &TeamKey) -> Availability {
+        let availabilities = self.0.lock().unwrap();
+        availabilities.get(team).copied().unwrap_or(Availability::Active)
     }
 }
 
-impl Premises for Finds {
+impl Preconditions for Finds {
     fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         let finds = self.0.lock().unwrap();
         let (pause, found) = finds.get(&trigger.definition.name)?.clone();

@@ -41,7 +41,7 @@ use crate::{
     router::{self, Open, rate::Rate, resolve, sender::Sender, trust::Policy},
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
     storage::StorageError,
-    store::{Store, records::digest},
+    store::{Store, StoreParts, records::digest, redact::Redaction},
     task::{Label, outcome::Code},
 };
 
@@ -172,6 +172,8 @@ pub(crate) struct World {
     pub(crate) briefing_takes: Arc<Mutex<Duration>>,
     /// What earlier turns are cleaned with.
     pub(crate) clean: Clean,
+    /// What the store takes out of records.
+    pub(crate) redaction: Option<Redaction>,
     /// How far words of its tools may be believed.
     pub(crate) label: Label,
     script: Script,
@@ -192,6 +194,7 @@ impl World {
             asked: Arc::default(),
             earlier: Arc::default(),
             clean: Arc::new(|_: &str| None),
+            redaction: None,
             label: Label::Trusted,
             failures: Arc::default(),
             limits: Limits::default(),
@@ -258,8 +261,14 @@ impl World {
         let on_failure = Box::new(move |_: &StorageError| {
             failures.fetch_add(1, Ordering::Relaxed);
         });
-        let store = Store::start(&Arbiter::current(), storage, on_failure, Box::new(|_, _| ()));
         let live = Publisher::new(1, self.clock.clone());
+        let parts = StoreParts {
+            on_failure,
+            live: Some(live.clone()),
+            redaction: self.redaction.clone(),
+            ..StoreParts::of(storage)
+        };
+        let store = Store::start(&Arbiter::current(), parts);
         let (spine, contexts) = Spine::new(store, OrgView::default(), live);
         let ports = Ports {
             deciders: Deciders::new(|_, _| true),
@@ -274,8 +283,10 @@ impl World {
             secrets: Arc::new(NoVault),
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
             approvals_last: Duration::from_secs(24 * 60 * 60),
+            shown_in: Vec::new(),
             meter: Arc::new(Unmetered),
             folders: Arc::new(NoFolders),
+            belongings: Arc::new([]),
             triggers: self.outside.ports(),
             retention: Arc::new(self.outside.keeps.clone()),
         };

@@ -1,11 +1,9 @@
 //! Bootstrap: the first work of a team, and whether it came to something.
 
-use std::sync::Arc;
-
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{
-    Answered, Belongings, Bootstrap, Org, OrgError, Parts, answered,
+    Answered, Bootstrap, Org, OrgError, Parts, answered,
     record::{Phase, TeamRecord},
 };
 use crate::{
@@ -52,11 +50,10 @@ impl Org {
             return;
         };
         let (parts, key) = (self.parts.clone(), team.key());
-        let belongings = self.belongings.clone();
         let settled = self.is_settled();
         let judged = crate::spawn::local(async move {
             settled.await;
-            judge(&parts, belongings, &key, &outcome).await
+            judge(&parts, &key, &outcome).await
         });
         ctx.spawn(judged.into_actor(self).map(move |judged, org, ctx| {
             let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else { return };
@@ -117,12 +114,7 @@ impl Org {
 }
 
 /// Why a first work came to nothing; none if the team is ready.
-async fn judge(
-    parts: &Parts,
-    belongings: Arc<[Arc<dyn Belongings>]>,
-    team: &TeamKey,
-    outcome: &Outcome,
-) -> Option<String> {
+async fn judge(parts: &Parts, team: &TeamKey, outcome: &Outcome) -> Option<String> {
     if outcome.ending != Ending::Done {
         let why = outcome.message.as_deref().unwrap_or("no reason was given");
         return Some(format!("its first task ended as {}: {why}", outcome.ending.as_str()));
@@ -133,7 +125,7 @@ async fn judge(
     if parts.folders.is_furnished(team.name.clone()).await {
         return None;
     }
-    for belonging in belongings.iter() {
+    for belonging in parts.belongings.iter() {
         if belonging.has_any(team).await {
             return None;
         }

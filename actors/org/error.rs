@@ -1,6 +1,6 @@
 //! Errors of the organisation: why it stays as it is.
 
-use crate::{ids::TeamName, queue::refusal::Refusal};
+use crate::{ids::TeamName, queue::refusal::Refusal, text::quoted};
 
 /// Why something was not done to a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum OrgError {
     Own(TeamName),
     #[error("`main` is always there: it can be neither made nor shut down")]
     Root,
-    #[error("`{team}` has children: {}; shut them down first, or set `cascade`", list(.children))]
+    #[error("`{team}` has children: {}; shut them down first, or set `cascade`", quoted(.children))]
     HasChildren { team: TeamName, children: Vec<TeamName> },
     #[error("`{0}` is being shut down")]
     Draining(TeamName),
@@ -71,9 +71,4 @@ impl OrgError {
             Self::Stopping => "stopping",
         }
     }
-}
-
-fn list(names: &[TeamName]) -> String {
-    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }

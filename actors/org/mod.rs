@@ -7,8 +7,7 @@ use std::{
 };
 
 use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, ResponseActFuture,
-    WrapFuture,
+    Actor, ActorFutureExt, AsyncContext, Context, Message, Recipient, ResponseActFuture, WrapFuture,
 };
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -142,13 +141,6 @@ pub struct Bootstrap {
     pub task: Task,
 }
 
-/// All parts are there: what a former process left half-done is finished or undone.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Settle {
-    pub belongings: Vec<Arc<dyn Belongings>>,
-}
-
 /// What the organisation works with.
 #[derive(Clone)]
 pub struct Parts {
@@ -161,6 +153,8 @@ pub struct Parts {
     pub ids: Ids,
     /// What everyone else sees of it.
     pub view: OrgView,
+    /// What goes with a team when it is shut down.
+    pub belongings: Arc<[Arc<dyn Belongings>]>,
 }
 
 /// The organisation. Asked by tools and HTTP; waits for nobody itself: each change is a task.
@@ -171,7 +165,6 @@ pub struct Org {
     making: HashMap<TeamName, TeamName>,
     /// Shutdowns under way by the team at the top, with those who wait for them.
     closing: HashMap<TeamName, Vec<oneshot::Sender<Result<Removed, OrgError>>>>,
-    belongings: Arc<[Arc<dyn Belongings>]>,
     /// Nothing is changed before what was left half-done is settled.
     settled: watch::Sender<bool>,
 }
@@ -191,7 +184,6 @@ impl Org {
             tree,
             making: HashMap::new(),
             closing: HashMap::new(),
-            belongings: Arc::new([]),
             settled: watch::Sender::new(false),
         }
     }
@@ -242,14 +234,7 @@ impl Actor for Org {
         for team in self.tree.iter() {
             self.wake_when_rested(team, ctx);
         }
-    }
-}
-
-impl Handler<Settle> for Org {
-    type Result = ();
-
-    fn handle(&mut self, Settle { belongings }: Settle, ctx: &mut Self::Context) {
-        self.belongings = belongings.into();
+        // What a former process left half-done is finished or undone.
         let living = self.tree.iter().map(|team| team.name.clone()).collect();
         let settled = self.parts.folders.settle(living);
         ctx.spawn(settled.into_actor(self).map(|(), org, ctx| {

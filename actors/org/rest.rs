@@ -105,7 +105,7 @@ impl Handler<Pause> for Org {
         }
         let rests = pause.paused || pause.now;
         let resting = names.iter().filter(|_| rests).flat_map(|name| {
-            self.belongings.iter().map(move |belonging| belonging.rest(name, pause.now))
+            self.parts.belongings.iter().map(move |belonging| belonging.rest(name, pause.now))
         });
         let resting = join_all(resting);
         let committed = self.parts.store.commit(writes);

@@ -3,11 +3,10 @@
 use actix::{
     ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
 };
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    Belongings, Org, OrgError, Parts, Removed, Shutdown,
+    Org, OrgError, Parts, Removed, Shutdown,
     record::{Closing, TeamRecord, TeamState},
 };
 use crate::{
@@ -53,11 +52,7 @@ impl Org {
             going.into_iter().cloned().collect()
         };
         self.closing.insert(top.clone(), Vec::new());
-        let job = Job {
-            parts: self.parts.clone(),
-            belongings: self.belongings.clone(),
-            org: ctx.address(),
-        };
+        let job = Job { parts: self.parts.clone(), org: ctx.address() };
         let settled = self.is_settled();
         let closed = crate::spawn::local(async move {
             settled.await;
@@ -111,7 +106,6 @@ impl Org {
 /// A shutdown at work, on a task of its own.
 struct Job {
     parts: Parts,
-    belongings: Arc<[Arc<dyn Belongings>]>,
     org: Addr<Org>,
 }
 
@@ -161,7 +155,7 @@ impl Job {
         let reason = format!("team `{}` was shut down", team.name);
         let cancelled = self.parts.work.cancel_team(team.name.clone(), reason).await;
         self.parts.work.dismiss(&team.name);
-        for belonging in self.belongings.iter() {
+        for belonging in self.parts.belongings.iter() {
             for writes in belonging.forget(&key).await {
                 self.parts.store.commit(writes).await.map_err(|_| OrgError::Stopping)?;
             }

@@ -23,7 +23,7 @@ use crate::{
         submit::{OpenTask, Submission, Submit},
     },
     store::{
-        Store,
+        Store, StoreParts,
         reads::{Range, scan},
     },
     task::{Kind, Lane, outcome::Outcome},
@@ -218,8 +218,7 @@ impl World {
     fn start(&self, crash: Option<Crash>) -> Process {
         let storage = self.disk.mount(crash);
         let records = scan::<TeamRecord>(&*storage, Range::all()).unwrap();
-        let store =
-            Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage));
         let view = OrgView::default();
         let parts = Parts {
             store: store.clone(),
@@ -229,9 +228,9 @@ impl World {
             clock: clock(),
             ids: ids(),
             view: view.clone(),
+            belongings: Arc::new([Arc::new(Rows(self.kept.clone())) as Arc<dyn Belongings>]),
         };
         let org = Org::new(parts, records).start();
-        org.do_send(Settle { belongings: vec![Arc::new(Rows(self.kept.clone()))] });
         Process { org, view, store }
     }
 

@@ -37,7 +37,7 @@ pub trait PluginPort: Send + Sync + 'static {
     fn start(&self) -> BoxFuture<'static, Result<Begun<Self::Child>, StartFault>>;
 
     /// How the instance stands has changed: to be kept and told. Nothing waits for it.
-    fn stands(&self, standing: &Standing);
+    fn stands(&self, standing: &InstanceStatus);
 
     fn gave_up(&self, reason: &str);
 }
@@ -67,7 +67,7 @@ pub struct StartFault {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct InstanceStatus {
     pub status: Status,
     /// What went wrong last, until a child runs again.
     pub error: Option<String>,
@@ -152,7 +152,7 @@ pub struct Instance<P: PluginPort> {
     children: HashMap<Run, Held<P::Child>>,
     waiting: Vec<oneshot::Sender<Result<Lease<P>, Unavailable>>>,
     error: Option<String>,
-    told: Option<Standing>,
+    told: Option<InstanceStatus>,
     /// Fires when nobody has used it for long.
     unused: Option<SpawnHandle>,
 }
@@ -199,7 +199,7 @@ impl<P: PluginPort> Instance<P> {
             Status::Disabled if self.children.values().any(ends) => Status::Stopping,
             status => status,
         };
-        let standing = Standing { status, error: self.error.clone() };
+        let standing = InstanceStatus { status, error: self.error.clone() };
         if let Some(port) = &self.port
             && self.told.as_ref() != Some(&standing)
         {

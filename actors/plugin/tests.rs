@@ -61,7 +61,7 @@ impl PluginPort for Stage {
         })
     }
 
-    fn stands(&self, standing: &Standing) {
+    fn stands(&self, standing: &InstanceStatus) {
         self.told.lock().unwrap().push(standing.status);
     }
 

@@ -1,7 +1,7 @@
 //! Policy decision: the rules first, then what the class of a tool asks for by itself.
 
 use super::{
-    By, Decision, Request, Standing,
+    By, Decision, Request, Visibility,
     caution::{Caution, Kind, Risk, SELF_FILE, SELF_FOLDERS},
     resource::{Mode, Resource, Touch},
     rule::{Effect, Rule},
@@ -90,24 +90,24 @@ impl Policy {
     }
 
     /// What there is to say of a tool whatever it is called with. `classes` are all that it can have.
-    pub fn standing(
+    pub fn visibility(
         &self,
         team: &str,
         tool: &str,
         classes: &[&str],
         effect: tool::Effect,
         now: Timestamp,
-    ) -> Standing {
+    ) -> Visibility {
         let always = |wanted: Effect| {
             classes.iter().all(|class| self.always(wanted, team, tool, class, now).is_some())
         };
         let cautious = || classes.iter().all(|class| standing_caution(class, effect).is_some());
         if always(Effect::Deny) {
-            Standing::Hidden
+            Visibility::Hidden
         } else if always(Effect::RequireApproval) || (cautious() && !always(Effect::Allow)) {
-            Standing::Asks
+            Visibility::Asks
         } else {
-            Standing::Open
+            Visibility::Open
         }
     }
 }

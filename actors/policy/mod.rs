@@ -111,7 +111,7 @@ pub enum Decision {
 
 /// What there is to say of a tool before it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum Visibility {
     /// It may be called.
     Open,
     /// Every call asks a person.

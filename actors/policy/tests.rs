@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{
-    By, Decision, Request, Role, Standing, Subject,
+    By, Decision, Request, Role, Subject, Visibility,
     caution::{Caution, Kind, Risk},
     decision::Policy,
     resource::{Mode, Resource, Touch},
@@ -268,42 +268,54 @@ fn a_caution_of_the_tool_asks_unless_a_rule_allows() {
 /// PL-71
 #[test]
 fn a_tool_that_no_call_could_use_is_hidden() {
-    let standing = |rules: Vec<Rule>| {
-        Policy::new(rules).standing("main", "bash", &["exec"], tool::Effect::Irreversible, NOW)
+    let visibility = |rules: Vec<Rule>| {
+        Policy::new(rules).visibility("main", "bash", &["exec"], tool::Effect::Irreversible, NOW)
     };
     let only_some = Rule { principal: Who::Role(Role::Guest), ..rule("a", "tool:bash", "deny") };
 
-    assert_eq!(standing(vec![rule("a", "tool:ba*", "deny")]), Standing::Hidden);
-    assert_eq!(standing(vec![rule("a", "class:exec", "deny")]), Standing::Hidden);
-    assert_eq!(standing(vec![rule("a", "class:exec", "require_approval")]), Standing::Asks);
-    assert_eq!(standing(vec![only_some]), Standing::Open);
-    assert_eq!(standing(Vec::new()), Standing::Open);
+    assert_eq!(visibility(vec![rule("a", "tool:ba*", "deny")]), Visibility::Hidden);
+    assert_eq!(visibility(vec![rule("a", "class:exec", "deny")]), Visibility::Hidden);
+    assert_eq!(visibility(vec![rule("a", "class:exec", "require_approval")]), Visibility::Asks);
+    assert_eq!(visibility(vec![only_some]), Visibility::Open);
+    assert_eq!(visibility(Vec::new()), Visibility::Open);
 }
 
 /// PL-71: a tool with several classes is hidden only if all are closed.
 #[test]
 fn a_tool_is_shown_while_one_of_its_classes_is_open() {
-    let standing = |rules: Vec<Rule>| {
+    let visibility = |rules: Vec<Rule>| {
         let classes = ["net.read", "net.write"];
-        Policy::new(rules).standing("main", "web_fetch", &classes, tool::Effect::Irreversible, NOW)
+        Policy::new(rules).visibility(
+            "main",
+            "web_fetch",
+            &classes,
+            tool::Effect::Irreversible,
+            NOW,
+        )
     };
     let (reads, writes) =
         (rule("a", "class:net.read", "deny"), rule("b", "class:net.write", "deny"));
 
-    assert_eq!(standing(vec![writes.clone()]), Standing::Open);
-    assert_eq!(standing(vec![reads, writes]), Standing::Hidden);
+    assert_eq!(visibility(vec![writes.clone()]), Visibility::Open);
+    assert_eq!(visibility(vec![reads, writes]), Visibility::Hidden);
 }
 
 /// PL-69, PL-71
 #[test]
 fn a_tool_that_asks_by_default_says_so_until_a_rule_allows_it() {
-    let standing = |rules: Vec<Rule>| {
+    let visibility = |rules: Vec<Rule>| {
         let class = ["org.shutdown_team"];
-        Policy::new(rules).standing("main", "shutdown_team", &class, tool::Effect::Idempotent, NOW)
+        Policy::new(rules).visibility(
+            "main",
+            "shutdown_team",
+            &class,
+            tool::Effect::Idempotent,
+            NOW,
+        )
     };
 
-    assert_eq!(standing(Vec::new()), Standing::Asks);
-    assert_eq!(standing(vec![rule("a", "tool:shutdown_team", "allow")]), Standing::Open);
+    assert_eq!(visibility(Vec::new()), Visibility::Asks);
+    assert_eq!(visibility(vec![rule("a", "tool:shutdown_team", "allow")]), Visibility::Open);
 }
 
 /// PL-66: nonsense is refused when it is written, with its place.
@@ -466,9 +478,9 @@ proptest! {
 
         prop_assert_eq!(found, expected);
         // What is hidden could not have been called.
-        let standing = policy.standing(team, tool, &[class], tool::Effect::Irreversible, NOW);
-        prop_assert!(standing != Standing::Hidden || found == "deny");
-        prop_assert!(standing != Standing::Asks || found != "allow");
+        let visibility = policy.visibility(team, tool, &[class], tool::Effect::Irreversible, NOW);
+        prop_assert!(visibility != Visibility::Hidden || found == "deny");
+        prop_assert!(visibility != Visibility::Asks || found != "allow");
     }
 
     /// PL-66: a rule is either refused or means the same after it was stored.

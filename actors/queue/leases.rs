@@ -13,7 +13,7 @@ use crate::{
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
-    scheduler::firing::{Roster, Standing},
+    scheduler::firing::{Availability, Roster},
     storage::{Storage, StorageError},
     store::records::Writes,
     task::{
@@ -125,7 +125,7 @@ impl Queue {
 
     /// It is the result of work whose asker is gone.
     pub(super) fn has_no_asker(&self, task: &Task) -> bool {
-        task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone
+        task.kind == Kind::Result && self.teams.availability(&task.team()) == Availability::Gone
     }
 
     pub(super) fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {

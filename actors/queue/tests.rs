@@ -16,7 +16,7 @@ use crate::{
     ids::LeaseId,
     org::{record::TeamRecord, tree::Tree},
     store::{
-        Store, StoreError,
+        Store, StoreError, StoreParts,
         reads::{Range, scan},
     },
     task::{Lane, Task, ending, outcome::Outcome, records as tasks},
@@ -106,7 +106,7 @@ fn set_up(limits: Limits) -> Setting {
 }
 
 fn set_up_on(storage: Arc<MemoryStorage>, limits: Limits) -> Setting {
-    let store = Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
+    let store = Store::start(&Arbiter::current(), StoreParts::of(storage));
     let hands = Arc::new(ManualClock::running(Timestamp(1_000)));
     let clock: Arc<dyn Clock> = hands.clone();
     let ids = Ids::new(Arc::new(Sequence::from(0)));

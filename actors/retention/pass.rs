@@ -227,28 +227,36 @@ impl Pass {
             Stage::Told => told(&mut walk, cut, &mut removed.inbox),
             Stage::Lots => {
                 let lots = self.lots.get_or_insert_with(|| lots(&**edges, needed, cut));
-                while let Some((counter, lot)) = lots.last() {
-                    let is_old = &lot.is_old;
-                    let over = walk.all(
-                        lot.range.clone(),
-                        &mut |key, value, slice| match is_old(key, value) {
-                            Ok(true) => {
-                                *counter(removed) += 1;
-                                slice.drop_keys([key.to_vec()]);
-                            }
-                            Ok(false) => {}
-                            Err(error) => report(storage, key, &error),
-                        },
-                    )?;
-                    if !over {
-                        return Ok(false);
-                    }
-                    lots.pop();
-                }
-                Ok(true)
+                aged(&mut walk, lots, removed)
             }
         }
     }
+}
+
+/// Goes through lots, the last one first, and takes away those that are over.
+fn aged(
+    walk: &mut Walk<'_, '_>,
+    lots: &mut Vec<(Counter, Lot)>,
+    removed: &mut Removed,
+) -> Result<bool, StorageError> {
+    let storage = walk.storage;
+    while let Some((counter, lot)) = lots.last() {
+        let is_old = &lot.is_old;
+        let is_over =
+            walk.all(lot.range.clone(), &mut |key, value, slice| match is_old(key, value) {
+                Ok(true) => {
+                    *counter(removed) += 1;
+                    slice.drop_keys([key.to_vec()]);
+                }
+                Ok(false) => {}
+                Err(error) => report(storage, key, &error),
+            })?;
+        if !is_over {
+            return Ok(false);
+        }
+        lots.pop();
+    }
+    Ok(true)
 }
 
 /// Approvals that are over go, unless they are of work that is kept, or allowed it something.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::words::{pieces, readable};
-use crate::text::is_unseen;
+use crate::{excerpt, text::is_unseen};
 
 /// The longest name, in characters.
 pub(super) const MAX_CHARS: usize = 40;
@@ -91,9 +91,9 @@ fn unique<'a>(name: String, most: usize, taken: impl Iterator<Item = &'a str>) -
 
 /// The first characters of a text, without a space at the end.
 fn cut(text: &str, characters: usize) -> &str {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => text[..end].trim_end(),
-        None => text,
+    match excerpt::split(text, characters) {
+        (text, 0) => text,
+        (shown, _) => shown.trim_end(),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Due, Scheduler, body,
-    firing::{self, Findings, Pending, Standing},
+    firing::{self, Availability, Findings, Pending},
     notify,
     records::removed,
     run::{Cause, Known, RunOutcome},
@@ -124,7 +124,8 @@ impl Scheduler {
         }
         match &trigger.definition.config {
             Config::Schedule(schedule) => {
-                let is_paused = self.to.ports.roster.standing(&trigger.team) == Standing::Paused;
+                let is_paused =
+                    self.to.ports.roster.availability(&trigger.team) == Availability::Paused;
                 let agenda = schedule::agenda(trigger, schedule, is_paused, self.view());
                 self.follow(id, agenda, ctx);
             }
@@ -263,7 +264,7 @@ impl Scheduler {
             // What was held is served one by one, each in its commit.
             if let Some(trigger) = self.triggers.get_mut(id)
                 && pending.cause == Cause::Missed
-                && self.to.ports.roster.standing(&trigger.team) != Standing::Paused
+                && self.to.ports.roster.availability(&trigger.team) != Availability::Paused
             {
                 let served = (place < last).then_some(pending.due_at);
                 trigger.held_from = trigger.held_from.and(served);
@@ -278,7 +279,7 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(id)
             && let Some(first) = pendings.first()
             && first.cause != Cause::Window
-            && self.to.ports.roster.standing(&trigger.team) == Standing::Paused
+            && self.to.ports.roster.availability(&trigger.team) == Availability::Paused
         {
             let before = first.due_at - Duration::from_millis(1);
             trigger.held_from = Some(trigger.held_from.map_or(before, |held| held.min(before)));
@@ -320,7 +321,8 @@ impl Handler<TeamsChanged> for Scheduler {
 
     fn handle(&mut self, TeamsChanged: TeamsChanged, ctx: &mut Self::Context) {
         let roster = self.to.ports.roster.clone();
-        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
+        let gone =
+            self.drop_all(|trigger| roster.availability(&trigger.team) == Availability::Gone);
         self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
         self.look_at_held(ctx);
         self.arm(ctx);

@@ -46,7 +46,7 @@ impl Scheduler {
         let first = self.known.get(&key).cloned();
         let last_task = trigger.active_task_id.as_ref();
         let present = Present {
-            standing: self.to.ports.roster.standing(&team),
+            availability: self.to.ports.roster.availability(&team),
             unfinished: last_task.is_some_and(|task| self.runs.contains_key(task)),
             fired_lately: self.fires.lately(&team, subagent.clone(), now),
             known: first.as_ref().map(|known| &known.run),
@@ -101,15 +101,16 @@ impl Scheduler {
         told
     }
 
-    /// Goes on with what is found about a trigger's premises: at once, if it depends on nothing.
+    /// Goes on with what is found about a trigger's preconditions: at once, if it depends on nothing.
     pub(super) fn with_findings(
         &mut self,
         id: &TriggerId,
         act: impl FnOnce(&mut Self, &TriggerId, &Findings, &mut Context<Self>) + 'static,
         ctx: &mut Context<Self>,
     ) {
-        let premises = &self.to.ports.premises;
-        let Some(look) = self.triggers.get(id).and_then(|trigger| premises.look(trigger)) else {
+        let preconditions = &self.to.ports.preconditions;
+        let Some(look) = self.triggers.get(id).and_then(|trigger| preconditions.look(trigger))
+        else {
             return act(self, id, &Findings::default(), ctx);
         };
         let id = id.clone();

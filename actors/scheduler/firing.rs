@@ -38,7 +38,7 @@ const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Whether a team works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Availability {
     Active,
     Paused,
     Gone,
@@ -46,26 +46,26 @@ pub enum Standing {
 
 /// Knows which teams work.
 pub trait Roster: Send + Sync + 'static {
-    fn standing(&self, team: &TeamKey) -> Standing;
+    fn availability(&self, team: &TeamKey) -> Availability;
 }
 
 impl Roster for OrgView {
-    fn standing(&self, team: &TeamKey) -> Standing {
+    fn availability(&self, team: &TeamKey) -> Availability {
         let tree = self.now();
         let record = tree.get(team.name.as_str());
         match record.filter(|record| record.generation == team.generation) {
             Some(record) => match record.state {
-                TeamState::Active => Standing::Active,
-                TeamState::Paused | TeamState::Degraded => Standing::Paused,
-                TeamState::Draining | TeamState::Removed => Standing::Gone,
+                TeamState::Active => Availability::Active,
+                TeamState::Paused | TeamState::Degraded => Availability::Paused,
+                TeamState::Draining | TeamState::Removed => Availability::Gone,
             },
-            None => Standing::Gone,
+            None => Availability::Gone,
         }
     }
 }
 
 /// Looks after what a trigger depends on: files of its team, what happened lately.
-pub trait Premises: Send + Sync + 'static {
+pub trait Preconditions: Send + Sync + 'static {
     /// Looks, right before a firing; none if this trigger depends on nothing.
     fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>>;
 }
@@ -143,7 +143,7 @@ impl Pending {
 /// What is the case when a trigger fires.
 #[derive(Clone, Debug)]
 pub(super) struct Present<'a> {
-    pub(super) standing: Standing,
+    pub(super) availability: Availability,
     /// The trigger's last task is unfinished.
     pub(super) unfinished: bool,
     /// Tasks from triggers of the same team and subagent lately.
@@ -230,14 +230,14 @@ fn obstacle(
     if let Some(known) = present.known {
         return Some((Decision::Duplicate, Some(format!("the same as {known}"))));
     }
-    if present.standing == Standing::Gone {
+    if present.availability == Availability::Gone {
         return Some((Decision::NotActive, Some("the team is gone".to_owned())));
     }
     let by_hand = cause.is_by_hand();
     if !by_hand && !trigger.is_active() {
         return Some((Decision::NotActive, None));
     }
-    if !by_hand && present.standing == Standing::Paused {
+    if !by_hand && present.availability == Availability::Paused {
         return Some((Decision::TeamPaused, None));
     }
     if let Some(reason) = &present.found.nothing_to_do {

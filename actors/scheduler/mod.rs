@@ -29,7 +29,7 @@ mod notify;
 mod outcome;
 pub mod ports;
 pub mod records;
-pub mod redacted;
+mod redacted;
 pub mod requests;
 pub mod run;
 pub mod schedule;
@@ -39,7 +39,7 @@ pub mod trigger;
 pub mod views;
 pub mod window;
 
-use firing::{Fires, Premises, Roster};
+use firing::{Fires, Preconditions, Roster};
 use index::{Board, Heard, MessageTriggers};
 use ports::{Calendar, Expressions, View};
 use records::Recovered;
@@ -62,7 +62,7 @@ pub struct Ports {
     pub calendar: Arc<dyn Calendar>,
     pub expressions: Arc<dyn Expressions>,
     pub roster: Arc<dyn Roster>,
-    pub premises: Arc<dyn Premises>,
+    pub preconditions: Arc<dyn Preconditions>,
     /// The zone of the settings.
     pub timezone: String,
 }
@@ -163,7 +163,7 @@ pub struct Scheduler {
     alarm: Option<SpawnHandle>,
     /// Wall time and monotonic time when the alarm was last set.
     set_at: (Timestamp, Instant),
-    /// Triggers whose premises are being looked at.
+    /// Triggers whose preconditions are being looked at.
     looking: BTreeSet<TriggerId>,
     /// Runs whose task has not been accounted for.
     runs: HashMap<TaskId, Run>,
@@ -321,6 +321,7 @@ impl Actor for Scheduler {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.revalidate();
+        self.follow_redactions(ctx);
         let Left { open, heard, moved } = std::mem::take(&mut self.left);
         self.keep_quietly(
             Writes::new().put_all(moved.iter().filter_map(|id| self.triggers.get(id))),

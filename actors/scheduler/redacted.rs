@@ -1,6 +1,7 @@
 //! Redaction of triggers: values in their words have become secrets, and the store holds them no more.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use futures_util::stream;
 
 use super::{Scheduler, trigger::Trigger};
 use crate::store::{
@@ -11,7 +12,7 @@ use crate::store::{
 /// Records were redacted: what is known of triggers here may still hold what was taken out of theirs.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Redacted;
+pub(super) struct Redacted;
 
 impl Trigger {
     /// Says what its record says.
@@ -25,6 +26,18 @@ impl Trigger {
 }
 
 impl Scheduler {
+    /// Reads again what it knows whenever records were redacted, and now if that was after it had been read.
+    pub(super) fn follow_redactions(&self, ctx: &mut Context<Self>) {
+        let mut redactions = self.to.store.watch_redactions();
+        if *redactions.borrow_and_update() > 0 {
+            ctx.notify(Redacted);
+        }
+        ctx.add_message_stream(stream::unfold(redactions, |mut redactions| async move {
+            redactions.changed().await.ok()?;
+            Some((Redacted, redactions))
+        }));
+    }
+
     /// Takes over the words of a trigger, unless it is another one than it was when its record was read.
     fn reword(&mut self, stored: Trigger, before: Option<&Trigger>) -> bool {
         let id = stored.id.clone();

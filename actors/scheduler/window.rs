@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     ports::View,
     run::RunOutcome,
-    trigger::config::{Hours, StopOn, Window},
+    trigger::{
+        config::{Hours, StopOn, Window},
+        limits::OPEN,
+    },
 };
 use crate::{
     clock::{Timestamp, millis},
@@ -15,7 +18,7 @@ use crate::{
 };
 
 /// No window stays open for longer.
-pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub const LONGEST: Duration = OPEN.end().0;
 /// A tick that is later than this was not late but missed.
 const MAX_LATENESS: Duration = Duration::from_secs(60);
 /// So many ticks in a row that found nothing double the interval …

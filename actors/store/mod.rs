@@ -3,17 +3,17 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    archive::{Archive, MoveAll, Written},
+    archive::{ArchiveHandle, MoveAll, Written},
     blocking,
     frame::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
@@ -30,10 +30,11 @@ pub mod records;
 pub mod redact;
 #[cfg(test)]
 mod tests;
+pub mod tiered;
 
 use log::Logs;
 use records::{Append, Unwritable, Write, Writes};
-use redact::{Redaction, Redactor, Texts};
+use redact::{Redaction, Texts};
 
 /// A group holds at most this many requests …
 const GROUP_REQUESTS: usize = 512;
@@ -53,10 +54,6 @@ const ROOM_PAUSE: Duration = Duration::from_millis(250);
 #[rtype(result = "()")]
 enum Request {
     Commit(Commit),
-    /// From now on whoever watches is told of what became durable.
-    PublishTo(Publisher),
-    /// From now on the archivist is told that something did.
-    ArchiveWith(Recipient<Written>),
     /// The gathered group is due.
     Flush,
     /// The group that found no room is due again.
@@ -126,13 +123,13 @@ impl StoreError {
 pub struct StoreHandle {
     address: Addr<Store>,
     storage: Arc<dyn Storage>,
-    redaction: Arc<OnceLock<Redaction>>,
+    redaction: Option<Redaction>,
+    redactions: watch::Sender<u64>,
     failed: Arc<AtomicBool>,
     unarchived: Arc<AtomicBool>,
     groups: Groups,
     room: Room,
-    archivist: Arc<OnceLock<Recipient<MoveAll>>>,
-    archive: Arc<OnceLock<Arc<dyn Archive>>>,
+    archive: Option<ArchiveHandle>,
 }
 
 impl StoreHandle {
@@ -161,33 +158,19 @@ impl StoreHandle {
         &self.room
     }
 
-    /// From now on this publisher tells of what became durable.
-    pub fn publish_to(&self, live: Publisher) {
-        self.address.do_send(Request::PublishTo(live));
-    }
-
-    /// From now on this archivist moves what is over to this archive.
-    pub fn archive_with<A>(&self, archivist: Addr<A>, archive: Arc<dyn Archive>)
-    where
-        A: Actor<Context = Context<A>> + Handler<Written> + Handler<MoveAll>,
-    {
-        self.address.do_send(Request::ArchiveWith(archivist.clone().recipient()));
-        // A store has one archive, and one who moves things there.
-        let _ = self.archivist.set(archivist.recipient());
-        let _ = self.archive.set(archive);
-    }
-
     /// Finds records of the archive by what they say, on the blocking pool; none where there is no archive.
     pub async fn search(&self, search: Search) -> Result<SearchPage, StorageError> {
-        let Some(archive) = self.archive.get().cloned() else { return Ok(SearchPage::default()) };
+        let Some(ArchiveHandle { archive, .. }) = self.archive.clone() else {
+            return Ok(SearchPage::default());
+        };
         let found = blocking::run(move || archive.search(&search)).await;
         found.unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
     }
 
     /// Waits until all that was written so far has moved to the archive, if there is one.
     pub async fn archived(&self) -> Result<(), StoreError> {
-        let Some(archivist) = self.archivist.get() else { return Ok(()) };
-        let moved = archivist.send(MoveAll).await.map_err(|_| StoreError::Gone)?;
+        let Some(archive) = &self.archive else { return Ok(()) };
+        let moved = archive.move_all.send(MoveAll).await.map_err(|_| StoreError::Gone)?;
         let moved = tokio::time::timeout(ARCHIVE_TIMEOUT, moved).await;
         moved.map_err(|_| StoreError::NotArchived)?.map_err(|_| StoreError::Gone)
     }
@@ -218,22 +201,16 @@ impl StoreHandle {
         }
     }
 
-    /// From now on, what is written to these records and those of the edges holds no secrets.
-    pub fn redact_with(&self, redactor: Arc<dyn Redactor>, texts: &[&'static [Texts]]) {
-        // There is one vault; a second one would know the same.
-        let _ = self.redaction.set(Redaction::new(redactor, texts));
-    }
-
     /// A name that was made of words which have become a secret since, without them; none if it may
     /// stay.
     pub fn without_secrets(&self, name: &str) -> Option<String> {
-        self.redaction.get()?.redactor.clean_name(&MAIN.into(), name)
+        self.redaction.as_ref()?.redactor.clean_name(&MAIN.into(), name)
     }
 
     /// Takes secrets out of what was written before they were known to be any. Returns how many
     /// records held one. May be repeated.
     pub async fn redact(&self) -> Result<usize, StorageError> {
-        let Some(redaction) = self.redaction.get().cloned() else { return Ok(0) };
+        let Some(redaction) = self.redaction.clone() else { return Ok(0) };
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;
@@ -245,7 +222,22 @@ impl StoreHandle {
         }
         // What the archive still holds of it is replaced.
         self.archived().await.map_err(failed)?;
-        left.map(|()| held.len())
+        left?;
+        if !held.is_empty() {
+            self.redactions.send_modify(|redactions| *redactions += 1);
+        }
+        Ok(held.len())
+    }
+
+    /// How often something was taken out of what had been written. Whoever keeps a copy of that reads it again when
+    /// this rises.
+    pub fn redactions(&self) -> u64 {
+        *self.redactions.borrow()
+    }
+
+    /// The same, for whoever waits for it to rise.
+    pub fn watch_redactions(&self) -> watch::Receiver<u64> {
+        self.redactions.subscribe()
     }
 }
 
@@ -292,13 +284,40 @@ pub type OnFailure = Box<dyn Fn(&StorageError) + Send>;
 /// Told of each group: how many requests it held and how long it took.
 pub type OnGroup = Box<dyn Fn(usize, Duration) + Send>;
 
+/// What a store is made with.
+pub struct StoreParts {
+    pub storage: Arc<dyn Storage>,
+    pub on_failure: OnFailure,
+    pub on_group: OnGroup,
+    /// Tells whoever watches of what became durable.
+    pub live: Option<Publisher>,
+    /// Where what is over moves.
+    pub archive: Option<ArchiveHandle>,
+    /// What is written to no record.
+    pub redaction: Option<Redaction>,
+}
+
+impl StoreParts {
+    /// A store by itself. What fails is found out by whoever waits for it.
+    pub fn of(storage: Arc<dyn Storage>) -> Self {
+        Self {
+            storage,
+            on_failure: Box::new(|_| {}),
+            on_group: Box::new(|_, _| {}),
+            live: None,
+            archive: None,
+            redaction: None,
+        }
+    }
+}
+
 /// The one writer. It blocks while it writes, so it lives alone on its arbiter.
 pub struct Store {
     storage: Arc<dyn Storage>,
     on_failure: OnFailure,
     on_group: OnGroup,
     live: Option<Publisher>,
-    archivist: Option<Recipient<Written>>,
+    archive: Option<ArchiveHandle>,
     /// A commit failed: nothing is answered any more.
     failed: Arc<AtomicBool>,
     groups: Groups,
@@ -309,18 +328,13 @@ pub struct Store {
     /// Leases that this process granted and that are still good.
     leases: HashMap<TaskId, LeaseId>,
     logs: Logs,
-    redaction: Arc<OnceLock<Redaction>>,
+    redaction: Option<Redaction>,
 }
 
 impl Store {
     /// Starts the store on its arbiter.
-    pub fn start(
-        arbiter: &actix::ArbiterHandle,
-        storage: Arc<dyn Storage>,
-        on_failure: OnFailure,
-        on_group: OnGroup,
-    ) -> StoreHandle {
-        let redaction = Arc::new(OnceLock::new());
+    pub fn start(arbiter: &actix::ArbiterHandle, parts: StoreParts) -> StoreHandle {
+        let StoreParts { storage, on_failure, on_group, live, archive, redaction } = parts;
         let failed = Arc::new(AtomicBool::new(false));
         let groups = Groups::new();
         let store = Self {
@@ -329,8 +343,8 @@ impl Store {
             storage: storage.clone(),
             on_failure,
             on_group,
-            live: None,
-            archivist: None,
+            live,
+            archive: archive.clone(),
             failed: failed.clone(),
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -342,12 +356,12 @@ impl Store {
             address: Self::start_in_arbiter(arbiter, |_| store),
             storage,
             redaction,
+            redactions: watch::Sender::new(0),
             failed,
             unarchived: Arc::default(),
             groups,
             room: Room::default(),
-            archivist: Arc::default(),
-            archive: Arc::default(),
+            archive,
         }
     }
 
@@ -422,8 +436,8 @@ impl Store {
             let _ = reply.send(outcome);
         }
         (self.on_group)(requests, began.elapsed());
-        if let Some(archivist) = self.archivist.as_ref().filter(|_| !batch.changes.is_empty()) {
-            archivist.do_send(Written);
+        if let Some(archive) = self.archive.as_ref().filter(|_| !batch.changes.is_empty()) {
+            archive.written.do_send(Written);
         }
     }
 
@@ -550,7 +564,7 @@ impl Store {
 
     /// A record without secrets; none if it is to be written as it is.
     fn redacted(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-        self.redaction.get()?.redacted(key, value)
+        self.redaction.as_ref()?.redacted(key, value)
     }
 
     /// After a failed sync nobody knows what is on the disk: nothing is answered, and the next
@@ -571,8 +585,6 @@ impl Handler<Request> for Store {
     fn handle(&mut self, request: Request, ctx: &mut Self::Context) {
         match request {
             Request::Commit(commit) => self.gather(commit, ctx),
-            Request::PublishTo(live) => self.live = Some(live),
-            Request::ArchiveWith(archivist) => self.archivist = Some(archivist),
             Request::Flush => self.flush(ctx),
             Request::TryAgain => {
                 if let Some(group) = self.held.take() {

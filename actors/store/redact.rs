@@ -32,9 +32,6 @@ pub trait Redactor: Send + Sync + 'static {
 
     /// The same of a name that was made of the words of a text.
     fn clean_name(&self, team: &TeamName, name: &str) -> Option<String>;
-
-    /// Records of the edges that hold words.
-    fn edges(&self) -> Vec<&'static [Texts]>;
 }
 
 /// Where in the records of a kind there are words of people, models and tools. All else is left alone:
@@ -112,16 +109,17 @@ impl Texts {
 
 /// What is taken out of which records.
 #[derive(Clone)]
-pub(super) struct Redaction {
+pub struct Redaction {
     pub(super) redactor: Arc<dyn Redactor>,
     texts: Arc<[&'static Texts]>,
 }
 
 impl Redaction {
-    /// For these records, and those of the edges.
-    pub(super) fn new(redactor: Arc<dyn Redactor>, texts: &[&'static [Texts]]) -> Self {
-        let texts = texts.iter().copied().chain(redactor.edges()).flatten().collect();
-        Self { redactor, texts }
+    pub fn new(
+        redactor: Arc<dyn Redactor>,
+        texts: impl IntoIterator<Item = &'static [Texts]>,
+    ) -> Self {
+        Self { redactor, texts: texts.into_iter().flatten().collect() }
     }
 
     /// A record without secrets; none if it is to stay as it is.

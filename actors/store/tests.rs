@@ -36,14 +36,14 @@ fn open(disk: &Disk, crash: Option<Crash>) -> Opened {
     let storage = disk.mount(crash);
     let (failures, groups) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<_>>>::default());
     let (failed, grouped) = (failures.clone(), groups.clone());
-    let store = Store::start(
-        &Arbiter::current(),
-        storage.clone(),
-        Box::new(move |_| {
+    let parts = StoreParts {
+        on_failure: Box::new(move |_| {
             failed.fetch_add(1, Ordering::Relaxed);
         }),
-        Box::new(move |requests, _| grouped.lock().unwrap().push(requests)),
-    );
+        on_group: Box::new(move |requests, _| grouped.lock().unwrap().push(requests)),
+        ..StoreParts::of(storage.clone())
+    };
+    let store = Store::start(&Arbiter::current(), parts);
     Opened { store, storage, failures, groups }
 }
 
@@ -421,8 +421,7 @@ async fn a_read_waits_until_what_it_found_is_durable() {
     let (inner, shown) = (Disk::default().mount(None), tokio::sync::Notify::new());
     let storage = Arc::new(Slow { inner, shown, durable: Mutex::new(durable) });
     let arbiter = Arbiter::new();
-    let nothing = (Box::new(|_: &StorageError| {}), Box::new(|_, _| {}));
-    let store = Store::start(&arbiter.handle(), storage.clone(), nothing.0, nothing.1);
+    let store = Store::start(&arbiter.handle(), StoreParts::of(storage.clone()));
     let written = store.commit(row("a"));
     storage.shown.notified().await;
     let (tell, found) = oneshot::channel();

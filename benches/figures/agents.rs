@@ -15,7 +15,7 @@ use hivewright::{
         codex::Codex,
         harness::{
             bridge::Bridge,
-            program::{Act, Order, Program},
+            program::{Act, Dialogue, Order, Program},
             wake,
         },
         pi::{Api, Pi},
@@ -29,7 +29,7 @@ use hivewright_actors::{
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    process::Command,
+    process::{Child, Command},
     sync::mpsc,
 };
 
@@ -218,9 +218,17 @@ async fn run(program: &dyn Program, given: &Given, binary: &Path, model: &str) -
         .kill_on_drop(true)
         .spawn()
         .expect("the agent starts");
+    converse(&mut child, program.dialogue(&order)).await;
+    let took = begin.elapsed();
+    child.kill().await.expect("it ends");
+    bridge.abort();
+    milliseconds(took)
+}
+
+/// Says one word to an agent, and hears it out.
+async fn converse(child: &mut Child, mut dialogue: Box<dyn Dialogue>) {
     let mut input = child.stdin.take();
     let mut lines = BufReader::new(child.stdout.take().expect("an output")).lines();
-    let mut dialogue = program.dialogue(&order);
     let mut acts: VecDeque<Act> = dialogue.open().into();
     loop {
         while let Some(act) = acts.pop_front() {
@@ -235,11 +243,8 @@ async fn run(program: &dyn Program, given: &Given, binary: &Path, model: &str) -
                     acts.extend(dialogue.tell(&prompt));
                 }
                 Act::Done(result) => {
-                    let took = begin.elapsed();
                     result.expect("an answer");
-                    child.kill().await.expect("it ends");
-                    bridge.abort();
-                    return milliseconds(took);
+                    return;
                 }
                 _ => {}
             }

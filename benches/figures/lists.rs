@@ -24,7 +24,7 @@ use hivewright_actors::{
         config::{Config, Listen},
         definition::Definition,
     },
-    store::{Store, records::Writes},
+    store::{Store, StoreParts, records::Writes},
     task::{
         Kind, Lane, Task,
         outcome::{Ending, Outcome},
@@ -77,12 +77,7 @@ fn fill(home: &Path, write: fn(usize, &Ids) -> Writes) {
     let opened =
         storage::open::open(&layout, Durability::Process, &storage::unwatched).expect("a store");
     actix::System::new().block_on(async {
-        let store = Store::start(
-            &Arbiter::new().handle(),
-            Arc::new(opened),
-            Box::new(|error| panic!("{error}")),
-            Box::new(|_, _| {}),
-        );
+        let store = Store::start(&Arbiter::new().handle(), StoreParts::of(Arc::new(opened)));
         let ids = Ids::new(Arc::new(Randomness));
         for first in (0..ROWS).step_by(AT_ONCE) {
             let rows = first..first + AT_ONCE;

@@ -23,7 +23,7 @@ use hivewright_actors::{
         schedule::Limits,
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
-    store::{Store, StoreHandle, records::Writes},
+    store::{Store, StoreHandle, StoreParts, records::Writes},
     task::{
         Lane, Task,
         outcome::{Ending, Outcome},
@@ -196,12 +196,7 @@ fn open(folder: &std::path::Path) -> TieredStorage {
 async fn through_the_queue() -> (Duration, Vec<Batch>) {
     let folder = tempfile::tempdir().expect("a folder");
     let recorded = Arc::new(Recorded { inner: open(folder.path()), batches: Mutex::default() });
-    let store = Store::start(
-        &Arbiter::new().handle(),
-        recorded.clone(),
-        Box::new(|error| panic!("{error}")),
-        Box::new(|_, _| {}),
-    );
+    let store = Store::start(&Arbiter::new().handle(), StoreParts::of(recorded.clone()));
     let clock = Arc::new(WallClock);
     let ids = Ids::new(Arc::new(Randomness));
     let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();

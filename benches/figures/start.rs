@@ -22,7 +22,7 @@ use hivewright_actors::{
     clock::Clock,
     ids::Ids,
     queue::{Count, Enqueue},
-    store::{Store, records::Writes},
+    store::{Store, StoreParts, records::Writes},
     task::{Lane, Task},
 };
 use std::sync::Arc;
@@ -110,12 +110,7 @@ fn fill_queue(home: &Path) {
         storage::open::open(&layout, Durability::Process, &storage::unwatched).expect("a store");
     actix::System::new().block_on(async {
         let storage = Arc::new(opened);
-        let store = Store::start(
-            &Arbiter::new().handle(),
-            storage,
-            Box::new(|error| panic!("{error}")),
-            Box::new(|_, _| {}),
-        );
+        let store = Store::start(&Arbiter::new().handle(), StoreParts::of(storage));
         let ids = Ids::new(Arc::new(Randomness));
         for number in 0..TASKS {
             let hour = Some(Duration::from_secs(3_600));

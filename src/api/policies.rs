@@ -5,7 +5,7 @@ use hivewright_actors::{
     policy::{
         caution::{Kind, Risk},
         resource::{Mode, Resource},
-        rule::{Condition, Effect, Invalid, Rule, Who, every_team},
+        rule::{Condition, Effect, Rule, Who, every_team},
     },
     words,
 };
@@ -20,7 +20,7 @@ use super::{
     scope::Scope::*,
     when::{Moment, date},
 };
-use crate::{policy::RuleSource, time};
+use crate::policy::RuleSource;
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
@@ -93,7 +93,7 @@ pub struct NewRule {
     pub note: String,
     /// When it ends, such as 2026-01-31T12:00:00Z.
     #[arg(long = "expires", value_name = "DATE")]
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Moment>,
     /// Its name, instead of one that is made up.
     #[arg(long, default_value = "", hide_default_value = true)]
     #[serde(default)]
@@ -103,14 +103,12 @@ pub struct NewRule {
 }
 
 impl NewRule {
-    /// The rule that is meant, if its end is a date.
-    pub fn rule(self) -> Result<Rule, Invalid> {
-        let expires_at = self.expires_at.as_deref().map(time::read).transpose();
-        Ok(Rule {
+    /// The rule that is meant.
+    pub fn rule(self) -> Rule {
+        Rule {
             id: self.id,
             note: self.note,
-            expires_at: expires_at
-                .map_err(|error| Invalid::new("expires_at", error.to_string()))?,
+            expires_at: self.expires_at.map(|end| end.0),
             team: self.team.unwrap_or_else(every_team),
             resource: self.resource,
             mode: self.mode,
@@ -119,7 +117,7 @@ impl NewRule {
             effect: self.effect,
             quorum: self.quorum,
             risk: self.risk.unwrap_or_default(),
-        })
+        }
     }
 }
 
@@ -174,6 +172,7 @@ pub struct Explained {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use hivewright_actors::clock::Timestamp;
     use serde_json::json;
 
     use super::*;
@@ -184,6 +183,23 @@ mod tests {
 
         assert_eq!((found.pointer.as_str(), found.glob.as_deref()), ("/a/b", Some("x=*")));
         assert!(condition("a=b").is_err() && condition("/a").is_err());
+    }
+
+    /// PL-66
+    #[test]
+    fn the_end_of_a_rule_is_read_where_it_is_written() {
+        #[derive(Debug, Parser)]
+        struct Line {
+            #[command(flatten)]
+            rule: NewRule,
+        }
+        let typed = |end| Line::try_parse_from(["add", "deny", "tool:bash", "--expires", end]);
+
+        let rule = typed("2023-11-14T23:13:20+01:00").unwrap().rule.rule();
+        let refusal = typed("soon").unwrap_err().to_string();
+
+        assert_eq!(rule.expires_at, Some(Timestamp(1_700_000_000_000)));
+        assert!(refusal.contains("expected a date such as 2026-01-31T12:00:00Z"), "{refusal}");
     }
 
     #[test]

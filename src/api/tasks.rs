@@ -8,7 +8,7 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     queue::submit::Overlap,
     task::{
-        Kind, Label, Lineage, Priority, Task, TaskState, WaitReason,
+        Kind, Label, Lineage, Priority, STEPS, Task, TaskState, WaitReason,
         outcome::{Code, Outcome},
     },
     text::Span,
@@ -238,7 +238,7 @@ pub struct NewTask {
     pub deadline: Option<Span>,
     /// The most model calls, 1 to 500.
     #[arg(long, value_name = "COUNT")]
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
     pub max_steps: Option<u32>,
     /// Who of that team does it.
     #[arg(long, value_name = "NAME")]

@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use hivewright_actors::scheduler::trigger::{config::TriggerType, definition::Definition};
+use hivewright_actors::{
+    scheduler::trigger::{config::TriggerType, definition::Definition},
+    text::quoted,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -105,10 +108,7 @@ fn types(definition: &Value) -> Vec<(&str, &Map<String, Value>)> {
 fn of_all(types: &[(&str, &Map<String, Value>)]) -> Value {
     let fields: Map<String, Value> =
         types.iter().flat_map(|(_, fields)| (*fields).clone()).collect();
-    let named = types.iter().map(|(name, fields)| {
-        let fields: Vec<String> = fields.keys().map(|field| format!("`{field}`")).collect();
-        format!("`{name}`: {}", fields.join(", "))
-    });
+    let named = types.iter().map(|(name, fields)| format!("`{name}`: {}", quoted(fields.keys())));
     let description = format!("When it fires, by type. {}.", named.collect::<Vec<_>>().join("; "));
     json!({"type": "object", "description": description, "properties": fields})
 }
@@ -127,7 +127,10 @@ pub fn config_in_words(kind: TriggerType) -> String {
 /// Puts what a model is told of a field in the place of what people read of it.
 fn retell(name: &str, schema: &mut Value) {
     let Some(keywords) = schema.as_object_mut() else { return };
-    keywords.remove("description");
+    // Where a limit is, a refusal says.
+    for keyword in ["description", "minimum", "maximum", "x-minimum", "x-maximum"] {
+        keywords.remove(keyword);
+    }
     let inner = keywords.get_mut("properties").and_then(Value::as_object_mut);
     for field in inner.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
         field.remove("description");
@@ -144,6 +147,9 @@ fn may_be_null(schema: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::text::Span;
+    use regex::Regex;
+
     use super::*;
 
     fn schema<T: JsonSchema>() -> Value {
@@ -202,6 +208,72 @@ mod tests {
 
         assert_eq!(form["properties"], json!({"config": {"type": ["object", "null"]}}));
         assert_eq!(form.get("required"), None);
+    }
+
+    /// TR-07: what is said of a field is what is checked.
+    #[test]
+    fn limits_and_defaults_are_said_as_they_are() {
+        let definition = DEFINITIONS.schema();
+        let of_all = definition["properties"].as_object().unwrap().iter();
+        let of_types = types(definition).into_iter().flat_map(|(_, fields)| fields);
+        let mut bounds = 0;
+
+        for (name, schema) in of_all.chain(of_types) {
+            let about = schema["description"].as_str().unwrap_or_default().replace(',', "");
+            for keyword in ["maximum", "x-minimum", "x-maximum"] {
+                let Some(bound) = schema.get(keyword) else { continue };
+                let bound = bound.as_str().map_or_else(|| bound.to_string(), str::to_owned);
+                assert!(about.contains(&bound), "{name}, {keyword} {bound}: {about}");
+                bounds += 1;
+            }
+            let said = about.split("Left out: ").nth(1).and_then(|said| said.strip_suffix('.'));
+            let is_value = said.is_some_and(|said| said.starts_with(|c: char| c.is_ascii_digit()));
+            if is_value {
+                let usual = &schema["default"];
+                let usual = usual.as_str().map_or_else(|| usual.to_string(), str::to_owned);
+                assert_eq!(said, Some(usual.as_str()), "{name}");
+            }
+        }
+
+        assert!(bounds > 12, "{bounds}");
+    }
+
+    /// Each field that the web page asks for is one of the type, by its name and with its default.
+    #[test]
+    fn the_form_of_the_page_has_fields_of_the_definition() {
+        let page = include_str!("../http/ui/views/triggers/form.js");
+        let definition = DEFINITIONS.schema();
+        let (fields, more) = page.split_once("\nconst MORE = [").unwrap();
+        let fields = fields.split_once("\nconst FIELDS = {").unwrap().1;
+        let more = more.split_once("\n];").unwrap().0;
+        let entry = Regex::new(r#"\[\s*"[^"]*",\s*"([^"]+)",\s*"([^"]*)""#).unwrap();
+        let asked = |part: &str| -> Vec<(String, String)> {
+            let found = entry.captures_iter(part);
+            found.map(|found| (found[1].to_owned(), found[2].to_owned())).collect()
+        };
+
+        for (kind, known) in types(definition) {
+            let part = fields.split_once(&format!("\n  {kind}: [")).unwrap().1;
+            let part = part.split_once("\n  ],").unwrap().0;
+            for (name, _) in asked(part) {
+                assert!(known.contains_key(&name), "{kind}: {name}");
+            }
+        }
+        let asked = asked(more);
+        for (name, example) in &asked {
+            let name = name.split('.').next().unwrap();
+            let known = &definition["properties"][name];
+            assert!(known.is_object(), "{name}");
+            let usual = known["default"].as_str().map(str::to_owned);
+            let usual = usual.or_else(|| Some(known["default"].as_u64()?.to_string()));
+            if let Some(usual) = usual.filter(|_| !example.is_empty()) {
+                // A duration may be written in several units.
+                let spans = (example.parse::<Span>(), usual.parse::<Span>());
+                let is_same = matches!(spans, (Ok(one), Ok(other)) if one == other);
+                assert!(is_same || *example == usual, "{name}: {example}, {usual}");
+            }
+        }
+        assert!(asked.len() > 8, "{asked:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use hivewright_actors::{
         views::Listed,
         window::{Closed, Occurrence, Phase},
     },
+    task::STEPS,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -340,7 +341,7 @@ pub struct TriggerOff {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 pub struct TriggerStart {
     #[arg(skip)]
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
     pub max_steps: Option<u32>,
     /// What to do if its last task is unfinished; `allow` is usual.
     #[arg(skip)]

@@ -22,14 +22,14 @@ use hivewright_actors::{
 use super::{
     backups::backup_home,
     error::{ServiceError, machine},
-    reload::{Reload, SharedStanding},
+    reload::{Reload, SharedSettingsStatus},
     storage::Context,
     turns::Services,
 };
 use crate::{
     api::{backups::BackupRow, jobs::JobProgress, profiles::ProfileRow, when::date},
     channels::{
-        discord::{Discord, standing::Standing},
+        discord::{Discord, connection_state::ConnectionState},
         websocket::Door,
     },
     engines::installed::Installations,
@@ -94,12 +94,12 @@ impl Served {
             }),
             equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
             vault: context.vault.clone(),
-            desk: services.desk,
+            triggers: services.triggers,
             callers: Callers::default(),
             service: Arc::new(Facts {
                 context: context.clone(),
                 draining: draining.clone(),
-                standing: reload.standing.clone(),
+                status: reload.status.clone(),
                 discord: reload.discord.clone(),
                 organisation: spine.view.clone(),
             }),
@@ -140,7 +140,7 @@ pub(super) fn store_bytes(home: &Home) -> u64 {
 pub(super) struct Facts {
     pub(super) context: Arc<Context>,
     pub(super) draining: Arc<AtomicBool>,
-    pub(super) standing: SharedStanding,
+    pub(super) status: SharedSettingsStatus,
     pub(super) discord: Arc<Discord>,
     pub(super) organisation: OrgView,
 }
@@ -155,11 +155,11 @@ impl http::ports::Service for Facts {
     }
 
     fn websocket(&self) -> WebSocket {
-        self.standing.now().websocket
+        self.status.now().websocket
     }
 
-    fn discord(&self) -> Standing {
-        self.discord.standing()
+    fn discord(&self) -> ConnectionState {
+        self.discord.state()
     }
 
     fn reconnect_discord(&self) {
@@ -167,11 +167,11 @@ impl http::ports::Service for Facts {
     }
 
     fn channels_fault(&self) -> Option<String> {
-        self.standing.now().channels_fault
+        self.status.now().channels_fault
     }
 
     fn settings_fault(&self) -> Option<String> {
-        self.standing.now().faults()
+        self.status.now().faults()
     }
 
     fn providers_fault(&self) -> Option<String> {
@@ -186,7 +186,7 @@ impl http::ports::Service for Facts {
     }
 
     fn topics_idle_after(&self) -> Duration {
-        self.standing.now().idle_after
+        self.status.now().idle_after
     }
 
     fn store_bytes(&self) -> u64 {

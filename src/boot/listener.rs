@@ -34,7 +34,7 @@ use crate::{
         },
         routes::tasks::giving,
     },
-    logging::seldom::Seldom,
+    logging::throttle::Throttle,
     removal::if_there,
     settings::channels::WebSocket,
 };
@@ -141,7 +141,7 @@ fn prepare(stream: &TcpStream, deaf: Duration, connections: &Connections, data: 
     }
     let deaf = u32::try_from(deaf.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, deaf) {
-        static TOLD: Seldom = Seldom::new();
+        static TOLD: Throttle = Throttle::new();
         if let Some(times) = TOLD.due() {
             tracing::warn!(%error, times, "a client that stops to read may hold its connection for long");
         }

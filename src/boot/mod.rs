@@ -1,6 +1,6 @@
 //! The service: its parts started in order, and stopped without losing anything.
 //!
-//! Storage, store and vault, then the addresses of all actors, then what turns are made with, then the actors, then what
+//! Storage, vault and store, then the addresses of all actors, then what turns are made with, then the actors, then what
 //! is served: each is made from what stands before it, and nothing is filled in later.
 
 use std::{
@@ -16,17 +16,14 @@ use std::{
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::dev::ServerHandle;
 use hivewright_actors::{
-    approvals::{ShowIn, ports::Deciders},
+    approvals::ports::Deciders,
     blocking,
     channel::{CountConnections, Shutdown},
     clock::Timestamp,
     identities::Owner,
-    live::{
-        Publisher,
-        event::{Event, Kind},
-    },
+    live::event::{Event, Kind},
     notice::NoticeKind,
-    org::{self, view::OrgView},
+    org::view::OrgView,
     queue::{self, schedule::Limits},
     retention::terms::Terms,
     router::{self, rate::Rate, resolve},
@@ -155,8 +152,8 @@ impl Service {
         let opened = Opened::open(&options).await?;
         let (context, recovered) = (opened.context, opened.recovered);
         let config = &context.config;
-        let publisher = Publisher::new(context.boot, Arc::new(WallClock));
-        let (spine, contexts) = Spine::new(context.store.clone(), OrgView::default(), publisher);
+        let (store, publisher) = (context.store.clone(), context.publisher.clone());
+        let (spine, contexts) = Spine::new(store, OrgView::default(), publisher);
         let draining = Arc::new(AtomicBool::new(false));
         let services = Services::open(&context, &spine, options, &draining, &recovered)?;
         let auth = authenticator(&context, &spine).await?;
@@ -166,40 +163,19 @@ impl Service {
         let settings = router_settings(&context.channels, config.retention);
         let open_tasks = recovered.tasks.len();
         contexts.start(&spine, ports, threads(), limits, settings, recovered);
-        vault::follow_redactions(&context.vault, &spine.scheduler);
-        spine.org.do_send(org::Settle { belongings: services.belongings(&context, &spine) });
-        let lines = opened.tap.open(spine.live.clone());
-        let log = LogKeeper::start(lines, spine.store.clone());
+        let log = LogKeeper::start(opened.lines, spine.store.clone(), spine.live.clone());
         let unparking = unparking::start(
             hindrances,
             Arc::new(services.turns.clone()),
             context.live.clone(),
             spine.queue.clone(),
         );
-        let upkeep = upkeep::Keeper {
-            scheduler: spine.scheduler.clone(),
-            queue: spine.queue.clone(),
-            view: spine.view.clone(),
-            live: context.live.clone(),
-            home: context.home.clone(),
-            prompts: services.outlook.prompts.clone(),
-            last_caps: services.last_caps.clone(),
-        };
-        let upkeep = upkeep.start();
+        let upkeep = upkeep(&context, &spine, &services);
         let parts = parts::look(&context, &spine, open_tasks).await;
-        let tidying = hivewright_actors::spawn::local(context.files.clone().keep_tidy());
         let gate = Gate::new(&config.server);
         let (servers, browsers) = (services.servers.clone(), services.browsers.clone());
         let plugins = services.plugins.clone();
-        let settling =
-            hivewright_actors::spawn::local(plugins::settle(plugins.clone(), &context, &spine));
-        let listening =
-            listening::listen(&spine.live, plugins.clone(), &spine.view, spine.store.clone());
-        let listening = hivewright_actors::spawn::local(listening);
-        let (depot, store) = (services.depot.clone(), spine.store.clone());
-        let updates =
-            hivewright_actors::spawn::local(updates::follow(depot, store, spine.live.clone()));
-        let tasks = [settling, listening, updates, tidying];
+        let tasks = look_after_files_and_plugins(&context, &spine, &services);
         let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -237,11 +213,7 @@ impl Service {
             _packages: packages,
             plugins,
             hosts,
-            _tasks: tasks
-                .map(AbortOnDropHandle::new)
-                .into_iter()
-                .chain([unparking, upkeep])
-                .collect(),
+            _tasks: tasks.into_iter().chain([unparking, upkeep]).collect(),
             _lock: opened.lock,
         })
     }
@@ -343,6 +315,38 @@ impl Service {
     }
 }
 
+/// Does for triggers and teams what is due, while the service runs.
+fn upkeep(context: &Context, spine: &Spine, services: &Services) -> AbortOnDropHandle<()> {
+    let upkeep = upkeep::Keeper {
+        scheduler: spine.scheduler.clone(),
+        queue: spine.queue.clone(),
+        view: spine.view.clone(),
+        live: context.live.clone(),
+        home: context.home.clone(),
+        prompts: services.preconditions.prompts.clone(),
+        last_caps: services.last_caps.clone(),
+    };
+    upkeep.start()
+}
+
+/// Tidies the files of conversations, settles plugins with what teams there are, and follows their updates.
+fn look_after_files_and_plugins(
+    context: &Context,
+    spine: &Spine,
+    services: &Services,
+) -> [AbortOnDropHandle<()>; 4] {
+    let (plugins, store) = (&services.plugins, &spine.store);
+    let listening = listening::listen(&spine.live, plugins.clone(), &spine.view, store.clone());
+    let updates = updates::follow(services.depot.clone(), store.clone(), spine.live.clone());
+    let tasks = [
+        hivewright_actors::spawn::local(plugins::settle(plugins.clone(), context, spine)),
+        hivewright_actors::spawn::local(listening),
+        hivewright_actors::spawn::local(updates),
+        hivewright_actors::spawn::local(context.files.clone().keep_tidy()),
+    ];
+    tasks.map(AbortOnDropHandle::new)
+}
+
 /// Serves in place of what answered during the start.
 async fn listen(
     starting: Starting,
@@ -382,7 +386,7 @@ fn forget_replaced(layout: StorageHome) {
 fn catch_up(context: &Context) {
     if let Some(transcripts) = context.transcripts.clone() {
         let storage = context.storage.clone();
-        tokio::task::spawn_blocking(move || transcripts.catch_up(&*storage));
+        tokio::task::spawn_blocking(move || transcripts.catch_up(&storage));
     }
 }
 
@@ -413,9 +417,7 @@ fn start_discord(context: &Context, spine: &Spine) -> Discord {
         live: spine.live.clone(),
         files: context.files.clone(),
     };
-    let settings = context.channels.discord.clone();
-    spine.approvals.do_send(ShowIn(settings.operator_places()));
-    Discord::start(parts, settings)
+    Discord::start(parts, context.channels.discord.clone())
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.

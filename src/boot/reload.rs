@@ -57,7 +57,7 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
 /// How the settings stand, for those who ask.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct SettingsStatus {
     pub(super) websocket: WebSocket,
     /// A topic without work for this long is idle.
     pub(super) idle_after: Duration,
@@ -69,7 +69,7 @@ pub(super) struct Standing {
     certificate_fault: Option<String>,
 }
 
-impl Standing {
+impl SettingsStatus {
     fn of(channels: &Channels) -> Self {
         Self {
             websocket: channels.ws,
@@ -91,20 +91,20 @@ impl Standing {
     }
 }
 
-/// The standing that everybody sees. Cheap to clone.
+/// The status that everybody sees. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct SharedStanding(Arc<Mutex<Standing>>);
+pub(super) struct SharedSettingsStatus(Arc<Mutex<SettingsStatus>>);
 
-impl SharedStanding {
-    pub(super) fn now(&self) -> Standing {
+impl SharedSettingsStatus {
+    pub(super) fn now(&self) -> SettingsStatus {
         self.0.lock().clone()
     }
 
     /// The settings were read anew; the certificate is read by itself.
-    fn replace(&self, standing: Standing) {
+    fn replace(&self, status: SettingsStatus) {
         let mut present = self.0.lock();
         let certificate_fault = present.certificate_fault.take();
-        *present = Standing { certificate_fault, ..standing };
+        *present = SettingsStatus { certificate_fault, ..status };
     }
 }
 
@@ -113,7 +113,7 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
-    pub(super) standing: SharedStanding,
+    pub(super) status: SharedSettingsStatus,
     /// Is told of its settings.
     pub(super) discord: Arc<Discord>,
     orders: mpsc::UnboundedSender<Order>,
@@ -123,7 +123,8 @@ pub(super) struct Reload {
 impl Reload {
     /// Looks after the files of a service, which may have been wrong from the start.
     pub(super) fn start(context: &Arc<Context>, spine: &Spine, gate: &Gate, told: Told) -> Self {
-        let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&context.channels))));
+        let status =
+            SharedSettingsStatus(Arc::new(Mutex::new(SettingsStatus::of(&context.channels))));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
         context.vault.on_change(move |_| changed.notify_one());
@@ -139,7 +140,7 @@ impl Reload {
             public_url: server.public_url.clone(),
             applied: stamps(&context.home, server.tls.as_ref()),
             vault: context.environment.vault_version(),
-            standing: standing.clone(),
+            status: status.clone(),
             pending: Vec::new(),
         };
         if let Some(fault) = &context.fault {
@@ -148,7 +149,7 @@ impl Reload {
         let (orders, ordered) = mpsc::unbounded_channel();
         let discord = watch.told.discord.clone();
         let task = hivewright_actors::spawn::local(watch.run(ordered));
-        Self { standing, discord, orders, _task: AbortOnDropHandle::new(task) }
+        Self { status, discord, orders, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(super) fn order(&self) -> Arc<http::ports::Reload> {
@@ -195,7 +196,7 @@ struct Watch {
     gate: Gate,
     told: Told,
     public_url: Option<Origin>,
-    standing: SharedStanding,
+    status: SharedSettingsStatus,
     /// The state of the files that counts, or that was refused.
     applied: Stamps,
     /// The version of the vault that they were read with.
@@ -259,7 +260,7 @@ impl Watch {
 
     async fn reread(&mut self) -> Result<(), Problems> {
         let renewed = self.renew_certificate().await;
-        self.standing.0.lock().certificate_fault = renewed.as_ref().err().map(ToString::to_string);
+        self.status.0.lock().certificate_fault = renewed.as_ref().err().map(ToString::to_string);
         if let Err(problems) = &renewed {
             tracing::error!(%problems, "the certificate is refused; the former one still counts");
             self.tell(problems);
@@ -284,11 +285,11 @@ impl Watch {
             Ok(Ok(set)) => {
                 let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));
-                let standing = Standing::of(&set.channels);
-                if let Some(fault) = &standing.fault {
+                let status = SettingsStatus::of(&set.channels);
+                if let Some(fault) = &status.fault {
                     tracing::warn!(error = fault, "some settings of channels are not in use");
                 }
-                self.standing.replace(standing);
+                self.status.replace(status);
                 self.spine.approvals.do_send(ShowIn(set.channels.discord.operator_places()));
                 self.told.discord.set(&set.channels.discord);
                 self.apply(&set.config);
@@ -367,10 +368,10 @@ impl Watch {
     fn complain(&mut self, problems: &Problems) {
         let file = self.context.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
-        let mut standing = self.standing.0.lock();
-        standing.channels_fault = of_channels.then(|| problems.to_string());
-        standing.fault = Some(problems.to_string());
-        drop(standing);
+        let mut status = self.status.0.lock();
+        status.channels_fault = of_channels.then(|| problems.to_string());
+        status.fault = Some(problems.to_string());
+        drop(status);
         self.tell(problems);
     }
 
@@ -405,18 +406,21 @@ mod tests {
     /// OP-17: good settings do not hide a certificate that was refused.
     #[test]
     fn a_refused_certificate_is_told_of_until_it_is_renewed() {
-        let standing = SharedStanding(Arc::default());
-        standing.0.lock().certificate_fault = Some("cert.pem: no certificate".to_owned());
+        let status = SharedSettingsStatus(Arc::default());
+        status.0.lock().certificate_fault = Some("cert.pem: no certificate".to_owned());
 
-        let wrong = Standing { fault: Some("config.yaml: no".to_owned()), ..Standing::default() };
-        standing.replace(wrong);
-        let both = standing.now().faults();
-        standing.replace(Standing::default());
-        let one = standing.now().faults();
-        standing.0.lock().certificate_fault = None;
+        let wrong = SettingsStatus {
+            fault: Some("config.yaml: no".to_owned()),
+            ..SettingsStatus::default()
+        };
+        status.replace(wrong);
+        let both = status.now().faults();
+        status.replace(SettingsStatus::default());
+        let one = status.now().faults();
+        status.0.lock().certificate_fault = None;
 
         assert_eq!(both.as_deref(), Some("config.yaml: no\ncert.pem: no certificate"));
         assert_eq!(one.as_deref(), Some("cert.pem: no certificate"));
-        assert_eq!(standing.now().faults(), None);
+        assert_eq!(status.now().faults(), None);
     }
 }

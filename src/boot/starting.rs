@@ -9,6 +9,7 @@ use std::{
     ops::ControlFlow,
     path::PathBuf,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use actix_web::{
@@ -33,29 +34,50 @@ use crate::{
 /// How long somebody who was told to come back should wait.
 const RETRY_AFTER_S: &str = "1";
 const LAST_REQUESTS_S: u64 = 1;
+/// How often a line says how far an upgrade of the store has come.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// What a service that is starting does at the moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Phase(Arc<Mutex<String>>);
+pub(super) struct Phase(Arc<Mutex<Doing>>);
+
+#[derive(Debug, Default)]
+struct Doing {
+    what: String,
+    /// When a line was last written of an upgrade.
+    told: Option<Instant>,
+}
 
 impl Phase {
     pub(super) fn set(&self, doing: impl Into<String>) {
-        *self.0.lock() = doing.into();
+        self.0.lock().what = doing.into();
     }
 
     /// An upgrade of the store has come this far: nothing else of opening it tells.
-    pub(super) fn upgrading(&self, Progress { done, total, unit }: Progress) -> ControlFlow<()> {
-        let doing = match unit {
-            Unit::Records => "upgrading the store",
-            Unit::Files | Unit::Bytes => "backing up before the upgrade of the store",
-        };
-        self.set(format!("{doing}: {done} of {total} {unit}"));
+    pub(super) fn upgrading(&self, progress: Progress) -> ControlFlow<()> {
+        if let Some(doing) = self.come(progress, Instant::now()) {
+            tracing::info!("{doing}; the service starts when that is done");
+        }
         ControlFlow::Continue(())
     }
 
+    /// The same at a moment. Returns what a line is to say.
+    fn come(&self, Progress { done, total, unit }: Progress, now: Instant) -> Option<String> {
+        let upgrading = match unit {
+            Unit::Records => "upgrading the store",
+            Unit::Files | Unit::Bytes => "backing up before the upgrade of the store",
+        };
+        let mut doing = self.0.lock();
+        doing.what = format!("{upgrading}: {done} of {total} {unit}");
+        let is_due = doing.told.is_none_or(|told| now.duration_since(told) >= PAUSE);
+        is_due.then(|| {
+            doing.told = Some(now);
+            doing.what.clone()
+        })
+    }
+
     fn now(&self) -> String {
-        let doing = self.0.lock();
-        doing.clone()
+        self.0.lock().what.clone()
     }
 }
 
@@ -143,4 +165,26 @@ impl Drop for AddressFile {
 pub(super) fn write_address(home: &Home, url: &str) -> io::Result<()> {
     let text = json!({ "pid": std::process::id(), "url": url }).to_string();
     replace(&home.address_file(), home.run(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SC-104: nobody takes a long upgrade for a hanging start, and no log is filled by it.
+    #[test]
+    fn an_upgrade_says_every_few_seconds_how_far_it_has_come() {
+        let (phase, start) = (Phase::default(), Instant::now());
+        let come = |done, seconds| {
+            let progress = Progress { done, total: 200, unit: Unit::Records };
+            phase.come(progress, start + Duration::from_secs(seconds))
+        };
+
+        let told = [(0, 0), (10, 1), (50, 4), (60, 5), (61, 5), (150, 12)];
+        let told = told.map(|(done, seconds)| come(done, seconds));
+
+        let line = |done| Some(format!("upgrading the store: {done} of 200 records"));
+        assert_eq!(told, [line(0), None, None, line(60), None, line(150)]);
+        assert_eq!(phase.now(), "upgrading the store: 150 of 200 records");
+    }
 }

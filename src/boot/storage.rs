@@ -8,16 +8,17 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use actix::Arbiter;
+use actix::{Addr, Arbiter, AsyncContext};
 use hivewright_actors::{
+    archive::ArchiveHandle,
     archivist::{Archivist, OnFault},
     blocking,
     ids::Ids,
-    live::boot_counter,
+    live::{Publisher, boot_counter},
     notice::NoticeKind,
     router, spine,
     storage::StorageError,
-    store::{Store, StoreHandle, records::Writes},
+    store::{Store, StoreHandle, StoreParts, records::Writes},
     tool::REPORT_RUN,
 };
 
@@ -34,7 +35,7 @@ use super::{
 use crate::{
     files::FileStore,
     http::metrics::Metrics,
-    logging::{self, Level, Secrets, tap::Tap},
+    logging::{self, Level, Secrets, tap::Lines},
     providers::client,
     sandbox::{
         process::{Sandbox, SandboxSettings},
@@ -85,8 +86,8 @@ pub(super) struct Context {
     pub(super) store: StoreHandle,
     pub(super) ids: Ids,
     pub(super) metrics: Arc<Metrics>,
-    /// Which start of this store it is.
-    pub(super) boot: u64,
+    /// Tells whoever watches of what happens.
+    pub(super) publisher: Publisher,
     pub(super) vault: Vault,
     /// What writes transcripts to files, if the settings want it.
     pub(super) transcripts: Option<Arc<Follower>>,
@@ -104,7 +105,8 @@ pub(super) struct Opened {
     /// What answers until the service does.
     pub(super) starting: Starting,
     pub(super) address_file: AddressFile,
-    pub(super) tap: Tap,
+    /// What is logged, from the first line on.
+    pub(super) lines: Lines,
     /// What the operator should know.
     pub(super) notices: Vec<String>,
 }
@@ -122,7 +124,7 @@ impl Opened {
         let certificate = config.server.tls.as_ref().map(Certificate::open);
         let certificate = certificate.transpose()?;
         let secrets = Secrets::default();
-        let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
+        let (lines, errors, log) = logging::start(config.log.level.as_str(), secrets.clone());
         let starting = Starting::open(&config.server, certificate.as_ref())?;
         let url = public_url(&config.server, starting.address);
         let address_file = AddressFile::write(&home, &url)?;
@@ -133,21 +135,23 @@ impl Opened {
         let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, and the client reads all certificates of the machine:
         // none of them waits for another.
-        let http = blocking::run(client::build);
-        let opening = open_store(&home, &config, &starting.phase);
-        let (opened, sandbox, http) = tokio::join!(opening, sandbox, http);
-        let no_client = "the HTTP client cannot be made";
-        let http = http.map_err(|error| machine(no_client, error))?;
-        let http = http.map_err(|error| machine(no_client, error))?;
+        let transcripts = follow(&home, &config, &secrets);
+        let opening = open_store(&home, &config, transcripts.clone(), &starting.phase);
+        let (opened, sandbox, http) = tokio::join!(opening, sandbox, http_client());
+        let http = http?;
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
         let tools = REGISTRY.keys().chain([REPORT_RUN]).map(str::to_owned);
-        let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
-        let store = start_store(storage.clone(), metrics.clone());
-        let ids = Ids::new(Arc::new(Randomness));
+        let metrics = Arc::new(Metrics::new(tools, errors));
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault = vault::open(keys, storage.clone(), &store, &ids, open, &secrets).await?;
+        let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
+        let (publisher, archivist) =
+            (Publisher::new(boot, Arc::new(WallClock)), actix::Context::new());
+        let store =
+            start_store(&storage, &vault, publisher.clone(), archivist.address(), metrics.clone());
+        let vault = vault.with_store(store.clone());
+        let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, fault) = open_channels(&home, &environment, &mut notices);
@@ -156,20 +160,9 @@ impl Opened {
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
         // Transcripts are written with what moves to the archive, and hold no secret that is known by now.
-        let transcripts = follow(&home, &config, &storage, &secrets);
-        let archivist = Archivist::start(storage.clone(), tell_of_archive(&store, &ids));
-        store.archive_with(archivist, storage.clone());
-        let clock = Arc::new(WallClock);
-        let files = FileStore::open(
-            home.files(),
-            &*storage,
-            store.clone(),
-            clock,
-            ids.clone(),
-            live.clone(),
-        );
-        let files =
-            files.map_err(|error| machine("the files of conversations cannot be opened", error))?;
+        archivist.run(Archivist::new(storage.clone(), tell_of_archive(&store, &ids)));
+        vault::maintain(&vault, &store, &ids).await;
+        let files = open_files(&home, &storage, &store, &ids, &live)?;
         let local = local_time(&config, &options.environment, &mut notices);
         let context = Context {
             home,
@@ -190,14 +183,14 @@ impl Opened {
             store,
             ids,
             metrics,
-            boot,
+            publisher,
             vault,
             transcripts,
             files,
             demo: Arc::new(AtomicBool::new(demo)),
         };
         let context = Arc::new(context);
-        Ok(Self { context, recovered, lock, starting, address_file, tap, notices })
+        Ok(Self { context, recovered, lock, starting, address_file, lines, notices })
     }
 }
 
@@ -217,6 +210,27 @@ fn sandbox(home: &Home, config: &Config, options: &Options) -> impl Future<Outpu
         scratch: home.run().join("scratch"),
         private: vec![home.store(), home.secrets(), home.history(), home.files()],
     })
+}
+
+/// The client for model APIs. It reads the certificates of the machine, which blocks.
+async fn http_client() -> Result<reqwest::Client, ServiceError> {
+    let none = "the HTTP client cannot be made";
+    let made = blocking::run(client::build).await.map_err(|error| machine(none, error))?;
+    made.map_err(|error| machine(none, error))
+}
+
+/// What people and teams hand each other.
+fn open_files(
+    home: &Home,
+    storage: &TieredStorage,
+    store: &StoreHandle,
+    ids: &Ids,
+    live: &Live,
+) -> Result<FileStore, ServiceError> {
+    let clock = Arc::new(WallClock);
+    let (store, ids, live) = (store.clone(), ids.clone(), live.clone());
+    let opened = FileStore::open(home.files(), storage, store, clock, ids, live);
+    opened.map_err(|error| machine("the files of conversations cannot be opened", error))
 }
 
 /// Refuses a kernel that cannot keep a path beneath a folder: no file of a team could be opened safely.
@@ -246,6 +260,7 @@ fn tell_of_archive(store: &StoreHandle, ids: &Ids) -> OnFault {
 async fn open_store(
     home: &Home,
     config: &Config,
+    transcripts: Option<Arc<Follower>>,
     phase: &Phase,
 ) -> Result<(Arc<TieredStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, &config.backup, &config.limits);
@@ -254,7 +269,10 @@ async fn open_store(
     phase.set("opening the store");
     let opened = blocking::run(move || {
         let upgrading = |progress| phase.upgrading(progress);
-        let storage = storage::open::open(&layout, durability, &upgrading)?;
+        let mut storage = storage::open::open(&layout, durability, &upgrading)?;
+        if let Some(transcripts) = transcripts {
+            storage = storage.with_observer(transcripts);
+        }
         phase.set("reading what was left");
         let unreadable = |error| machine("the store cannot be read", error);
         let recovered = spine::recover(&storage).map_err(unreadable)?;
@@ -264,13 +282,8 @@ async fn open_store(
     opened.await.map_err(|error| machine("the store cannot be opened", error))?
 }
 
-/// Has transcript files go on with the store, if the settings want them.
-fn follow(
-    home: &Home,
-    config: &Config,
-    storage: &TieredStorage,
-    secrets: &Secrets,
-) -> Option<Arc<Follower>> {
+/// What has transcript files go on with the store, if the settings want them.
+fn follow(home: &Home, config: &Config, secrets: &Secrets) -> Option<Arc<Follower>> {
     let folder = Folder::new(home.history(), secrets.clone());
     if !config.sessions.transcripts {
         if let Err(error) = folder.set_incomplete() {
@@ -278,24 +291,31 @@ fn follow(
         }
         return None;
     }
-    let follower = Arc::new(Follower::new(folder));
-    storage.observe(follower.clone());
-    Some(follower)
+    Some(Arc::new(Follower::new(folder)))
 }
 
 /// The store, on a thread of its own.
-fn start_store(storage: Arc<TieredStorage>, metrics: Arc<Metrics>) -> StoreHandle {
+fn start_store(
+    storage: &Arc<TieredStorage>,
+    vault: &Vault,
+    live: Publisher,
+    archivist: Addr<Archivist>,
+    metrics: Arc<Metrics>,
+) -> StoreHandle {
     let on_failure = |error: &StorageError| {
         // What was not answered may or may not be on the disk: only a new start can tell.
         tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
         std::process::exit(1);
     };
-    Store::start(
-        &Arbiter::new().handle(),
-        storage,
-        Box::new(on_failure),
-        Box::new(move |_, took| metrics.committed(took)),
-    )
+    let parts = StoreParts {
+        live: Some(live),
+        archive: Some(ArchiveHandle::new(storage.clone(), archivist)),
+        redaction: Some(vault.redaction(vault::EDGES)),
+        on_failure: Box::new(on_failure),
+        on_group: Box::new(move |_, took| metrics.committed(took)),
+        ..StoreParts::of(storage.clone())
+    };
+    Store::start(&Arbiter::new().handle(), parts)
 }
 
 fn local_time(config: &Config, environment: &Environment, notices: &mut Vec<String>) -> LocalTime {

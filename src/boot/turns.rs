@@ -1,7 +1,10 @@
 //! Second phase of the start: what turns are made with, and what operators manage it by. Memory, rules, labels of
 //! files, tools, prompts and engines, around a store that runs and actors that do not yet.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use hivewright_actors::{
     approvals::ports::Deciders,
@@ -28,7 +31,7 @@ use super::{
 use crate::{
     briefing::{Sources, Turns, topics::Till},
     browser::{Browsers, Limits, program::Installed},
-    engines::Engines,
+    engines::{Engines, native::retry::RetryPolicy},
     mcp::Servers,
     memory::Memory,
     plugins::{
@@ -54,10 +57,10 @@ use crate::{
         plugin_tool::PluginTools, toolbox::Toolbox, web::Web,
     },
     triggers::{
+        admin::{self, TriggerAdmin},
         calendar::Zones,
-        desk::{self, Desk},
         expressions::LinearExpressions,
-        premises::Outlook,
+        preconditions::TeamPreconditions,
         upkeep::Triggers,
     },
     vault::scrubbers::Scrubbers,
@@ -70,8 +73,8 @@ pub(super) struct Services {
     pub(super) taint: Taint,
     pub(super) rules: Policies,
     pub(super) office: Office,
-    pub(super) desk: Desk,
-    pub(super) outlook: Outlook,
+    pub(super) triggers: TriggerAdmin,
+    pub(super) preconditions: TeamPreconditions,
     pub(super) servers: Servers,
     /// None if no browser is installed.
     pub(super) browsers: Option<Browsers>,
@@ -101,35 +104,26 @@ impl Services {
         spine::recover_spending(storage, &ledger, today, &tree).map_err(unreadable)?;
         let guard = Arc::new(vault::Guard::new(&context.vault));
         let memory = Memory::new(store.clone(), clock.clone(), ids.clone(), guard);
-        let changes = Changes::new(home.clone(), clock.clone(), ids.clone(), store.clone());
+        let changes = Changes::new(home.clone(), clock, ids.clone(), store.clone());
         let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
             .map_err(unreadable)?;
         let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
-        let kept = taint::Kept { store: store.clone(), clock, ids: ids.clone() };
-        let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
+        let taint = taint(context).map_err(unreadable)?;
         let prompts = Prompts::new(home.clone(), taint.clone());
         let board = Board::default();
-        let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
+        let triggers = TriggerAdmin::new(admin_parts(context, spine, &prompts, &board));
         let depot = plugin_packages::depot(home, live, &spine.view, &tree);
         let office = office_parts(context, spine, &prompts, &ledger, depot.catalogue());
         let office = Office::new(office);
         let web = Web::default();
-        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
+        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &triggers);
         let browsers = Installed::find().map(|program| browsers(program, context, &web));
         let toolbox = with_web(toolbox, context, &web, browsers.as_ref());
         let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
         let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
         let plugins = plugins(context, spine, depot.catalogue()).map_err(unreadable)?;
-        let hosts = Hosts::new(context.sandbox.clone());
-        let (clock, of_tools) = (Arc::new(WallClock), ids.clone());
-        let plugin_tools =
-            PluginTools::open(storage, store.clone(), clock, of_tools, home.clone(), hosts)
-                .map_err(unreadable)?;
-        let engines = Engines::new(context.http.clone(), options.retry)
-            .with_vault(context.vault.clone())
-            .with_files(context.files.clone())
-            .with_agents(context.sandbox.clone(), options.launcher.clone());
+        let plugin_tools = plugin_tools(context).map_err(unreadable)?;
         let turns = Turns::new(Sources {
             plugin_tools: plugin_tools.clone(),
             rules: rules.clone(),
@@ -139,7 +133,7 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines,
+            engines: engines(context, options.retry, options.launcher),
             toolbox,
             web,
             memory: memory.clone(),
@@ -153,16 +147,15 @@ impl Services {
             last_caps: last_caps.clone(),
             files: context.files.clone(),
         });
-        let outlook =
-            Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };
+        let preconditions = preconditions(context, spine, prompts);
         Ok(Self {
             memory,
             changes,
             taint,
             rules,
             office,
-            desk,
-            outlook,
+            triggers,
+            preconditions,
             servers,
             browsers,
             depot,
@@ -195,14 +188,16 @@ impl Services {
             secrets: Arc::new(context.vault.clone()),
             digester: sha256,
             approvals_last: context.config.approvals.ttl,
+            shown_in: context.channels.discord.operator_places(),
             meter: context.metrics.clone(),
             folders: Arc::new(TeamFolders::new(context.home.clone())),
+            belongings: self.belongings(context, spine),
             triggers: scheduler::Ports {
                 board: self.board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(spine.view.clone()),
-                premises: Arc::new(self.outlook.clone()),
+                preconditions: Arc::new(self.preconditions.clone()),
                 timezone: context.local.name(),
             },
             retention: Arc::new(Keeper { live: context.live.clone(), home: context.home.clone() }),
@@ -210,7 +205,7 @@ impl Services {
     }
 
     /// What goes with a team when it is shut down.
-    pub(super) fn belongings(&self, context: &Context, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
+    fn belongings(&self, context: &Context, spine: &Spine) -> Arc<[Arc<dyn Belongings>]> {
         let browsers =
             self.browsers.clone().map(|browsers| Arc::new(browsers) as Arc<dyn Belongings>);
         let others: Vec<Arc<dyn Belongings>> = vec![
@@ -230,6 +225,34 @@ impl Services {
         ];
         others.into_iter().chain(browsers).collect()
     }
+}
+
+fn preconditions(context: &Context, spine: &Spine, prompts: Prompts) -> TeamPreconditions {
+    let Context { home, store, .. } = context;
+    let (home, store, view) = (home.clone(), store.clone(), spine.view.clone());
+    TeamPreconditions { home, prompts, view, store }
+}
+
+/// Which files untrusted turns wrote.
+fn taint(context: &Context) -> Result<Taint, StorageError> {
+    let (store, ids) = (context.store.clone(), context.ids.clone());
+    let kept = taint::Kept { store, clock: Arc::new(WallClock), ids };
+    Taint::open(&*context.storage, &context.home.teams(), Some(kept))
+}
+
+/// The tools that teams wrote.
+fn plugin_tools(context: &Context) -> Result<PluginTools, StorageError> {
+    let Context { home, store, ids, .. } = context;
+    let (clock, hosts) = (Arc::new(WallClock), Hosts::new(context.sandbox.clone()));
+    let (store, ids) = (store.clone(), ids.clone());
+    PluginTools::open(&*context.storage, store, clock, ids, home.clone(), hosts)
+}
+
+fn engines(context: &Context, retry: RetryPolicy, launcher: PathBuf) -> Engines {
+    Engines::new(context.http.clone(), retry)
+        .with_vault(context.vault.clone())
+        .with_files(context.files.clone())
+        .with_agents(context.sandbox.clone(), launcher)
 }
 
 fn browsers(program: Installed, context: &Context, web: &Web) -> Browsers {
@@ -270,14 +293,14 @@ fn toolbox(
     spine: &Spine,
     memory: &Memory,
     office: &Office,
-    desk: &Desk,
+    triggers: &TriggerAdmin,
 ) -> Toolbox {
     let pools = tools.pools();
     tools
         .with(tools::ask_operator::made(&spine.approvals))
         .with(tools::memory::made(memory))
         .with(tools::org::made(office, &pools, REGISTRY))
-        .with(tools::triggers::made(desk))
+        .with(tools::triggers::made(triggers))
         .with(tools::trust::made(&spine.router))
         .with(tools::vault::made())
 }
@@ -307,8 +330,8 @@ fn subagents(prompts: &Prompts) -> office::Roster {
     Arc::new(move |team| prompts.subagents(team))
 }
 
-fn desk_parts(context: &Context, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
-    desk::Parts {
+fn admin_parts(context: &Context, spine: &Spine, prompts: &Prompts, board: &Board) -> admin::Parts {
+    admin::Parts {
         scheduler: spine.scheduler.clone(),
         store: spine.store.clone(),
         view: spine.view.clone(),

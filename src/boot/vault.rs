@@ -2,12 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use actix::Addr;
 use hivewright_actors::{
     blocking,
     ids::{Ids, TaskId, TeamKey},
     notice::NoticeKind,
-    scheduler::{Scheduler, redacted::Redacted},
     store::{StoreHandle, records::Writes, redact::Texts},
 };
 
@@ -34,7 +32,7 @@ use crate::{
 const SWEEP: Duration = Duration::from_secs(60 * 60);
 
 /// Where records of the edges hold words: what redaction looks through besides those of the spine.
-const EDGES: &[&[Texts]] = &[memory::rows::TEXTS, self_changes::TEXTS];
+pub(super) const EDGES: &[&[Texts]] = &[memory::rows::TEXTS, self_changes::TEXTS];
 
 /// Keeps secrets out of what teams remember.
 pub(super) struct Guard(Scrubbers);
@@ -54,10 +52,6 @@ impl SecretGuard for Guard {
     fn holds_hidden(&self, team: &TeamKey, text: &str) -> bool {
         self.0.of(&team.name).knows(text)
     }
-
-    fn redactions(&self) -> u64 {
-        self.0.vault().redactions()
-    }
 }
 
 pub(super) async fn keys(
@@ -71,20 +65,16 @@ pub(super) async fn keys(
         .map_err(|error| machine("the master key cannot be read", error))
 }
 
-/// Opens the vault over a store that nobody has used yet, and lets go of what was kept for tasks that are
-/// not open any more. From now on the log shows none of its secrets.
+/// Opens the vault before a store runs on its storage, and lets go of what was kept for tasks that are not open any
+/// more. From now on the log shows none of its secrets.
 pub(super) async fn open(
     keys: MasterKeys,
     storage: Arc<TieredStorage>,
-    store: &StoreHandle,
-    ids: &Ids,
     open: HashSet<TaskId>,
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
-    let written = store.clone();
     let opened = blocking::run(move || {
-        let written = Some((written, EDGES));
-        let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock), written)?;
+        let vault = Vault::open(&*storage, keys, Arc::new(WallClock))?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)
     });
@@ -94,24 +84,19 @@ pub(super) async fn open(
         .map_err(|error| machine("the vault cannot be opened", error))?;
     let log = secrets.clone();
     vault.on_change(move |vault| log.learn_vault(vault.all_secrets()));
+    Ok(vault)
+}
+
+/// Tells the operator of a vault that is locked, and sees to what is due: what a crash cut off at once, old credentials
+/// from time to time.
+pub(super) async fn maintain(vault: &Vault, store: &StoreHandle, ids: &Ids) {
     hivewright_actors::spawn::local(sweep(vault.clone()));
     if let Some(locked) = vault.locked() {
         let text = format!("the vault is locked: {locked}");
         tracing::error!("{text}");
         notify(store, ids, NoticeKind::VaultLocked, text, Writes::new());
     }
-    // What a crash cut off.
     vault.redact().await;
-    Ok(vault)
-}
-
-/// Whoever keeps copies of what is written reads it again when values have been taken out of it.
-pub(super) fn follow_redactions(vault: &Vault, scheduler: &Addr<Scheduler>) {
-    if vault.redactions() > 0 {
-        scheduler.do_send(Redacted);
-    }
-    let scheduler = scheduler.clone();
-    vault.after_redaction(move || scheduler.do_send(Redacted));
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

@@ -1,8 +1,7 @@
 //! What a team works with in one role: as itself or as a subagent, with or without a skill.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt::Display,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -11,23 +10,23 @@ use hivewright_actors::{
     engine::Engine,
     ids::TeamName,
     task::{Cycle, Label, Options},
+    text::quoted,
     tool::Toolset,
 };
 
-use super::{Gathered, Inner, Kit, config_error};
+use super::{
+    Gathered, Inner, Kit, config_error,
+    model::{Chosen, Place, price, unpriced},
+};
 use crate::{
-    engines::{self, installed::Installed},
+    engines::installed::Installed,
     mcp::Offers,
     plugins::hooks::Hooks,
     prompt::{
-        compose::Cast,
-        library::Library,
-        parts::Availability,
-        role::{Role, listed},
-        subagents::Subagent,
+        compose::Cast, library::Library, parts::Availability, role::Role, subagents::Subagent,
     },
     sandbox::workspace::Workspace,
-    settings::{config::Sdk, providers::Profile, tool_groups::ToolGroup},
+    settings::{config::Sdk, tool_groups::ToolGroup},
     system::sha256,
     teams::self_changes::{Earlier, PROPOSE},
     tools::{
@@ -35,6 +34,7 @@ use crate::{
         agent::Agent,
         contract::Tool,
         filter::{FilterError, ToolFilter},
+        grant::Grant,
         host::{Asleep, TeamTools},
         made::Made,
         mcp, plugin,
@@ -171,47 +171,10 @@ impl Inner {
         Found { offers, loaded, installed }: Found,
     ) -> Result<Part, BriefError> {
         let cycle = options.cycle;
-        let file = self.home.team_file(name.as_str());
-        let own = role.subagent.as_deref();
-        let wrong = |own_field: bool, field: &str, reason: String| {
-            let file = match own {
-                Some(subagent) if own_field => subagent.file.clone(),
-                _ => file.display().to_string(),
-            };
-            config_error(format!("{file}: {field}: {reason}"))
-        };
-        // What the person chose for the topic goes before what the team has, and not before a subagent's own.
-        let profile = options.profile.as_deref();
-        let (own_model, model) = match own.and_then(|subagent| subagent.model.as_deref()) {
-            Some(model) => (true, Some(model)),
-            None => (false, kit.team.model.as_deref().filter(|_| profile.is_none())),
-        };
-        let profile = profile.unwrap_or(&kit.team.provider_profile);
-        let field = if own_model { "model" } else { "provider_profile" };
-        let unknown = |error: &dyn Display| match options.profile {
-            Some(_) if !own_model => config_error(format!("the model of this topic: {error}")),
-            _ => wrong(own_model, field, error.to_string()),
-        };
-        let chosen = kit.models.providers.choose(profile, model);
-        let chosen = chosen.map_err(|error| unknown(&error))?;
-        let native = kit.models.engine(&self.engines, &chosen).map_err(|error| unknown(&error))?;
-        let sdk = kit.team.sdk;
-        let engine = self.agent(kit, &chosen, native);
-        let engine = engine.map_err(|error| wrong(false, "sdk", error))?;
-        let mut grant = kit.grant.clone();
-        let patterns = own.and_then(|subagent| subagent.allowed_tools.as_deref());
-        let narrower = [
-            (true, patterns.map(|patterns| ToolFilter::parse(patterns, REGISTRY))),
-            (false, role.inner.then(inner)),
-            (false, cycle.map(|_| looking_back())),
-        ];
-        for (is_own, filter) in narrower {
-            if let Some(filter) = filter {
-                let filter =
-                    filter.map_err(|error| wrong(is_own, "allowed_tools", error.to_string()))?;
-                grant.allowed = grant.allowed.narrowed(filter);
-            }
-        }
+        let team_file = self.home.team_file(name.as_str());
+        let place = Place { team_file, subagent: role.subagent.clone() };
+        let Chosen { profile: chosen, engine } = self.choose(kit, options, &place)?;
+        let mut grant = narrowed(kit.grant.clone(), &role, cycle, &place)?;
         let proposes = proposes(&role, cycle);
         if proposes {
             grant.allowed = grant.allowed.and_always(PROPOSE);
@@ -221,12 +184,7 @@ impl Inner {
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
-        let search = kit.models.providers.search.as_ref();
-        let search = search.and_then(|search| WebSearch::new(self.web.clone(), search));
-        made.extend(search.map(Made::of));
-        let skills = kit.models.providers.skill_repository.as_deref();
-        let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
-        made.extend(skills.map(Made::of));
+        made.extend(self.made_of_settings(kit));
         made.extend(mcp::tools(&self.servers, &self.files, &offers.servers));
         made.extend(plugin::tools(&offers.plugins.tools, &self.files));
         made.extend(manage::made(&self.plugin_tools, &kit.team.egress));
@@ -252,7 +210,7 @@ impl Inner {
                 .chain(withheld(name, &loaded, &has))
                 .collect(),
             engine,
-            sdk,
+            sdk: kit.team.sdk,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
             room: u64::from(chosen.context_window.saturating_sub(chosen.max_output_tokens)),
@@ -268,16 +226,6 @@ impl Inner {
             loaded,
             installed,
         })
-    }
-
-    /// What runs the turns of a team.
-    fn agent(
-        &self,
-        kit: &Kit,
-        chosen: &Profile,
-        native: Arc<dyn Engine>,
-    ) -> Result<Arc<dyn Engine>, String> {
-        self.engines.agent(kit.team.sdk, &kit.agents, &kit.models.profiles, chosen, native)
     }
 
     fn propose_change(&self, workspace: &Arc<Workspace>, earlier: Earlier) -> Made {
@@ -298,6 +246,17 @@ impl Inner {
         part.tools.with_own(own, asleep)
     }
 
+    /// Tools that there are if the settings of providers say where they look.
+    fn made_of_settings(&self, kit: &Kit) -> impl Iterator<Item = Made> {
+        let providers = &kit.models.providers;
+        let search = providers.search.as_ref();
+        let search = search.and_then(|search| WebSearch::new(self.web.clone(), search));
+        let skills = providers.skill_repository.as_deref();
+        let skills = skills.and_then(|url| SearchSkillRepository::new(self.web.clone(), url));
+        search.map(Made::of).into_iter().chain(skills.map(Made::of))
+    }
+
+    /// Tools that come of the role.
     fn made(&self, cast: &Cast) -> Vec<Made> {
         let mut made = Vec::new();
         if cast.loads {
@@ -317,21 +276,26 @@ impl Inner {
     }
 }
 
-/// The first profile without prices among those that may answer.
-pub(super) fn unpriced(profiles: &HashMap<String, Arc<Profile>>, first: &str) -> Option<String> {
-    let chain = engines::chain(profiles, first).unwrap_or_default();
-    let unpriced = chain.iter().find(|profile| profile.pricing.is_none());
-    unpriced.map(|profile| profile.name.clone())
-}
-
-/// What a call of a profile costs.
-pub(super) fn price(profile: &Profile) -> Price {
-    let per_token = |price: f64| price / 1_000_000.0;
-    Price {
-        max_output: u64::from(profile.max_output_tokens),
-        input_usd: profile.pricing.as_ref().map_or(0.0, |pricing| per_token(pricing.input)),
-        output_usd: profile.pricing.as_ref().map_or(0.0, |pricing| per_token(pricing.output)),
+/// What a team may use, less what its role may not.
+fn narrowed(
+    mut grant: Grant,
+    role: &Role,
+    cycle: Option<Cycle>,
+    place: &Place,
+) -> Result<Grant, BriefError> {
+    let patterns = role.subagent.as_deref().and_then(|own| own.allowed_tools.as_deref());
+    let narrower = [
+        (true, patterns.map(|patterns| ToolFilter::parse(patterns, REGISTRY))),
+        (false, role.inner.then(inner)),
+        (false, cycle.map(|_| looking_back())),
+    ];
+    for (is_own, filter) in narrower {
+        if let Some(filter) = filter {
+            let filter = filter.map_err(|error| place.wrong(is_own, "allowed_tools", &error))?;
+            grant.allowed = grant.allowed.narrowed(filter);
+        }
     }
+    Ok(grant)
 }
 
 /// A session that a subagent is called for proposes nothing: its caller does.
@@ -398,7 +362,7 @@ const NOT_RUNNING: &str = "they do not run: the tools of the plugins";
 
 /// Word of servers or plugins whose tools are missing.
 fn missing(names: &[String], why: &str) -> Option<String> {
-    let listed = listed(names.iter().map(String::as_str));
+    let listed = quoted(names);
     (!names.is_empty()).then(|| format!("missing for now, since {why} {listed}"))
 }
 
@@ -412,14 +376,14 @@ fn notes(cast: &Cast, has: &dyn Fn(&str) -> bool) -> Vec<String> {
         let tool = wire_name(&Agent::key(name));
         let required = skills.iter().filter_map(|skill| cast.library.skill(skill));
         let required = required.flat_map(|skill| skill.required_tools());
-        let required = listed(required.map(String::as_str));
+        let required = quoted(required);
         if has(&tool) && !required.is_empty() {
             notes.push(format!("{required}: ask the subagent with `{tool}`"));
         }
     }
     if cast.loads {
         for skill in &cast.role.loadable {
-            let required = listed(skill.required_tools().iter().map(String::as_str));
+            let required = quoted(skill.required_tools());
             if !required.is_empty() {
                 notes.push(format!("{required}: with the skill `{}`", skill.name()));
             }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
@@ -109,22 +109,32 @@ struct Place {
     files: FileStore,
 }
 
-/// A team `scouts` that may use everything, over the offline demo.
-fn place() -> Place {
-    let folder = tempfile::tempdir().unwrap();
-    let environment = Environment::fixed([]);
-    let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
-    let home = Home::new(&flags, &environment).unwrap();
-    home.prepare().unwrap();
-    let sandbox = Sandbox::with_layers(
+/// A sandbox that starts nothing.
+fn sandbox(folder: &Path) -> Sandbox {
+    Sandbox::with_layers(
         SandboxSettings {
             launcher: PathBuf::from("/nonexistent"),
             memory: 1 << 30,
-            scratch: folder.path().join("scratch"),
+            scratch: folder.join("scratch"),
             private: Vec::new(),
         },
         Layers { landlock: 6, seccomp: true, namespaces: true },
-    );
+    )
+}
+
+fn open_files(home: &Home, disk: &dyn Storage, store: &StoreHandle) -> FileStore {
+    let (clock, ids) = (Arc::new(WallClock), Ids::new(Arc::new(Randomness)));
+    let live = Live::new(home.clone(), Environment::fixed([]));
+    FileStore::open(home.files(), disk, store.clone(), clock, ids, live).unwrap()
+}
+
+/// A team `scouts` that may use everything, over the offline demo.
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
+    let home = Home::new(&flags, &Environment::fixed([])).unwrap();
+    home.prepare().unwrap();
+    let sandbox = Arc::new(sandbox(folder.path()));
     let sessions = Arc::new(Sessions::default());
     let bench = doubles::Bench::new();
     let memory = bench.memory.clone();
@@ -132,21 +142,12 @@ fn place() -> Place {
     let store = bench.store.clone();
     let changes = Changes::new(home.clone(), Arc::new(WallClock), ids, store.clone());
     let ledger = Ledger::default();
-    let files = FileStore::open(
-        home.files(),
-        &*bench.disk,
-        store.clone(),
-        Arc::new(WallClock),
-        Ids::new(Arc::new(Randomness)),
-        Live::new(home.clone(), Environment::fixed([])),
-    )
-    .unwrap();
+    let files = open_files(&home, &*bench.disk, &store);
     let kept = files.clone();
     let make: Box<dyn Fn(LastCaps) -> Turns> = {
         let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
         let (ledger, sessions) = (ledger.clone(), sessions.clone());
         let (plugin_store, plugin_files) = (store.clone(), files.clone());
-        let sandbox = Arc::new(sandbox);
         let plugin_tools = PluginTools::open(
             &*bench.disk,
             store.clone(),

@@ -23,7 +23,7 @@ use hivewright_actors::{
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Inner, Turns, choice, is_in_money, part, profiles};
+use super::{Inner, Turns, choice, is_in_money, model, profiles};
 use crate::{engines::Question, settings::providers::Provider, system::WallClock};
 
 /// How much a model may say about a topic.
@@ -70,10 +70,10 @@ impl Inner {
         }
         let profiles = profiles(&providers);
         let caps = team.budgets;
-        if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
+        if is_in_money(&caps) && model::unpriced(&profiles, &chosen.name).is_some() {
             return None;
         }
-        let price = Price { max_output: u64::from(TOKENS), ..part::price(&chosen) };
+        let price = Price { max_output: u64::from(TOKENS), ..model::price(&chosen) };
         let bill = match self.till.open(caps, &price, system.len() + question.len()) {
             Ok(bill) => Arc::new(bill),
             Err(overdrawn) => {

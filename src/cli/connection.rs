@@ -91,7 +91,7 @@ impl Connection {
 
     /// Says something. It is said again after a break, unless it is known to have arrived.
     pub(super) fn say(&self, words: Words) {
-        // A link that has ended says so at the next event.
+        // A connection that has ended says so at the next event.
         let _ended = self.orders.send(Order::Say(words));
     }
 

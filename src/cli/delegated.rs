@@ -105,7 +105,7 @@ impl<'a> Delegated<'a> {
     }
 
     /// Waits until all that came of the message has ended and was shown.
-    pub(super) async fn finish(mut self, link: &mut Connection) -> Result<(), Failure> {
+    pub(super) async fn finish(mut self, connection: &mut Connection) -> Result<(), Failure> {
         let mut follower: Option<Follower> = None;
         let mut overdue: Option<Instant> = None;
         loop {
@@ -144,7 +144,7 @@ impl<'a> Delegated<'a> {
                 Some(follower) => follower,
                 none => none.insert(with_retries(open).await?),
             };
-            self.wait(follower, link, overdue).await?;
+            self.wait(follower, connection, overdue).await?;
         }
         self.failure.map_or(Ok(()), Err)
     }
@@ -165,7 +165,7 @@ impl<'a> Delegated<'a> {
     async fn wait(
         &mut self,
         follower: &mut Follower,
-        link: &mut Connection,
+        connection: &mut Connection,
         overdue: Option<Instant>,
     ) -> Result<(), Failure> {
         loop {
@@ -175,7 +175,7 @@ impl<'a> Delegated<'a> {
                     Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
                     Step::Event { .. } => {}
                 },
-                event = link.next() => if let Event::Frame(frame, _) = event? {
+                event = connection.next() => if let Event::Frame(frame, _) = event? {
                     self.hear(&frame).await;
                     if matches!(frame.body, Body::Notification(_)) {
                         return Ok(());

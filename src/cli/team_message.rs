@@ -62,8 +62,8 @@ pub(super) async fn ask(
         EventFilter { team: Some(team.to_owned()), ..EventFilter::of([Kind::TaskChanged]) };
     // Opened before anything is said, so that the end is not missed.
     let mut follower = Follower::open(context, filter).await?;
-    let errand = TeamMessage::new(team, content.to_owned(), Vec::new())?;
-    let row = errand.say(None, follower.service()).await?;
+    let message = TeamMessage::new(team, content.to_owned(), Vec::new())?;
+    let row = message.say(None, follower.service()).await?;
     seen(&row);
     let MessageRow { message_id, channel_id, task_id, .. } = row;
     let id = task_id.map(|task| task.to_string()).unwrap_or_default();

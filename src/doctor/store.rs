@@ -10,34 +10,37 @@ use hivewright_actors::{
 use crate::api::doctor::Finding;
 
 const ID: &str = "store";
-/// More damaged records than this are counted, and not named.
+/// More faults than this are counted, and not named.
 const NAMED: usize = 100;
+/// What to do about a record that cannot be read, or that others do not agree with.
+const OF_RECORDS: &str = "what depends on it ends visibly; a backup may hold it whole";
+/// What to do about an index of the archive, which holds nothing that is not in records.
+const OF_INDEXES: &str = "stop the service, then `hivewright backup` and `hivewright restore FILE --force` with the file that it names: the indexes are made anew";
 
 /// Reads every record, and tells each time how many were read. Blocks; commits go on meanwhile.
 pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding>, StorageError> {
     let (mut records, mut damaged, mut findings) = (0, 0, Vec::new());
-    let mut note = |fault: String| {
+    let mut note = |fault: String, fix: &str| {
         damaged += 1;
         if damaged <= NAMED {
-            let fix = "what depends on it ends visibly; a backup may hold it whole";
             findings.push(Finding::error(ID, fault, fix));
         }
     };
     let archive = storage.tiers().map_or(Ok(Vec::new()), |tiers| tiers.faults())?;
     let is_torn = !archive.is_empty();
-    archive.into_iter().for_each(&mut note);
+    archive.into_iter().for_each(|fault| note(fault, OF_INDEXES));
     let scanned = storage.scan(&[], &[0xff; 16], Order::Rising, &mut |_, value| {
         records += 1;
         read(records);
         if let Err(error) = value {
-            note(error.to_string());
+            note(error.to_string(), OF_RECORDS);
         }
         ControlFlow::Continue(())
     });
     match scanned.and_then(|()| consistency::faults(storage)) {
-        Ok(faults) => faults.into_iter().for_each(note),
+        Ok(faults) => faults.into_iter().for_each(|fault| note(fault, OF_RECORDS)),
         // An archive that is torn may not be read to its end.
-        Err(error) if is_torn => note(error.to_string()),
+        Err(error) if is_torn => note(error.to_string(), OF_RECORDS),
         Err(error) => return Err(error),
     }
     let summary = match damaged {
@@ -55,8 +58,13 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
 mod tests {
     use std::fs;
 
+    use hivewright_actors::{
+        archive::Archive, audit::Audit, clock::Timestamp, store::records::Writes,
+    };
+
     use super::*;
     use crate::{
+        api::doctor::FindingState,
         settings::config::Durability,
         storage::{Home, open, unwatched},
     };
@@ -78,5 +86,39 @@ mod tests {
 
         assert!(matches!(&*sound, [summary] if summary.fix.is_none()), "{sound:?}");
         assert!(torn.iter().any(|found| found.message.starts_with("`history.db`: ")), "{torn:?}");
+    }
+
+    /// SC-111: what a list would lack is an error, and the way out is said.
+    #[test]
+    fn an_index_that_lacks_a_record_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(&dir.path().join("data"), &dir.path().join("run"));
+        fs::create_dir_all(dir.path().join("run")).unwrap();
+        let storage = open::open(&home, Durability::Process, &unwatched).unwrap();
+        let line = Audit {
+            id: "a".to_owned(),
+            at: Timestamp(1),
+            actor: "ann".into(),
+            action: "pause".to_owned(),
+            target: String::new(),
+            from: "api".to_owned(),
+            outcome: "ok".to_owned(),
+            call: None,
+        };
+        storage.commit(&Writes::new().put(&line).batch().unwrap()).unwrap();
+        while storage.take_next().unwrap() {}
+        let sound = read_all(&storage, &|_| {}).unwrap();
+
+        let archive = rusqlite::Connection::open(home.store.join("history.db")).unwrap();
+        archive.execute_batch("UPDATE audit SET facet = 0").unwrap();
+        let damaged = read_all(&storage, &|_| {}).unwrap();
+
+        assert!(matches!(&*sound, [summary] if summary.fix.is_none()), "{sound:?}");
+        let [_, found] = &*damaged else { panic!("{damaged:?}") };
+        assert!(
+            found.message.starts_with("`history.db`: the index of the audit lacks "),
+            "{found:?}"
+        );
+        assert_eq!((found.state, found.fix.as_deref()), (FindingState::Error, Some(OF_INDEXES)));
     }
 }

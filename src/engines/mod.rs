@@ -39,7 +39,7 @@ pub mod native;
 pub mod pi;
 mod pictures;
 pub mod relay;
-mod voice;
+mod scrubbed_sink;
 
 use harness::{AgentEngine, Harness, program::Program};
 use installed::{Installations, Installed};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::jobs::Work;
 use crate::{
     api::{backups::BackupRow, profiles::ProfileRow, teams::Equipment},
-    channels::discord::standing::Standing as Discord,
+    channels::discord::connection_state::ConnectionState as Discord,
     settings::{channels::WebSocket, home::Home, problem::Problems, references::Environment},
     storage::backup::BackupName,
     tools::judge::Judgement,

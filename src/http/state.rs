@@ -35,7 +35,7 @@ use crate::{
         self_changes::Changes,
     },
     tools::plugin_tool::PluginTools,
-    triggers::desk::Desk,
+    triggers::admin::TriggerAdmin,
     vault::Vault,
 };
 
@@ -67,7 +67,7 @@ pub struct State {
     /// The teams, and what is done to them.
     pub office: Office,
     pub vault: Vault,
-    pub desk: Desk,
+    pub triggers: TriggerAdmin,
     /// How often each token asked lately.
     pub limits: Limits,
     /// What is written down of requests by nobody.

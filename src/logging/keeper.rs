@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 
 use hivewright_actors::{
     clock::{Clock, Timestamp},
+    live::Publisher,
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
@@ -16,7 +17,7 @@ use serde_json::Map;
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::tap::{Line, Lines};
+use super::tap::{Line, Lines, told};
 use crate::system::WallClock;
 
 /// Lines are kept so long …
@@ -41,9 +42,10 @@ pub struct LogKeeper {
 }
 
 impl LogKeeper {
-    pub fn start(lines: Lines, store: StoreHandle) -> Self {
+    /// Stores all lines from the first one, and tells whoever watches of them.
+    pub fn start(lines: Lines, store: StoreHandle, live: Publisher) -> Self {
         let stop = CancellationToken::new();
-        let task = hivewright_actors::spawn::local(keep(lines, store, stop.clone()));
+        let task = hivewright_actors::spawn::local(keep(lines, store, live, stop.clone()));
         Self { stop, task }
     }
 
@@ -55,24 +57,34 @@ impl LogKeeper {
 }
 
 /// Stores lines as they come until it is told to stop; those that wait then are stored first.
-async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
+async fn keep(mut lines: Lines, store: StoreHandle, live: Publisher, stop: CancellationToken) {
     // How many there are is known once they were counted.
     let (mut number, mut kept) = (0, None);
     let mut sweep = tokio::time::interval_at(Instant::now() + FIRST_SWEEP, SWEEP);
-    let mut gathered = Vec::new();
-    loop {
+    let (mut heard, mut gathered) = (Vec::new(), Vec::new());
+    let mut due = Instant::now();
+    let mut is_over = false;
+    while !is_over {
+        let room = AT_ONCE - gathered.len();
         tokio::select! {
-            count = lines.lines.recv_many(&mut gathered, AT_ONCE) => {
-                if count == 0 {
-                    return;
+            count = lines.lines.recv_many(&mut heard, room), if room > 0 => {
+                is_over = count == 0;
+                for line in heard.drain(..) {
+                    live.publish(told(&line));
+                    gathered.push(line);
+                }
+                if !is_over || gathered.is_empty() {
+                    continue;
                 }
             }
+            () = tokio::time::sleep_until(due), if !gathered.is_empty() => {}
             _ = sweep.tick() => {
                 kept = forget(&store, kept).await;
                 continue;
             }
             () = stop.cancelled(), if !lines.lines.is_closed() => {
                 lines.lines.close();
+                due = Instant::now();
                 continue;
             }
         }
@@ -93,10 +105,7 @@ async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
         });
         // If the store is gone, so is the process.
         let _stored = store.commit(writes).await;
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = stop.cancelled() => {}
-        }
+        due = if stop.is_cancelled() { Instant::now() } else { Instant::now() + PAUSE };
     }
 }
 

@@ -16,10 +16,10 @@ use tracing_subscriber::{
 
 pub mod keeper;
 mod panics;
-pub mod seldom;
 pub mod tap;
+pub mod throttle;
 
-use tap::{Taking, Tap};
+use tap::{Errors, Taking, Tap};
 
 use crate::scrub::{Mask, Scrubber};
 
@@ -114,12 +114,13 @@ fn filter(level: &str) -> Targets {
 
 /// Starts logging to standard error. A second call changes nothing.
 ///
-/// Lines also go where the tap leads, once it is open.
-pub fn start(level: &str, secrets: Secrets) -> (Tap, Level) {
-    let tap = Tap::default();
+/// Lines also wait at the other end of a tap.
+pub fn start(level: &str, secrets: Secrets) -> (tap::Lines, Errors, Level) {
+    let (tap, lines_of_tap) = Tap::new();
+    let errors = tap.errors.clone();
     let (filter, handle) = reload::Layer::new(filter(level));
     let lines = fmt::layer().with_writer(Lines(secrets.clone()));
-    let taking = Taking { tap: tap.clone(), secrets };
+    let taking = Taking { tap, secrets };
     let registry = tracing_subscriber::registry().with(filter).with(taking);
     let started = if io::stderr().is_terminal() {
         registry.with(lines.with_target(false).compact()).try_init()
@@ -130,7 +131,7 @@ pub fn start(level: &str, secrets: Secrets) -> (Tap, Level) {
     if started.is_ok() {
         panics::log();
     }
-    (tap, Level(handle))
+    (lines_of_tap, errors, Level(handle))
 }
 
 /// What takes lines and writes none, for tests.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -12,10 +12,7 @@ use std::{
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     excerpt,
-    live::{
-        Publisher,
-        event::{Event, Kind},
-    },
+    live::event::{Event, Kind},
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -56,10 +53,11 @@ impl Line {
     }
 }
 
-/// Where lines go, once there is somewhere.
-#[derive(Clone, Debug, Default)]
+/// Where lines go.
+#[derive(Clone, Debug)]
 pub struct Tap {
-    sink: Arc<OnceLock<Sink>>,
+    lines: mpsc::Sender<Line>,
+    left_out: Arc<AtomicU64>,
     /// How many errors were among them.
     pub errors: Errors,
 }
@@ -90,13 +88,6 @@ fn part(target: &str) -> &str {
     }
 }
 
-#[derive(Debug)]
-struct Sink {
-    live: Publisher,
-    lines: mpsc::Sender<Line>,
-    left_out: Arc<AtomicU64>,
-}
-
 /// The other end of a tap.
 #[derive(Debug)]
 pub struct Lines {
@@ -106,14 +97,12 @@ pub struct Lines {
 }
 
 impl Tap {
-    /// From now on whoever watches sees lines, and so does whoever holds the other end.
-    pub fn open(&self, live: Publisher) -> Lines {
+    /// A tap with its other end, where lines wait for whoever stores them.
+    pub fn new() -> (Self, Lines) {
         let (sender, lines) = mpsc::channel(WAITING);
         let left_out = Arc::new(AtomicU64::new(0));
-        let sink = Sink { live, lines: sender, left_out: left_out.clone() };
-        // One that is open already stays so: its lines go where they went.
-        let _open = self.sink.set(sink);
-        Lines { lines, left_out }
+        let tap = Self { lines: sender, left_out: left_out.clone(), errors: Errors::default() };
+        (tap, Lines { lines, left_out })
     }
 }
 
@@ -155,7 +144,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Taking {
         if *event.metadata().level() == Level::ERROR {
             self.tap.errors.add(event.metadata().target());
         }
-        let Some(sink) = self.tap.sink.get() else { return };
         let (mut own, mut fields) = (Fields::default(), Map::new());
         event.record(&mut own);
         self.add(&mut fields, &own);
@@ -176,14 +164,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Taking {
             message,
             fields,
         };
-        sink.live.publish(told(&line));
-        if sink.lines.try_send(line).is_err() {
-            sink.left_out.fetch_add(1, Ordering::Relaxed);
+        if self.tap.lines.try_send(line).is_err() {
+            self.tap.left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn told(line: &Line) -> Event {
+/// What whoever watches is told of a line.
+pub(super) fn told(line: &Line) -> Event {
     let event = Event::new(
         Kind::Log,
         json!({
@@ -236,7 +224,7 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
 
-    use hivewright_actors::live::watch::Filter;
+    use hivewright_actors::live::{Publisher, watch::Filter};
     use tracing_subscriber::prelude::*;
 
     use super::*;
@@ -246,9 +234,8 @@ mod tests {
     async fn lines_are_taken_without_secrets_and_never_waited_for() {
         let live = Publisher::new(1, Arc::new(WallClock));
         let mut watch = live.watch(None, Filter::default());
-        let (tap, secrets) = (Tap::default(), Secrets::default());
+        let ((tap, mut lines), secrets) = (Tap::new(), Secrets::default());
         secrets.learn(["hunter2-hunter2".to_owned()]);
-        let mut lines = tap.open(live);
         let subscriber = tracing_subscriber::registry().with(Taking { tap, secrets });
 
         tracing::subscriber::with_default(subscriber, || {
@@ -263,6 +250,9 @@ mod tests {
         assert!(!line.message.contains("hunter2"), "{}", line.message);
         assert_eq!(line.fields["count"], json!(3));
         assert_eq!(lines.left_out.load(Ordering::Relaxed), 5);
+        while let Ok(line) = lines.lines.try_recv() {
+            live.publish(told(&line));
+        }
         let batch = watch.take().unwrap();
         // A flood of lines is what a watcher goes without first, and it is told so.
         assert!(batch.after.is_some());
@@ -272,8 +262,7 @@ mod tests {
     /// OP-50: what is said within a turn is found by its team and task.
     #[test]
     fn a_line_has_the_fields_of_the_spans_it_is_within() {
-        let tap = Tap::default();
-        let mut lines = tap.open(Publisher::new(1, Arc::new(WallClock)));
+        let (tap, mut lines) = Tap::new();
         let taking = Taking { tap, secrets: Secrets::default() };
         let subscriber = tracing_subscriber::registry().with(taking);
 
@@ -293,8 +282,7 @@ mod tests {
     /// OP-50: also what was no secret yet when the span began.
     #[test]
     fn a_span_shows_no_secret_in_its_lines() {
-        let (tap, secrets) = (Tap::default(), Secrets::default());
-        let mut lines = tap.open(Publisher::new(1, Arc::new(WallClock)));
+        let ((tap, mut lines), secrets) = (Tap::new(), Secrets::default());
         let taking = Taking { tap, secrets: secrets.clone() };
         let subscriber = tracing_subscriber::registry().with(taking);
 

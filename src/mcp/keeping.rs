@@ -29,8 +29,8 @@ impl Server {
     async fn list_again(&self, peer: &Peer<RoleClient>, faults: &Faults) {
         tokio::time::sleep(SETTLES).await;
         let listing = tokio::time::timeout(
-            self.site.config().connect_timeout,
-            opening::list(&self.site, peer),
+            self.context.config().connect_timeout,
+            opening::list(&self.context, peer),
         );
         match listing.await {
             Ok(Ok(offers)) => {
@@ -86,7 +86,7 @@ impl Server {
             if let Some(window) = window
                 && let Err(error) = window.label_changes().await
             {
-                let (team, server) = (&self.site.team().name, &self.site.name);
+                let (team, server) = (&self.context.team().name, &self.context.name);
                 tracing::error!(%team, server, %error, "files that an MCP server changed cannot be labelled; they count as untrusted until the next start looks at them");
             }
         }
@@ -107,9 +107,9 @@ impl Server {
     async fn rested(&self) {
         loop {
             let used = self.state().used.unwrap_or_else(Instant::now);
-            let due = used + self.site.config().idle_timeout;
+            let due = used + self.context.config().idle_timeout;
             if self.busy.load(Ordering::Relaxed) > 0 {
-                tokio::time::sleep(self.site.config().idle_timeout).await;
+                tokio::time::sleep(self.context.config().idle_timeout).await;
             } else if Instant::now() >= due {
                 return;
             } else {

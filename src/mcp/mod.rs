@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub mod arguments;
+pub mod context;
 pub mod definition;
 pub mod fault;
 pub(crate) mod flood;
@@ -29,16 +30,15 @@ pub(crate) mod opening;
 mod program;
 pub mod result;
 pub mod server;
-pub mod site;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
+use context::{Grounds, Make, ServerContext};
 use definition::Definition;
 use fault::McpError;
 use result::Answer;
 use server::Server;
-use site::{Grounds, Make, Site};
 use status::Status;
 
 use crate::{
@@ -130,7 +130,7 @@ impl Servers {
             let make = Make::new(team, config, private, workspace, grounds.secrets.vault());
             let key = (team.name.clone(), name.clone());
             match known.get(&key) {
-                Some(server) if server.site.make == make => return Arc::clone(server),
+                Some(server) if server.context.make == make => return Arc::clone(server),
                 Some(server) => server.close(),
                 None => {}
             }
@@ -144,7 +144,7 @@ impl Servers {
     fn server(&self, name: &str, make: Make, workspace: &Arc<Workspace>) -> Arc<Server> {
         let (name, workspace) = (name.to_owned(), workspace.clone());
         let grounds = self.0.grounds.clone();
-        Arc::new(Server::new(Site { name, make, workspace, grounds }))
+        Arc::new(Server::new(ServerContext { name, make, workspace, grounds }))
     }
 
     /// Starts or connects a server as a file says that is not the team's yet, and ends it. Tells how it stood; none
@@ -183,16 +183,16 @@ impl Servers {
     pub fn offers(servers: &[Arc<Server>]) -> Offers {
         let mut offers = Offers::default();
         for server in servers {
-            if !server.site.config().trusted {
-                offers.untrusted.push(server.site.key());
+            if !server.context.config().trusted {
+                offers.untrusted.push(server.context.key());
             }
             let status = server.status();
             let Some(known) = status.offers else {
-                offers.missing.push(server.site.name.clone());
+                offers.missing.push(server.context.name.clone());
                 continue;
             };
             let life = Arc::as_ptr(server) as usize;
-            offers.names.push((server.site.name.clone(), life, status.version));
+            offers.names.push((server.context.name.clone(), life, status.version));
             offers.tools.extend(known.tools.iter().map(|definition| Offer {
                 server: Arc::clone(server),
                 definition: definition.clone(),
@@ -225,7 +225,7 @@ impl Servers {
         cancel: CancellationToken,
     ) -> Result<Answer, McpError> {
         let calling = Arc::clone(server).call(tool.to_owned(), server::arguments(args), cancel);
-        let failed = || McpError::Ended { server: server.site.name.clone() };
+        let failed = || McpError::Ended { server: server.context.name.clone() };
         let runtime = self.0.thread.runtime().ok_or_else(failed)?;
         runtime.spawn(calling).await.unwrap_or_else(|_| Err(failed()))
     }
@@ -255,7 +255,7 @@ impl Belongings for Servers {
 
     fn rest(&self, team: &TeamName, now: bool) -> BoxFuture<'static, ()> {
         let mut servers = self.all();
-        servers.retain(|server| now && server.site.team().name == *team);
+        servers.retain(|server| now && server.context.team().name == *team);
         Box::pin(async move {
             let ending = join_all(servers.iter().map(|server| server.restart()));
             // What has not ended by then ends without anybody waiting for it.

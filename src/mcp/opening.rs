@@ -21,12 +21,12 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
+    context::ServerContext,
     definition::{self, Bounds, Definitions},
     fault::Faults,
     flood::Guarded,
     http::{self, Door},
     program::{self, Remark, Running},
-    site::Site,
 };
 use crate::{
     sandbox::egress::request::sensitive,
@@ -78,17 +78,17 @@ impl ClientHandler for Handler {
 
 /// Starts or connects it, and asks what it offers. An error is in words for the operator.
 pub(super) async fn open(
-    site: &Site,
+    context: &ServerContext,
     faults: Faults,
     remark: Remark,
 ) -> Result<(Opened, Definitions), String> {
     let changed = Arc::new(Notify::new());
-    let (env, headers) = secrets(site).await?;
+    let (env, headers) = secrets(context).await?;
     let handler = Handler { changed: changed.clone() };
-    let (running, service) = match (&site.config().command, &site.config().url) {
+    let (running, service) = match (&context.config().command, &context.config().url) {
         (Some(command), _) => {
             let (mut running, streams) =
-                program::start(site, command, env, &faults, &remark).await?;
+                program::start(context, command, env, &faults, &remark).await?;
             let shaken = shake(handler, guarded(streams, &faults), &faults).await;
             match shaken {
                 Ok(service) => (Some(running), service),
@@ -99,7 +99,7 @@ pub(super) async fn open(
             }
         }
         (None, Some(url)) => {
-            let door = Door::new(site.grounds.guard.clone(), url, &site.make.private_hosts)?;
+            let door = Door::new(context.grounds.guard.clone(), url, &context.make.private_hosts)?;
             let transport = door.transport(url, headers, faults.clone());
             let service = shake(handler, guarded(transport, &faults), &faults);
             (None, service.await?)
@@ -107,7 +107,7 @@ pub(super) async fn open(
         (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
     };
     let offers = tokio::select! {
-        offers = list(site, service.peer()) => offers?,
+        offers = list(context, service.peer()) => offers?,
         fault = faults.heard() => return Err(fault),
     };
     Ok((Opened { service, running, faults, changed, remark }, offers))
@@ -115,14 +115,14 @@ pub(super) async fn open(
 
 /// Variables and headers, with the values of secrets in them.
 async fn secrets(
-    site: &Site,
+    context: &ServerContext,
 ) -> Result<(BTreeMap<String, String>, HashMap<HeaderName, HeaderValue>), String> {
-    let McpServer { env, headers, .. } = site.config();
+    let McpServer { env, headers, .. } = context.config();
     let mut args = json!({ "env": env, "headers": headers });
-    let key = site.key();
-    let host = site.host();
+    let key = context.key();
+    let host = context.host();
     let request = Use {
-        scope: &Scope::Team(site.team().clone()),
+        scope: &Scope::Team(context.team().clone()),
         actor: &Actor::System,
         tool: &key,
         places: &["env", "headers"],
@@ -133,7 +133,7 @@ async fn secrets(
         approved: None,
         permits: &|patterns| permits(patterns, &key, "@mcp"),
     };
-    let expanded = site.grounds.secrets.vault().expand(&request, &mut args).await;
+    let expanded = context.grounds.secrets.vault().expand(&request, &mut args).await;
     expanded.map_err(|error| error.to_string())?;
     let texts = |place: &str| {
         let fields = args[place].as_object().into_iter().flatten();
@@ -151,13 +151,16 @@ async fn secrets(
 }
 
 /// Asks for its tools, page by page.
-pub(super) async fn list(site: &Site, peer: &Peer<RoleClient>) -> Result<Definitions, String> {
+pub(super) async fn list(
+    context: &ServerContext,
+    peer: &Peer<RoleClient>,
+) -> Result<Definitions, String> {
     let none = |why: &str| Definitions { tools: Vec::new(), left_out: vec![why.to_owned()] };
     if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
         return Ok(none("the server offers no tools"));
     }
     let (tools, is_whole) = pages(peer).await?;
-    let mut offers = definition::take(tools, &site.config().tools, &Bounds::OF_SERVERS);
+    let mut offers = definition::take(tools, &context.config().tools, &Bounds::OF_SERVERS);
     if !is_whole {
         offers.left_out.push(format!("what comes after {MOST_PAGES} pages of tools"));
     }

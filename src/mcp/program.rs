@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use super::{
+    context::ServerContext,
     definition::shown,
     fault::Faults,
     lines::{Bounded, LARGEST},
-    site::Site,
 };
 use crate::{
     sandbox::{
@@ -92,24 +92,27 @@ impl Remark {
 
 /// Starts the program of a server. An error is in words for the operator.
 pub(super) async fn start(
-    site: &Site,
+    context: &ServerContext,
     command: &str,
     env: BTreeMap<String, String>,
     faults: &Faults,
     remark: &Remark,
 ) -> Result<(Running, Streams), String> {
-    let McpServer { args, workspace, network, read_dirs, trusted, .. } = site.config();
+    let McpServer { args, workspace, network, read_dirs, trusted, .. } = context.config();
     let window = match workspace {
         FolderAccess::ReadWrite if !trusted => {
-            let worker =
-                Worker { team: site.team().name.clone(), task: "mcp".into(), tool: site.key() };
-            let window = site.grounds.taint.begin_for_command(worker, &site.workspace);
+            let worker = Worker {
+                team: context.team().name.clone(),
+                task: "mcp".into(),
+                tool: context.key(),
+            };
+            let window = context.grounds.taint.begin_for_command(worker, &context.workspace);
             Some(window.await.map_err(|error| error.to_string())?)
         }
         _ => None,
     };
     let job = ServerJob {
-        workspace: Arc::clone(&site.workspace),
+        workspace: Arc::clone(&context.workspace),
         access: workspace.access(),
         program: Executable {
             command: command.into(),
@@ -119,7 +122,7 @@ pub(super) async fn start(
         network: *network == ServerNetwork::On,
         env,
     };
-    let process = site.grounds.sandbox.serve(job).await.map_err(|error| match error {
+    let process = context.grounds.sandbox.serve(job).await.map_err(|error| match error {
         crate::sandbox::process::SandboxError::Start(cause) => {
             format!("it cannot be started: {cause}")
         }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    context::ServerContext,
     definition::{self, Definitions},
     fault::{Faults, McpError},
     http,
@@ -29,14 +30,13 @@ use super::{
     opening,
     program::Remark,
     result::{self, Answer},
-    site::Site,
     status::{ServerState, Status},
 };
 use crate::system::WallClock;
 
 /// One server of one team.
 pub struct Server {
-    pub site: Site,
+    pub context: ServerContext,
     status: Mutex<Status>,
     pub(super) link: tokio::sync::Mutex<Option<Link>>,
     /// How often a connection was tried: its number is the generation of what is told of it.
@@ -48,9 +48,9 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn new(site: Site) -> Self {
+    pub(super) fn new(context: ServerContext) -> Self {
         Self {
-            site,
+            context,
             status: Mutex::default(),
             link: tokio::sync::Mutex::default(),
             tries: AtomicUsize::new(0),
@@ -69,15 +69,15 @@ impl Server {
 
     pub(super) fn set(&self, state: ServerState) {
         self.state().state = state;
-        let (team, server) = (&self.site.team().name, &self.site.name);
+        let (team, server) = (&self.context.team().name, &self.context.name);
         let about = json!({ "team": team, "server": server, "state": state });
-        self.site.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(team));
+        self.context.grounds.live.publish(Event::new(Kind::McpChanged, about).of_team(team));
     }
 
     /// Notes why a connection failed.
     pub(super) fn note(&self, number: usize, reason: &str) {
         self.state().note(number, WallClock.now(), reason);
-        let (team, server) = (&self.site.team().name, &self.site.name);
+        let (team, server) = (&self.context.team().name, &self.context.name);
         tracing::warn!(%team, server, error = reason, "an MCP server failed");
     }
 
@@ -123,7 +123,7 @@ impl Server {
     }
 
     fn unreachable(&self, reason: impl Into<String>, retry_in: Option<Duration>) -> McpError {
-        let (server, reason) = (self.site.name.clone(), reason.into());
+        let (server, reason) = (self.context.name.clone(), reason.into());
         let status = retry_in.and_then(|_| self.state().http);
         McpError::Unreachable { server, reason, status, retry_in }
     }
@@ -147,11 +147,12 @@ impl Server {
         let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         self.set(ServerState::Starting);
         let (faults, remark) = (Faults::default(), Remark::default());
-        let opening = opening::open(&self.site, faults.clone(), remark.clone());
-        let opened = match tokio::time::timeout(self.site.config().connect_timeout, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err("it did not answer in time".to_owned()),
-        };
+        let opening = opening::open(&self.context, faults.clone(), remark.clone());
+        let opened =
+            match tokio::time::timeout(self.context.config().connect_timeout, opening).await {
+                Ok(opened) => opened,
+                Err(_) => Err("it did not answer in time".to_owned()),
+            };
         match opened {
             Ok((opened, offers)) => {
                 let made = Link::new(number, &opened);
@@ -174,7 +175,7 @@ impl Server {
 
     /// A reason of a failure, with what the program wrote last to its error output.
     pub(super) fn with_last_words(&self, reason: String, remark: &Remark) -> String {
-        let scrubber = self.site.grounds.secrets.of(&self.site.team().name);
+        let scrubber = self.context.grounds.secrets.of(&self.context.team().name);
         match remark.last(&scrubber) {
             Some(last) => format!("{reason}; its last words: {last}"),
             None => reason,
@@ -205,7 +206,7 @@ impl Server {
     ) -> Result<Answer, McpError> {
         let busy = Busy::new(&self);
         let Link { number, peer, .. } = self.connect().await?;
-        let server = self.site.name.clone();
+        let server = self.context.name.clone();
         if cancel.is_cancelled() {
             return Err(McpError::Stopped { server });
         }

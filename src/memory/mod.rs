@@ -55,9 +55,6 @@ pub trait SecretGuard: Send + Sync + 'static {
 
     /// The value of another secret that the team must not see is in the text.
     fn holds_hidden(&self, team: &TeamKey, text: &str) -> bool;
-
-    /// Rises whenever what was written has changed, since it held a secret.
-    fn redactions(&self) -> u64;
 }
 
 /// The memory of all teams. Cheap to clone.
@@ -144,7 +141,7 @@ impl Memory {
         if slot.forgotten.load(Ordering::SeqCst) {
             return Err(MemoryError::Forgotten);
         }
-        let redactions = self.0.guard.redactions();
+        let redactions = self.store().redactions();
         if shelf.catalog.is_none() || shelf.redactions != redactions {
             shelf.redactions = redactions;
             let team = team.clone();

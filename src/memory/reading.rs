@@ -128,7 +128,7 @@ impl Memory {
     pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>> {
         let slot = self.slot(team);
         let known = slot.told.lock().clone();
-        let redactions = self.0.guard.redactions();
+        let redactions = self.store().redactions();
         if let Some(told) = known
             && told.redactions == redactions
             && told.until.is_none_or(|until| self.now() < until)

@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hivewright_actors::{
     live::{
-        Publisher,
         event::{self, Event},
         watch::Filter,
     },
@@ -383,9 +382,7 @@ async fn an_operator_sees_all_versions_of_all_teams() {
 #[actix::test]
 async fn every_change_is_told_without_its_content() {
     let bench = Bench::new();
-    let live = Publisher::new(1, bench.clock.clone());
-    bench.store.publish_to(live.clone());
-    let mut watch = live.watch(None, Filter::default());
+    let mut watch = bench.live.watch(None, Filter::default());
 
     let entry = bench.save("k", "words").await;
     bench.memory.pin(&entry.id, true, operator()).await.unwrap();

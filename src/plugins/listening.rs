@@ -102,7 +102,9 @@ impl Known {
 fn payload(event: &Event, team: &TeamName) -> Value {
     let data = match &event.data {
         Data::Turn(turn) => match &turn.moment {
-            Moment::TurnStart { session_id, sdk, provider, model, attempt, redelivered, .. } => {
+            Moment::TurnStart {
+                session_id, sdk, provider, model, attempt, redelivered, ..
+            } => {
                 json!({
                     "session": session_id, "turn": turn.turn, "sdk": sdk, "provider": provider,
                     "model": model, "attempt": attempt, "redelivered": redelivered,

@@ -27,7 +27,7 @@ const LARGEST_PATTERN: usize = 1 << 18;
 const MOST_MISMATCHES: usize = 20;
 
 /// Keywords that only tell.
-const TELLING: [&str; 14] = [
+const TELLING: [&str; 13] = [
     "$schema",
     "$id",
     "$comment",
@@ -40,7 +40,6 @@ const TELLING: [&str; 14] = [
     "deprecated",
     "readOnly",
     "writeOnly",
-    "x-secret",
     "definitions",
 ];
 
@@ -50,6 +49,12 @@ pub struct Mismatch {
     /// A JSON pointer.
     pub pointer: String,
     pub message: String,
+}
+
+/// All that is wrong with a value, in one line.
+pub fn listed(wrong: &[Mismatch]) -> String {
+    let words = wrong.iter().map(|it| format!("`{}`: {}", it.pointer, it.message));
+    words.collect::<Vec<_>>().join("; ")
 }
 
 /// A schema that was looked over.
@@ -95,7 +100,7 @@ impl Schema {
         }
         json["additionalProperties"] = Value::Bool(false);
         let mut survey = Survey { root: &json, seen: 0, secrets: Vec::new() };
-        survey.visit(&json, "", Some(""), 0)?;
+        survey.visit(&json, Place { at: "", of: Some(""), depth: 0 })?;
         let secrets = survey.secrets;
         Ok(Self { json, secrets })
     }
@@ -124,108 +129,137 @@ struct Survey<'a> {
     secrets: Vec<String>,
 }
 
+/// Where a schema stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// A pointer to it.
+    at: &'a str,
+    /// A pointer to the settings that it is about, if that can be told.
+    of: Option<&'a str>,
+    /// How many others it lies in.
+    depth: usize,
+}
+
+impl Place<'_> {
+    fn wrong(self, reason: impl Into<String>) -> SchemaError {
+        SchemaError { pointer: self.at.to_owned(), reason: reason.into() }
+    }
+}
+
 impl Survey<'_> {
-    /// `at` is where the schema stands; `of` points to the settings that it is about, if that can be told.
-    fn visit(
-        &mut self,
-        schema: &Value,
-        at: &str,
-        of: Option<&str>,
-        depth: usize,
-    ) -> Result<(), SchemaError> {
-        let wrong = |keyword: &str, reason: String| {
-            let slash = if keyword.is_empty() { "" } else { "/" };
-            Err(SchemaError { pointer: format!("{at}{slash}{keyword}"), reason })
-        };
+    fn visit(&mut self, schema: &Value, place: Place<'_>) -> Result<(), SchemaError> {
         let keywords = match schema {
             Value::Bool(_) => return Ok(()),
             Value::Object(keywords) => keywords,
-            _ => return wrong("", "expected a schema".to_owned()),
+            _ => return Err(place.wrong("expected a schema")),
         };
         self.seen += 1;
-        if depth > DEEPEST {
-            return wrong("", format!("is nested more than {DEEPEST} deep, or leads to itself"));
+        if place.depth > DEEPEST {
+            let reason = format!("is nested more than {DEEPEST} deep, or leads to itself");
+            return Err(place.wrong(reason));
         }
         if self.seen > MOST_PARTS {
-            return wrong("", format!("has more than {MOST_PARTS} parts, references followed"));
+            let reason = format!("has more than {MOST_PARTS} parts, references followed");
+            return Err(place.wrong(reason));
         }
         for (keyword, value) in keywords {
-            let at = format!("{at}/{}", escaped(keyword));
-            let below = depth + 1;
-            match (keyword.as_str(), value) {
-                ("type", Value::String(_)) if is_type(value) => {}
-                ("type", Value::Array(kinds)) if kinds.iter().all(is_type) => {}
-                ("$ref", Value::String(target)) => {
-                    let found = target.strip_prefix('#');
-                    match found.and_then(|pointer| self.root.pointer(pointer)) {
-                        Some(inner) => self.visit(inner, &at, of, below)?,
-                        None => {
-                            return wrong(
-                                keyword,
-                                "it leads out of the schema, or nowhere".to_owned(),
-                            );
-                        }
-                    }
+            let at = format!("{}/{}", place.at, escaped(keyword));
+            let place = Place { at: &at, ..place };
+            let is_known = match keyword.as_str() {
+                "x-secret" => self.note_secret(value, keywords, place)?,
+                keyword => {
+                    TELLING.contains(&keyword)
+                        || self.visit_parts(keyword, value, place)?
+                        || is_bound(keyword, value).map_err(|error| place.wrong(error))?
                 }
-                ("properties", Value::Object(fields)) => {
-                    for (name, inner) in fields {
-                        let name = escaped(name);
-                        let of = of.map(|of| format!("{of}/{name}"));
-                        self.visit(inner, &format!("{at}/{name}"), of.as_deref(), below)?;
-                    }
-                }
-                ("items" | "additionalProperties", inner) => {
-                    let of = of.map(|of| format!("{of}/*"));
-                    self.visit(inner, &at, of.as_deref(), below)?;
-                }
-                ("not", inner) => self.visit(inner, &at, None, below)?,
-                ("anyOf" | "oneOf" | "allOf", Value::Array(inner)) if !inner.is_empty() => {
-                    for (place, inner) in inner.iter().enumerate() {
-                        self.visit(inner, &format!("{at}/{place}"), of, below)?;
-                    }
-                }
-                ("pattern", Value::String(pattern)) => {
-                    let compiled = RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).build();
-                    if let Err(error) = compiled {
-                        return wrong(keyword, error.to_string());
-                    }
-                }
-                ("required", Value::Array(names)) if names.iter().all(Value::is_string) => {}
-                ("enum", Value::Array(_)) | ("const", _) | ("uniqueItems", Value::Bool(_)) => {}
-                (
-                    "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "minLength"
-                    | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties",
-                    Value::Number(_),
-                ) => {}
-                ("multipleOf", Value::Number(step))
-                    if step.as_f64().is_some_and(|step| step > 0.0) => {}
-                ("x-secret", Value::Bool(true)) => {
-                    if keywords.get("type") != Some(&Value::String("string".to_owned())) {
-                        return wrong(
-                            keyword,
-                            "only a field of the type `string` is a secret".to_owned(),
-                        );
-                    }
-                    match of {
-                        Some(of) if !self.secrets.iter().any(|known| known == of) => {
-                            self.secrets.push(of.to_owned());
-                        }
-                        Some(_) => {}
-                        None => return wrong(keyword, "no secret can stand here".to_owned()),
-                    }
-                }
-                ("x-secret", Value::Bool(false)) => {}
-                (known, _) if TELLING.contains(&known) && known != "x-secret" => {}
-                _ => {
-                    return wrong(
-                        keyword,
-                        "it is wrong, or not a keyword that is known here".to_owned(),
-                    );
-                }
+            };
+            if !is_known {
+                return Err(place.wrong("it is wrong, or not a keyword that is known here"));
             }
         }
         Ok(())
     }
+
+    /// Looks over the schemas in a keyword. Returns whether it is one that has schemas in it.
+    fn visit_parts(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        place: Place<'_>,
+    ) -> Result<bool, SchemaError> {
+        let below = Place { depth: place.depth + 1, ..place };
+        match (keyword, value) {
+            ("$ref", Value::String(target)) => {
+                let inner = target.strip_prefix('#').and_then(|at| self.root.pointer(at));
+                let nowhere = || place.wrong("it leads out of the schema, or nowhere");
+                self.visit(inner.ok_or_else(nowhere)?, below)?;
+            }
+            ("properties", Value::Object(fields)) => {
+                for (name, inner) in fields {
+                    let name = escaped(name);
+                    let at = format!("{}/{name}", place.at);
+                    let of = place.of.map(|of| format!("{of}/{name}"));
+                    self.visit(inner, Place { at: &at, of: of.as_deref(), ..below })?;
+                }
+            }
+            ("items" | "additionalProperties", inner) => {
+                let of = place.of.map(|of| format!("{of}/*"));
+                self.visit(inner, Place { of: of.as_deref(), ..below })?;
+            }
+            ("not", inner) => self.visit(inner, Place { of: None, ..below })?,
+            ("anyOf" | "oneOf" | "allOf", Value::Array(inner)) if !inner.is_empty() => {
+                for (index, inner) in inner.iter().enumerate() {
+                    let at = format!("{}/{index}", place.at);
+                    self.visit(inner, Place { at: &at, ..below })?;
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes down a secret field. Returns whether the keyword says if it is one.
+    fn note_secret(
+        &mut self,
+        value: &Value,
+        keywords: &Map<String, Value>,
+        place: Place<'_>,
+    ) -> Result<bool, SchemaError> {
+        match value {
+            Value::Bool(true) => {}
+            Value::Bool(false) => return Ok(true),
+            _ => return Ok(false),
+        }
+        if keywords.get("type").is_none_or(|kind| kind != "string") {
+            return Err(place.wrong("only a field of the type `string` is a secret"));
+        }
+        let of = place.of.ok_or_else(|| place.wrong("no secret can stand here"))?;
+        if !self.secrets.iter().any(|known| known == of) {
+            self.secrets.push(of.to_owned());
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a keyword without schemas in it binds values and is as it should be.
+fn is_bound(keyword: &str, value: &Value) -> Result<bool, String> {
+    Ok(match (keyword, value) {
+        ("type", Value::Array(kinds)) => kinds.iter().all(is_type),
+        ("type", kind) => is_type(kind),
+        ("pattern", Value::String(pattern)) => {
+            let compiled = RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).build();
+            compiled.map(|_| true).map_err(|error| error.to_string())?
+        }
+        ("required", Value::Array(names)) => names.iter().all(Value::is_string),
+        ("enum", Value::Array(_)) | ("const", _) | ("uniqueItems", Value::Bool(_)) => true,
+        (
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "minLength"
+            | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties",
+            Value::Number(_),
+        ) => true,
+        ("multipleOf", Value::Number(step)) => step.as_f64().is_some_and(|step| step > 0.0),
+        _ => false,
+    })
 }
 
 #[cfg(test)]

@@ -76,130 +76,111 @@ fn depot(folder: &Path) -> Depot {
     depot
 }
 
+use FaultCode::*;
+
+const JS: &str = "kind = \"js\"\nentry = \"main.js\"";
+
+/// What is replaced by what in a manifest; what is found, in which field.
+const FAULTS: [(&str, &str, FaultCode, &str); 34] = [
+    (
+        "manifest_version = 1",
+        "manifest_version = 2",
+        UnsupportedManifestVersion,
+        "manifest_version",
+    ),
+    ("manifest_version = 1\n", "", ManifestInvalid, ""),
+    ("", "more = 1", ManifestInvalid, "tools.more"),
+    ("key = \"sample\"", "key = \"Sample\"", KeyInvalid, "key"),
+    ("key = \"sample\"", "key = 5", KeyInvalid, "key"),
+    ("key = \"sample\"", "key = \"discord\"", KeyInvalid, "key"),
+    ("1.2.3", "one", ManifestInvalid, "version"),
+    ("A plugin for tests.", "two\\nlines", ManifestInvalid, "description"),
+    (
+        "version = \"1.2.3\"",
+        "version = \"1.2.3\"\nmin_hivewright = \"99.0.0\"",
+        NeedsNewerHivewright,
+        "min_hivewright",
+    ),
+    ("kind = \"js\"", "kind = \"wasm\"", UnsupportedRunKind, "run.kind"),
+    (JS, "kind = \"builtin\"", UnsupportedRunKind, "run.kind"),
+    ("entry = \"main.js\"", "", ManifestInvalid, "run.entry"),
+    ("[tools]\nnamespace = \"sample\"\n", "", NoCapability, ""),
+    ("namespace = \"sample\"", "namespace = \"a-b\"", ManifestInvalid, "tools.namespace"),
+    ("namespace = \"sample\"", "namespace = \"main\"", NamespaceReserved, "tools.namespace"),
+    ("namespace = \"sample\"", "namespace = \"a\"\nmax = 65", TooManyTools, "tools.max"),
+    (
+        "namespace = \"sample\"",
+        "namespace = \"a\"\nmax = 1\neffects = {a = \"pure\", b = \"pure\"}",
+        TooManyTools,
+        "tools.effects",
+    ),
+    ("", "[[hooks.on]]\nevent = \"model.before\"", HookEventUnknown, "hooks.on[0].event"),
+    (
+        "",
+        "[[hooks.on]]\nevent = \"tool.before@v1\"\npriority = 1001",
+        ManifestInvalid,
+        "hooks.on[0].priority",
+    ),
+    (
+        "",
+        "[config]\nschema = {type = \"object\", properties = {other = {}}}",
+        SchemaInvalid,
+        "config.schema/properties",
+    ),
+    (
+        "",
+        "[config]\nschema = {type = \"object\", properties = {tools = {\"$ref\" = \"https://a.example/\"}}}",
+        SchemaInvalid,
+        "config.schema/properties/tools/$ref",
+    ),
+    ("", "[config]\nschema = \"../schema.json\"", PathEscape, "config.schema"),
+    (
+        JS,
+        "kind = \"process\"\ncommand = \"sh\"\nenv_allow = [\"LD_PRELOAD\"]",
+        EnvForbidden,
+        "run.env_allow",
+    ),
+    (
+        JS,
+        "kind = \"process\"\ncommand = \"sh\"\nenv_allow = [\"https_proxy\"]",
+        EnvForbidden,
+        "run.env_allow",
+    ),
+    (
+        JS,
+        "kind = \"process\"\ncommand = \"sh\"\nenv_allow = [\"MY_API_KEY\"]",
+        EnvForbidden,
+        "run.env_allow",
+    ),
+    ("main.js", "../main.js", PathEscape, "run.entry"),
+    ("main.js", "other.js", EntryMissing, "run.entry"),
+    (JS, "kind = \"process\"\ncommand = \"/bin/sh\"", PathEscape, "run.command"),
+    (JS, "kind = \"process\"\ncommand = \"bin/none\"", EntryMissing, "run.command"),
+    (JS, "kind = \"process\"\ncommand = \"no-such-program\"", EntryMissing, "run.command"),
+    ("", "[limits]\ncall_timeout = \"11m\"", ManifestInvalid, "limits.call_timeout"),
+    ("", "[sandbox]\nnetwork = \"broker\"", ManifestInvalid, "sandbox.hosts"),
+    ("", "[sandbox]\nread = [\"etc\"]", ManifestInvalid, "sandbox.read"),
+    (
+        "",
+        "[channel.webhook]\nscheme = \"github\"\nsecret_field = \"key\"",
+        ManifestInvalid,
+        "channel.webhook.secret_field",
+    ),
+];
+
 /// PL-06, PL-08, PL-92
 #[test]
 fn each_fault_of_a_manifest_has_its_code_file_and_field() {
-    use FaultCode::*;
-    let js = "kind = \"js\"\nentry = \"main.js\"";
-    let process = "kind = \"process\"\ncommand = \"sh\"\n";
-    let allow = |name: &str| format!("{process}env_allow = [\"{name}\"]");
-    let schema = |schema: &str| format!("[config]\nschema = {schema}");
-    /// What is replaced by what; what is found, in which field.
-    type Case<'a> = (Vec<(&'a str, String)>, FaultCode, &'a str);
-    let table: Vec<Case<'_>> = vec![
-        (
-            vec![("manifest_version = 1", "manifest_version = 2".into())],
-            UnsupportedManifestVersion,
-            "manifest_version",
-        ),
-        (vec![("manifest_version = 1\n", String::new())], ManifestInvalid, ""),
-        (vec![("", "more = 1".into())], ManifestInvalid, "tools.more"),
-        (vec![("key = \"sample\"", "key = \"Sample\"".into())], KeyInvalid, "key"),
-        (vec![("key = \"sample\"", "key = 5".into())], KeyInvalid, "key"),
-        (vec![("key = \"sample\"", "key = \"discord\"".into())], KeyInvalid, "key"),
-        (vec![("1.2.3", "one".into())], ManifestInvalid, "version"),
-        (vec![("A plugin for tests.", "two\\nlines".into())], ManifestInvalid, "description"),
-        (
-            vec![(
-                "version = \"1.2.3\"",
-                "version = \"1.2.3\"\nmin_hivewright = \"99.0.0\"".into(),
-            )],
-            NeedsNewerHivewright,
-            "min_hivewright",
-        ),
-        (vec![("kind = \"js\"", "kind = \"wasm\"".into())], UnsupportedRunKind, "run.kind"),
-        (vec![(js, "kind = \"builtin\"".into())], UnsupportedRunKind, "run.kind"),
-        (vec![("entry = \"main.js\"", String::new())], ManifestInvalid, "run.entry"),
-        (vec![("[tools]\nnamespace = \"sample\"\n", String::new())], NoCapability, ""),
-        (
-            vec![("namespace = \"sample\"", "namespace = \"a-b\"".into())],
-            ManifestInvalid,
-            "tools.namespace",
-        ),
-        (
-            vec![("namespace = \"sample\"", "namespace = \"main\"".into())],
-            NamespaceReserved,
-            "tools.namespace",
-        ),
-        (
-            vec![("namespace = \"sample\"", "namespace = \"a\"\nmax = 65".into())],
-            TooManyTools,
-            "tools.max",
-        ),
-        (
-            vec![(
-                "namespace = \"sample\"",
-                "namespace = \"a\"\nmax = 1\neffects = {a = \"pure\", b = \"pure\"}".into(),
-            )],
-            TooManyTools,
-            "tools.effects",
-        ),
-        (
-            vec![("", "[[hooks.on]]\nevent = \"model.before\"".into())],
-            HookEventUnknown,
-            "hooks.on[0].event",
-        ),
-        (
-            vec![("", "[[hooks.on]]\nevent = \"tool.before@v1\"\npriority = 1001".into())],
-            ManifestInvalid,
-            "hooks.on[0].priority",
-        ),
-        (
-            vec![("", schema("{type = \"object\", properties = {other = {}}}"))],
-            SchemaInvalid,
-            "config.schema/properties",
-        ),
-        (
-            vec![(
-                "",
-                schema(
-                    "{type = \"object\", properties = {tools = {\"$ref\" = \"https://a.example/\"}}}",
-                ),
-            )],
-            SchemaInvalid,
-            "config.schema/properties/tools/$ref",
-        ),
-        (vec![("", schema("\"../schema.json\""))], PathEscape, "config.schema"),
-        (vec![(js, allow("LD_PRELOAD"))], EnvForbidden, "run.env_allow"),
-        (vec![(js, allow("https_proxy"))], EnvForbidden, "run.env_allow"),
-        (vec![(js, allow("MY_API_KEY"))], EnvForbidden, "run.env_allow"),
-        (vec![("main.js", "../main.js".into())], PathEscape, "run.entry"),
-        (vec![("main.js", "other.js".into())], EntryMissing, "run.entry"),
-        (vec![(js, "kind = \"process\"\ncommand = \"/bin/sh\"".into())], PathEscape, "run.command"),
-        (
-            vec![(js, "kind = \"process\"\ncommand = \"bin/none\"".into())],
-            EntryMissing,
-            "run.command",
-        ),
-        (
-            vec![(js, "kind = \"process\"\ncommand = \"no-such-program\"".into())],
-            EntryMissing,
-            "run.command",
-        ),
-        (
-            vec![("", "[limits]\ncall_timeout = \"11m\"".into())],
-            ManifestInvalid,
-            "limits.call_timeout",
-        ),
-        (vec![("", "[sandbox]\nnetwork = \"broker\"".into())], ManifestInvalid, "sandbox.hosts"),
-        (vec![("", "[sandbox]\nread = [\"etc\"]".into())], ManifestInvalid, "sandbox.read"),
-        (
-            vec![("", "[channel.webhook]\nscheme = \"github\"\nsecret_field = \"key\"".into())],
-            ManifestInvalid,
-            "channel.webhook.secret_field",
-        ),
-    ];
     let home = TempDir::new().unwrap();
     let folder = home.path().join("sample");
 
-    for (changes, code, field) in table {
-        let changes: Vec<_> = changes.iter().map(|(from, to)| (*from, to.as_str())).collect();
-        write(&folder, &manifest(&changes));
+    for (from, to, code, field) in FAULTS {
+        write(&folder, &manifest(&[(from, to)]));
         let fault = load(&folder).map(|package| package.manifest).unwrap_err();
         assert_eq!(
             (fault.0, fault.1.as_str(), fault.2.as_str()),
             (code, "plugin.toml", field),
-            "{changes:?}"
+            "{from:?} {to:?}"
         );
     }
     write(&folder, &manifest(&[("", "[config]\nschema = \"schema.json\"")]));

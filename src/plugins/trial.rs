@@ -18,7 +18,7 @@ use hivewright_actors::{
     ids::{Ids, TeamKey, TeamName},
     live::Publisher,
     plugin::{Unavailable, lifecycle::Status},
-    store::Store,
+    store::{Store, StoreParts},
 };
 use rmcp::model::ErrorCode;
 use serde::Serialize;
@@ -303,19 +303,14 @@ pub async fn open(
             .map_err(machine("no scratch store can be opened"))
     });
     let storage = opened.await.map_err(machine("no thread can be started"))??;
-    let store = Store::start(
-        &Arbiter::new().handle(),
-        storage.clone(),
-        // What fails is found out by whoever waits for it.
-        Box::new(|_| {}),
-        Box::new(|_, _| {}),
-    );
-    let (stored, written) = (storage.clone(), store.clone());
-    let vault = blocking::run(move || {
-        Vault::open_with(&*stored, secrets.read(), Arc::new(WallClock), Some((written, &[])))
-    });
+    let stored = storage.clone();
+    let vault = blocking::run(move || Vault::open(&*stored, secrets.read(), Arc::new(WallClock)));
     let vault = vault.await.map_err(machine("no thread can be started"))?;
     let vault = vault.map_err(machine("no scratch vault can be opened"))?;
+    let redaction = Some(vault.redaction(&[]));
+    let parts = StoreParts { redaction, ..StoreParts::of(storage.clone()) };
+    let store = Store::start(&Arbiter::new().handle(), parts);
+    let vault = vault.with_store(store.clone());
     let sandbox = Sandbox::new(SandboxSettings {
         launcher,
         memory: 1 << 30,

@@ -29,7 +29,7 @@ pub struct UnknownRole {
 fn known_names(names: &[String]) -> String {
     match names {
         [] => "this team has none".to_owned(),
-        names => format!("known are {}", listed(names.iter().map(String::as_str))),
+        names => format!("known are {}", quoted(names)),
     }
 }
 
@@ -120,8 +120,4 @@ impl Role {
         }
         text
     }
-}
-
-pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    quoted(&names.collect::<Vec<_>>())
 }

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps, text::is_slug, thinking::Thinking};
+use hivewright_actors::{
+    briefing::QueueMode, budget::Caps, task, text::is_slug, thinking::Thinking,
+};
 
 use super::{
     config::{DAY, LONGEST_TURN, Sdk, read_tools},
@@ -101,7 +103,9 @@ settings! {
 /// The tools of the main team, unless its file says otherwise: it passes work on.
 pub(crate) const MAIN_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
 
-pub(crate) const STEPS: RangeInclusive<u64> = 1..=500;
+/// How many model calls a task may be given, as settings have numbers.
+pub(crate) const STEPS: RangeInclusive<u64> =
+    *task::STEPS.start() as u64..=*task::STEPS.end() as u64;
 
 /// A folder that a team may use beside its workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::{
 use super::{
     database::{Database, SEGMENT},
     envelope::{self, Form, Opened},
-    history::{self, History, Standing, Taken},
-    mark::Mark,
+    high_water_mark::HighWaterMark,
+    history::{self, ArchivePosition, History, Taken},
     parts::{self, META},
 };
 use crate::{removal::if_there, settings::config::Durability};
@@ -45,7 +45,7 @@ pub(super) fn is_of_the_store(key: &[u8]) -> bool {
 }
 
 /// What the store knows of its archive: what it must be at least.
-pub(super) fn archive_value(schema: u16, archive: Standing) -> Vec<u8> {
+pub(super) fn archive_value(schema: u16, archive: ArchivePosition) -> Vec<u8> {
     let payload = [archive.store.to_be_bytes(), archive.number.to_be_bytes()].concat();
     envelope::seal(Form::Whole, schema, &archive_key(), &payload)
 }
@@ -65,14 +65,14 @@ pub(super) struct Builder {
     history: History,
     /// Records for the archive.
     over: Vec<(Vec<u8>, Vec<u8>)>,
-    archive: Option<Standing>,
+    archive: Option<ArchivePosition>,
 }
 
 impl Builder {
     /// Begins a store in a folder. What stands there is left over from an earlier try and goes.
     pub(super) fn new(folder: PathBuf, schema: u16) -> io::Result<Self> {
         let store = getrandom::u64().map_err(io::Error::other)?;
-        let archive = (schema >= ARCHIVE_SINCE).then_some(Standing { store, number: 0 });
+        let archive = (schema >= ARCHIVE_SINCE).then_some(ArchivePosition { store, number: 0 });
         let mut builder = Self::without_archive(folder, schema, archive)?;
         if archive.is_some() {
             builder.history = History::create(&builder.folder, store)?;
@@ -84,7 +84,7 @@ impl Builder {
     pub(super) fn without_archive(
         folder: PathBuf,
         schema: u16,
-        archive: Option<Standing>,
+        archive: Option<ArchivePosition>,
     ) -> io::Result<Self> {
         remove(&folder)?;
         fs::create_dir_all(&folder)?;
@@ -144,7 +144,7 @@ impl Builder {
         let Self { folder, database, history, .. } = self;
         drop(database);
         history.close()?;
-        let mark = Mark::open(&folder, Durability::Power)?;
+        let mark = HighWaterMark::open(&folder, Durability::Power)?;
         mark.note(1)?;
         mark.sync()?;
         settle(&folder)?;
@@ -169,7 +169,7 @@ impl Builder {
             let over = std::mem::take(&mut self.over);
             let taken = over.iter().map(|(key, value)| (key, Taken::Value(value)));
             let number = self.history.take(taken).map_err(io::Error::other)?;
-            self.archive = self.archive.map(|archive| Standing { number, ..archive });
+            self.archive = self.archive.map(|archive| ArchivePosition { number, ..archive });
         }
         Ok(())
     }

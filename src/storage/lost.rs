@@ -19,8 +19,8 @@ use super::{
     build,
     database::Database,
     envelope::{self, Form, Opened},
+    high_water_mark,
     history::History,
-    mark,
     parts::RESERVED,
     pending::Pending,
     sled::{guarded, standing},
@@ -87,7 +87,7 @@ fn compare(
     }
     let new =
         TieredStorage::attach(rebuilt, Durability::Power).map_err(|error| error.to_string())?;
-    let expected = mark::expected(aside);
+    let expected = high_water_mark::expected(aside);
     let missing = standing(&old).ok().map(|(_, commits)| expected.saturating_sub(commits));
     let differs = |key: &[u8], value: Option<&[u8]>| match new.get(key) {
         Ok(found) => Ok(found.as_deref() != value),

@@ -3,34 +3,35 @@
 //! ```text
 //! sled.rs      commits and reads             envelope.rs  one stored value: version, checksum, payload
 //! open.rs      may this folder be used?      parts.rs     values too large for one record
-//! migrate.rs   older formats                 mark.rs      the newest commit, noted beside the store
-//! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
-//! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
-//! database.rs  sled, opened and really closed lost.rs      what a rebuilt store lacks
-//! reserve.rs   disk space ahead of need      tiers.rs     sled and the archive as one store
-//! history/     the archive: SQLite           rest.rs      whether the store was closed in order
-//! compact.rs   a smaller file for sled       pending.rs   what is over and not yet in the archive
+//! migrate.rs   older formats                 build.rs     a new store, beside the old one
+//! backup.rs    store and folders → archive   swap.rs      the one rename that puts it into use
+//! restore.rs   archive → store and folders   lost.rs      what a rebuilt store lacks
+//! database.rs  sled, opened and really closed tiers.rs     sled and the archive as one store
+//! reserve.rs   disk space ahead of need      pending.rs   what is over and not yet in the archive
+//! history/     the archive: SQLite           compact.rs   a smaller file for sled
+//! high_water_mark.rs  the newest commit, noted beside the store
+//! clean_shutdown.rs   whether the store was closed in order
 //! ```
 
 pub mod archive;
 pub mod backup;
 mod build;
+mod clean_shutdown;
 mod compact;
 mod database;
 mod envelope;
 pub mod error;
 pub mod export;
 pub(crate) mod folder;
+mod high_water_mark;
 mod history;
 pub mod lost;
-mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
 mod pending;
 mod preserved;
 mod reserve;
-mod rest;
 pub mod restore;
 pub mod sled;
 pub(crate) mod swap;

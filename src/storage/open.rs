@@ -31,14 +31,14 @@ use rustix::{
 use super::{
     Home, OnProgress,
     build::{self, Builder},
+    clean_shutdown::CleanShutdown,
     compact,
     database::{self, Database},
     envelope,
     error::OpenError,
-    mark,
+    high_water_mark,
     migrate::{self, Schema},
     reserve,
-    rest::Rest,
     restore::Interrupted,
     sled::{guarded, standing},
     swap,
@@ -68,7 +68,9 @@ pub fn open(
     durability: Durability,
     progress: OnProgress<'_>,
 ) -> Result<TieredStorage, OpenError> {
-    open_as(home, durability, &Schema::CURRENT, progress)
+    let storage = open_as(home, durability, &Schema::CURRENT, progress)?;
+    storage.cold.fill(progress).map_err(|error| OpenError::of_disk(&home.store, error))?;
+    Ok(storage)
 }
 
 pub(super) fn open_as(
@@ -140,7 +142,7 @@ fn open_in_place(
     if lock.is_none() || check_parameters(store).is_err() {
         return Ok(None);
     }
-    let Some(rest) = Rest::take(store).map_err(disk)? else { return Ok(None) };
+    let Some(closed) = CleanShutdown::take(store).map_err(disk)? else { return Ok(None) };
     drop(lock);
     let storage = TieredStorage::attach(store, durability)?;
     if storage.schema() != schema.version {
@@ -148,9 +150,9 @@ fn open_in_place(
     }
     let commits = storage.hot.writing().commits;
     // More than then are those by which it was tidied just now.
-    if commits < rest.commits {
+    if commits < closed.commits {
         let reason =
-            format!("its log is damaged: commit {} of {} is its last", commits, rest.commits);
+            format!("its log is damaged: commit {} of {} is its last", commits, closed.commits);
         return Err(OpenError::Unusable { path: store.to_path_buf(), reason });
     }
     Ok(Some(storage))
@@ -232,7 +234,7 @@ fn examine(store: &Path) -> Result<(Examined, SoundCopy), OpenError> {
     let copied = build::copy_files(store, &folder.0);
     drop(lock);
     copied.map_err(disk)?;
-    match guarded(|| inspect(&folder.0, mark::expected(store))).flatten() {
+    match guarded(|| inspect(&folder.0, high_water_mark::expected(store))).flatten() {
         Ok((examined, _database)) => Ok((examined, SoundCopy { _database, _folder: folder })),
         // A copy without room for what sled writes when it opens it looks damaged.
         Err(reason) => match try_to_write(&folder.0, OPENING).map_err(disk) {

@@ -28,7 +28,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// The same while an observer sees them, which may write long files: turns go on meanwhile.
 const MOST_OBSERVED_BYTES: usize = 64 << 20;
 /// A commit is durable within this time, or never.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Stands in place of a value's length if the record was removed.
 const REMOVED: u32 = u32::MAX;
 
@@ -202,7 +202,7 @@ impl Pending {
     /// Waits until the oldest unit can move: what takes the place of its records is on its way to the disk.
     pub(super) fn settle(&self) {
         let waits = |state: &mut State| state.units.front().is_some_and(|it| !state.is_settled(it));
-        self.changed.wait_while_for(&mut self.state.lock(), waits, PATIENCE);
+        self.changed.wait_while_for(&mut self.state.lock(), waits, COMMIT_TIMEOUT);
     }
 
     /// The oldest records, in whole units: at least one, and no more once there are so many, or so many bytes. None if

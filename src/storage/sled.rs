@@ -17,14 +17,14 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     build,
+    clean_shutdown::CleanShutdown,
     database::Database,
     envelope::{self, Form, damaged},
-    history::Standing,
-    mark::Mark,
+    high_water_mark::HighWaterMark,
+    history::ArchivePosition,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
     preserved::Preserved,
     reserve,
-    rest::Rest,
 };
 use crate::settings::config::Durability;
 
@@ -33,11 +33,11 @@ pub struct SledStorage {
     pub(super) database: Database,
     folder: PathBuf,
     data: File,
-    mark: Mark,
+    mark: HighWaterMark,
     durability: Durability,
     schema: u16,
     /// What the archive beside it must be, if it has one.
-    archive: Option<Standing>,
+    archive: Option<ArchivePosition>,
     writing: Mutex<Writing>,
     damage: DamageReports,
 }
@@ -75,7 +75,7 @@ impl SledStorage {
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
         let archive = archive(&database).map_err(io::Error::other)?;
         let split = parts::split_keys(&database)?;
-        let mark = Mark::open(store, durability)?;
+        let mark = HighWaterMark::open(store, durability)?;
         mark.note(commits)?;
         // sled replaces its snapshot while it opens. An older one that came back after a power cut
         // would point to places that were reused since.
@@ -98,7 +98,7 @@ impl SledStorage {
     }
 
     /// What the archive beside it must be; none if it was made without one.
-    pub(super) fn archive(&self) -> Option<Standing> {
+    pub(super) fn archive(&self) -> Option<ArchivePosition> {
         self.archive
     }
 
@@ -110,8 +110,9 @@ impl SledStorage {
         }
         self.database.flush()?;
         self.data.sync_all()?;
-        let rest = Rest { commits: writing.commits, length: self.data.metadata()?.len() };
-        rest.note(&self.folder)?;
+        let closed =
+            CleanShutdown { commits: writing.commits, length: self.data.metadata()?.len() };
+        closed.note(&self.folder)?;
         writing.rests = true;
         Ok(())
     }
@@ -264,7 +265,8 @@ impl SledStorage {
             Err(error) => return Err(StorageError::Write(error.to_string())),
         }
         if std::mem::take(&mut writing.rests) {
-            Rest::take(&self.folder).map_err(|error| StorageError::Write(error.to_string()))?;
+            CleanShutdown::take(&self.folder)
+                .map_err(|error| StorageError::Write(error.to_string()))?;
         }
         begins();
         let done = guarded(|| {
@@ -296,8 +298,8 @@ impl SledStorage {
 
     /// What notes that the archive has come to a transaction.
     pub(super) fn archive_at(&self, number: u64) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let standing = Standing { number, ..self.archive? };
-        Some((build::archive_key(), Some(build::archive_value(self.schema, standing))))
+        let position = ArchivePosition { number, ..self.archive? };
+        Some((build::archive_key(), Some(build::archive_value(self.schema, position))))
     }
 }
 
@@ -382,7 +384,7 @@ pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64), String> {
 }
 
 /// What a store says of the archive beside it; none if it was made without one.
-fn archive(database: &::sled::Db) -> Result<Option<Standing>, String> {
+fn archive(database: &::sled::Db) -> Result<Option<ArchivePosition>, String> {
     let key = build::archive_key();
     let Some(sealed) = database.get(&key).map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -392,7 +394,7 @@ fn archive(database: &::sled::Db) -> Result<Option<Standing>, String> {
     let (store, number) = opened.payload.split_first_chunk().ok_or_else(unread)?;
     let number = number.try_into().map_err(|_| unread())?;
     let (store, number) = (u64::from_be_bytes(*store), u64::from_be_bytes(number));
-    Ok(Some(Standing { store, number }))
+    Ok(Some(ArchivePosition { store, number }))
 }
 
 /// Runs what may meet damaged files, where sled panics in places.

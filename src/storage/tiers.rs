@@ -10,11 +10,13 @@ use std::{
     fmt, io,
     ops::ControlFlow,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use hivewright_actors::{
+    approvals::query::{WaitPage, WaitQuery, WaitWindow},
     archive::Archive,
+    audit::query::{AuditPage, AuditQuery, AuditWindow},
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
@@ -50,7 +52,8 @@ pub type Change = (Arc<[u8]>, Option<Arc<[u8]>>);
 
 /// Sees records that are over before sled lets them go; after a crash in between it sees them again. May block.
 pub trait MoveObserver: fmt::Debug + Send + Sync {
-    fn see(&self, storage: &TieredStorage, changes: &[Change]);
+    /// What the storage shows of such records has moved.
+    fn see(&self, storage: &dyn Storage, changes: &[Change]);
 }
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ pub struct TieredStorage {
     /// What takes records out of sled that have moved: it goes with the next commit. Until then they are in both tiers, as
     /// after a crash.
     moved: Mutex<Changes>,
-    observer: OnceLock<Arc<dyn MoveObserver>>,
+    observer: Option<Arc<dyn MoveObserver>>,
 }
 
 impl TieredStorage {
@@ -149,9 +152,14 @@ impl TieredStorage {
         Ok(())
     }
 
-    /// From now on this one sees what moves. A store has one observer.
-    pub fn observe(&self, observer: Arc<dyn MoveObserver>) {
-        let _ = self.observer.set(observer);
+    /// The same storage, with one who sees what moves.
+    pub fn with_observer(self, observer: Arc<dyn MoveObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    /// The same store without what is over and has not moved yet.
+    pub fn archived(&self) -> impl Storage {
+        Archived(self)
     }
 
     pub fn schema(&self) -> u16 {
@@ -233,8 +241,8 @@ impl Archive for TieredStorage {
         let moving = self.pending.begin_moving();
         self.pending.settle();
         let Some((oldest, number)) = self.take_oldest()? else { return Ok(false) };
-        if let Some(observer) = self.observer.get() {
-            moving.observed(|| observer.see(self, &oldest.records));
+        if let Some(observer) = &self.observer {
+            moving.observed(|| observer.see(&self.archived(), &oldest.records));
         }
         self.has_moved(&moving, oldest, number);
         Ok(true)
@@ -311,6 +319,25 @@ impl Tiers for TieredStorage {
         self.cold.usage_known_at(task)
     }
 
+    fn audit(
+        &self,
+        wanted: &AuditQuery,
+        window: &AuditWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<AuditPage, StorageError> {
+        self.cold.audit(wanted, window, known)
+    }
+
+    fn waits(
+        &self,
+        of: &'static str,
+        wanted: &WaitQuery,
+        window: &WaitWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<WaitPage, StorageError> {
+        self.cold.waits(of, wanted, window, known)
+    }
+
     fn faults(&self) -> Result<Vec<String>, StorageError> {
         self.cold.faults()
     }
@@ -350,25 +377,7 @@ impl Storage for TieredStorage {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
-        let has_enough = Cell::new(false);
-        let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
-            visit(key, value).map_break(|()| has_enough.set(true))
-        };
-        let mut sections = self.sections(start, end);
-        if order == Order::Falling {
-            sections.reverse();
-        }
-        for Section { start, end, is_over } in sections {
-            if is_over {
-                self.scan_over(start, end, order, &mut visit)?;
-            } else {
-                self.hot.scan(&start, &end, order, &mut visit)?;
-            }
-            if has_enough.get() {
-                break;
-            }
-        }
-        Ok(())
+        self.scan_with(Over::All, (start, end), order, visit)
     }
 
     fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
@@ -386,6 +395,42 @@ impl Storage for TieredStorage {
     fn tiers(&self) -> Option<&dyn Tiers> {
         Some(self)
     }
+}
+
+/// A store without what is over and has not moved yet: of that, some may not be durable, and a power cut take it back.
+struct Archived<'a>(&'a TieredStorage);
+
+impl Storage for Archived<'_> {
+    fn commit(&self, _: &Batch) -> Result<(), StorageError> {
+        Err(StorageError::Write("an archive is written by what moves there alone".to_owned()))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        let Self(storage) = self;
+        if storage.cold.holds(key) { storage.cold.get(key) } else { storage.hot.get(key) }
+    }
+
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        self.0.scan_with(Over::Archived, (start, end), order, visit)
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        self.0.damage_reports()
+    }
+}
+
+/// Which records that are over are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    All,
+    /// Those that have moved.
+    Archived,
 }
 
 /// A part of a range: of one kind that moves to the archive, or of none.
@@ -415,17 +460,44 @@ impl TieredStorage {
         sections
     }
 
-    /// Shows what is over of a range: what is pending, and what is archived.
-    fn scan_over(
+    fn scan_with(
         &self,
-        start: Vec<u8>,
-        end: Vec<u8>,
+        over: Over,
+        (start, end): (&[u8], &[u8]),
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
-        let mut range = (start, end);
+        let has_enough = Cell::new(false);
+        let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
+            visit(key, value).map_break(|()| has_enough.set(true))
+        };
+        let mut sections = self.sections(start, end);
+        if order == Order::Falling {
+            sections.reverse();
+        }
+        for Section { start, end, is_over } in sections {
+            if is_over {
+                self.scan_over(over, (start, end), order, &mut visit)?;
+            } else {
+                self.hot.scan(&start, &end, order, &mut visit)?;
+            }
+            if has_enough.get() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what is over of a range: what is archived, and mostly what is pending.
+    fn scan_over(
+        &self,
+        over: Over,
+        mut range: (Vec<u8>, Vec<u8>),
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
         let mut most = FIRST_CHUNK;
-        while let Some(chunk) = self.chunk(&mut range, order, most)? {
+        while let Some(chunk) = self.chunk(over, &mut range, order, most)? {
             for (key, value) in chunk {
                 let value = value.as_deref().map_err(Clone::clone);
                 if visit(&key, value) == ControlFlow::Break(()) {
@@ -440,6 +512,7 @@ impl TieredStorage {
     /// The next records in a range, which then begins or ends behind them; none if there are no more.
     fn chunk(
         &self,
+        over: Over,
         (start, end): &mut (Vec<u8>, Vec<u8>),
         order: Order,
         most: usize,
@@ -448,7 +521,10 @@ impl TieredStorage {
             return Ok(None);
         }
         // In this order: what moves in between is found in both, and never in none.
-        let pending = self.pending.range(start, end, order, most);
+        let pending = match over {
+            Over::All => self.pending.range(start, end, order, most),
+            Over::Archived => Vec::new(),
+        };
         let cold = self.cold.scan(start, end, order, most)?;
         // Behind the last key of a part that was cut short, the other one may lack something.
         let last_pending = pending.last().filter(|_| pending.len() == most).map(|(key, _)| &**key);

@@ -7,9 +7,9 @@ use hivewright_actors::{ids::TeamKey, store::records::Alongside, tool::Stow};
 
 use crate::vault::{
     Vault,
-    aside::{Aside, Origin, SecretValues, check_given},
     audit::Actor,
     error::VaultError,
+    escrow::{Escrow, Origin, SecretValues, check_given},
     teams::Pending,
 };
 
@@ -69,7 +69,7 @@ impl Credentials for Vault {
 }
 
 /// Makes durable what was put aside, together with the call.
-pub(crate) fn stow(aside: Aside) -> Stow {
+pub(crate) fn stow(aside: Escrow) -> Stow {
     Stow::new(move || {
         let aside = aside.clone();
         async move { alongside(aside.keep().await) }.boxed()

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{about::About, error::ToolError, grant::Grant, judge::Opening, reach::Reach};
 use crate::{
     sandbox::{process::Sandbox, workspace::WorkspaceError},
-    vault::aside::{Origin, SecretValues},
+    vault::escrow::{Origin, SecretValues},
 };
 
 /// No tool may take longer.

@@ -33,13 +33,13 @@ use tracing::Instrument;
 
 use super::{
     cap,
+    concurrency::ConcurrencyLimits,
     contract::{Handed, Redaction, ToolContext, origin},
     error::ToolError,
     grant::Grant,
     hosted::Hosted,
     judge::{Case, Judgement, Opening, Sight},
     made::{Made, Set, by_wire_name},
-    pools::Pools,
     secrets::{self, Destination},
     wire::wire_name,
 };
@@ -92,7 +92,7 @@ pub(super) struct Assembled {
     /// The last of them that went without those that sleep: they are written into requests as they were made.
     pub(super) awake: Mutex<Option<(BTreeSet<String>, Arc<ToolSpecs>)>>,
     pub(super) grant: Grant,
-    pub(super) pools: Pools,
+    pub(super) pools: ConcurrencyLimits,
 }
 
 /// Whether a decision that was made in advance counts for a call, and is used by it.
@@ -479,7 +479,7 @@ impl Ready {
         id: CallId,
         cx: &CallContext,
         grant: &Grant,
-        pools: &Pools,
+        pools: &ConcurrencyLimits,
         handed: &Arc<Mutex<Handed>>,
     ) -> Result<String, ToolError> {
         let about = self.tool.about();

@@ -22,7 +22,7 @@ use crate::{
     sandbox::process::Sandbox,
     settings::{config::LONGEST_TURN, tool_groups::ToolGroup},
     vault::{
-        aside::{Origin, SecretValues},
+        escrow::{Origin, SecretValues},
         expand,
     },
 };

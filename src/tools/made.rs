@@ -6,7 +6,7 @@ use std::{
 };
 
 use hivewright_actors::{
-    policy::Standing,
+    policy::Visibility,
     tool::specs::{ToolSpec, ToolSpecs},
 };
 use parking_lot::Mutex;
@@ -62,22 +62,22 @@ impl Made {
     }
 
     /// What a model is told of it.
-    fn spec(&self, standing: Standing, grant: &Grant) -> ToolSpec {
+    fn spec(&self, visibility: Visibility, grant: &Grant) -> ToolSpec {
         let mut spec = self.tool.spec(wire_name(&self.key), &grant.sandbox);
-        if standing == Standing::Asks {
+        if visibility == Visibility::Asks {
             spec.description.push_str(ASKS);
         }
         spec
     }
 
     /// What rules say of it; none if the team must not see it.
-    pub(super) fn standing(&self, grant: &Grant) -> Option<Standing> {
+    pub(super) fn visibility(&self, grant: &Grant) -> Option<Visibility> {
         let about = self.tool.about();
         let (team, now) = (grant.team.as_str(), grant.rules.time());
         let classes: Vec<_> = [about.class].into_iter().chain(about.other_class).collect();
-        let standing = grant.rules.now().standing(team, &self.key, &classes, about.effect, now);
-        let shown = grant.allowed.allows(&self.key) && standing != Standing::Hidden;
-        shown.then_some(standing)
+        let visibility = grant.rules.now().visibility(team, &self.key, &classes, about.effect, now);
+        let shown = grant.allowed.allows(&self.key) && visibility != Visibility::Hidden;
+        shown.then_some(visibility)
     }
 }
 
@@ -97,8 +97,8 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) fn new(shared: &[(Made, Standing)], grant: &Grant) -> Self {
-        let specs = shared.iter().map(|(made, standing)| (made, made.spec(*standing, grant)));
+    pub(super) fn new(shared: &[(Made, Visibility)], grant: &Grant) -> Self {
+        let specs = shared.iter().map(|(made, visibility)| (made, made.spec(*visibility, grant)));
         Self {
             specs: in_order(specs),
             tools: by_wire_name(shared.iter().map(|(made, _)| made.clone())),
@@ -107,11 +107,12 @@ impl Set {
     }
 
     /// What the models of a team are told that has these beside them.
-    pub(super) fn specs_with(&self, own: &[(Made, Standing)], grant: &Grant) -> Arc<ToolSpecs> {
+    pub(super) fn specs_with(&self, own: &[(Made, Visibility)], grant: &Grant) -> Arc<ToolSpecs> {
         if own.is_empty() {
             return self.specs.clone();
         }
-        let told: Vec<_> = own.iter().map(|(made, standing)| made.spec(*standing, grant)).collect();
+        let told: Vec<_> =
+            own.iter().map(|(made, visibility)| made.spec(*visibility, grant)).collect();
         let mut longer = self.longer.lock();
         longer.retain(|(_, specs)| specs.strong_count() > 0);
         let known = longer.iter().find(|(known, _)| *known == told);

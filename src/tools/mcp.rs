@@ -38,11 +38,11 @@ struct McpTool {
 pub fn tools(servers: &Servers, files: &FileStore, offers: &Offers) -> Vec<Made> {
     let mut named = BTreeMap::new();
     for offer in &offers.tools {
-        let key = format!("{}.{}", offer.server.site.key(), offer.definition.name);
+        let key = format!("{}.{}", offer.server.context.key(), offer.definition.name);
         let (servers, files) = (servers.clone(), files.clone());
         let tool = McpTool { servers, files, offer: offer.clone() };
         if named.contains_key(&wire_name(&key)) {
-            let team = &offer.server.site.team().name;
+            let team = &offer.server.context.team().name;
             tracing::warn!(%team, tool = key, "a tool is left out: another has its name on the wire");
             continue;
         }
@@ -53,23 +53,23 @@ pub fn tools(servers: &Servers, files: &FileStore, offers: &Offers) -> Vec<Made>
 
 impl McpTool {
     fn is_trusted(&self) -> bool {
-        self.offer.server.site.config().trusted
+        self.offer.server.context.config().trusted
     }
 }
 
 impl OutsideTool for McpTool {
     fn about(&self) -> About {
         let Offer { server, definition } = &self.offer;
-        let timeout = server.site.config().call_timeout.min(LONGEST);
+        let timeout = server.context.config().call_timeout.min(LONGEST);
         let about = About { effect: effect(definition, self.is_trusted()), ..ABOUT };
         // A program is at no host that a secret could be bound to.
-        let expands: &[&str] = if server.site.host().is_some() { &[ALL] } else { &[] };
+        let expands: &[&str] = if server.context.host().is_some() { &[ALL] } else { &[] };
         about.within(timeout, timeout).expands(expands)
     }
 
     fn description(&self) -> String {
         let Offer { server, definition } = &self.offer;
-        let of = format!("A tool of the MCP server `{}`", server.site.name);
+        let of = format!("A tool of the MCP server `{}`", server.context.name);
         match (self.is_trusted(), definition.description.as_str()) {
             (_, "") => format!("{of}."),
             (true, words) => words.to_owned(),
@@ -84,15 +84,15 @@ impl OutsideTool for McpTool {
     /// Rules for hosts are about what a model chooses; where the server is, the operator said.
     fn reaches(&self, args: &Value) -> Vec<Reach> {
         let refers = !secrets::referred(&self.about(), args).is_empty();
-        let host = self.offer.server.site.host().filter(|_| refers);
+        let host = self.offer.server.context.host().filter(|_| refers);
         host.map(Reach::Host).into_iter().collect()
     }
 
     async fn run(&self, args: Value, cx: &ToolContext) -> Result<String, ToolError> {
         let Offer { server, definition } = &self.offer;
         // A server that is not trusted is watched for as long as it lives.
-        let supervision = if self.is_trusted() && server.site.sees_workspace() {
-            Some(cx.before_command(&server.site.key()).await?)
+        let supervision = if self.is_trusted() && server.context.sees_workspace() {
+            Some(cx.before_command(&server.context.key()).await?)
         } else {
             None
         };
@@ -100,7 +100,7 @@ impl OutsideTool for McpTool {
         if let Some(supervision) = supervision {
             cx.after_command(supervision).await?;
         }
-        let name = format!("the MCP server `{}`", server.site.name);
+        let name = format!("the MCP server `{}`", server.context.name);
         let speaker = Speaker { name, is_trusted: self.is_trusted(), cx };
         match called {
             Ok(answer) if answer.failed => Err(speaker.failed(&answer.text)),

@@ -5,20 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use hivewright_actors::policy::Standing;
+use hivewright_actors::policy::Visibility;
 use parking_lot::Mutex;
 
 #[cfg(test)]
 use super::about::About;
 use super::{
+    concurrency::ConcurrencyLimits,
     grant::Grant,
     host::{Assembled, TeamTools},
     made::{Made, Set, by_wire_name},
-    pools::Pools,
 };
 
 /// Sets of tools, by the tools' keys and what rules say of them.
-type Sets = HashMap<Vec<(String, Standing)>, Arc<Set>>;
+type Sets = HashMap<Vec<(String, Visibility)>, Arc<Set>>;
 
 /// The tools that exist, by key.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ pub struct Toolbox {
     tools: Arc<BTreeMap<&'static str, Made>>,
     /// Teams with the same tools share them, and what their models are told.
     sets: Arc<Mutex<Sets>>,
-    pools: Pools,
+    pools: ConcurrencyLimits,
 }
 
 impl Toolbox {
@@ -42,15 +42,15 @@ impl Toolbox {
         self.tools.values().map(|made| made.tool.about())
     }
 
-    pub fn pools(&self) -> Pools {
+    pub fn pools(&self) -> ConcurrencyLimits {
         self.pools.clone()
     }
 
     /// The tools of a team, bound to its folders, with those that only it has. Later changes to the grant need another set.
     pub fn assemble(&self, grant: Grant, made: Vec<Made>) -> TeamTools {
-        let seen = |made: &Made| Some((made.clone(), made.standing(&grant)?));
+        let seen = |made: &Made| Some((made.clone(), made.visibility(&grant)?));
         let shared: Vec<_> = self.tools.values().filter_map(seen).collect();
-        let keys = shared.iter().map(|(made, standing)| (made.key.clone(), *standing));
+        let keys = shared.iter().map(|(made, visibility)| (made.key.clone(), *visibility));
         let set = self
             .sets
             .lock()

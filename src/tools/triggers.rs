@@ -27,7 +27,7 @@ use super::{
 use crate::{
     api::{trigger_form::Fields, triggers::TriggerRow, when::date},
     settings::team::STEPS,
-    triggers::desk::{Author, Desk, DeskError, Parts},
+    triggers::admin::{Author, Parts, TriggerAdmin, TriggerError},
 };
 
 mod consent;
@@ -40,18 +40,18 @@ const NEXT_SHOWN: usize = 3;
 
 tools! {
     /// `report_run` is not among them: turns of triggers have it, whatever their team is allowed, and no others do.
-    pub fn made(desk: &Desk) {
-        CreateTrigger(desk.clone()),
-        DisableTrigger(desk.clone()),
-        EnableTrigger(desk.clone()),
-        ListTriggers(desk.clone()),
-        TestTrigger(desk.clone()),
-        UpdateTrigger(desk.clone()),
+    pub fn made(triggers: &TriggerAdmin) {
+        CreateTrigger(triggers.clone()),
+        DisableTrigger(triggers.clone()),
+        EnableTrigger(triggers.clone()),
+        ListTriggers(triggers.clone()),
+        TestTrigger(triggers.clone()),
+        UpdateTrigger(triggers.clone()),
     }
 }
 
-impl From<DeskError> for ToolError {
-    fn from(error: DeskError) -> Self {
+impl From<TriggerError> for ToolError {
+    fn from(error: TriggerError) -> Self {
         answer::refuse_with(error.code, error.message, error.details.unwrap_or_default())
     }
 }
@@ -98,9 +98,9 @@ fn standing(parts: &Parts, trigger: &Trigger) -> Value {
     fields
 }
 
-pub(super) struct CreateTrigger(Desk);
+pub(super) struct CreateTrigger(TriggerAdmin);
 
-/// A new trigger. What its form may say is for the desk to judge.
+/// A new trigger. What its form may say is for the administration to judge.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct New {
@@ -135,9 +135,9 @@ impl Tool for CreateTrigger {
     }
 }
 
-pub(super) struct UpdateTrigger(Desk);
+pub(super) struct UpdateTrigger(TriggerAdmin);
 
-/// Changes to a trigger. What they may be is for the desk to judge.
+/// Changes to a trigger. What they may be is for the administration to judge.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct Changes {
@@ -169,7 +169,7 @@ impl Tool for UpdateTrigger {
     }
 }
 
-pub(super) struct EnableTrigger(Desk);
+pub(super) struct EnableTrigger(TriggerAdmin);
 
 impl Tool for EnableTrigger {
     const ABOUT: About =
@@ -191,7 +191,7 @@ impl Tool for EnableTrigger {
     }
 }
 
-pub(super) struct DisableTrigger(Desk);
+pub(super) struct DisableTrigger(TriggerAdmin);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Off {
@@ -222,7 +222,7 @@ impl Tool for DisableTrigger {
     }
 }
 
-pub(super) struct ListTriggers(Desk);
+pub(super) struct ListTriggers(TriggerAdmin);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Listing {
@@ -246,7 +246,7 @@ impl Tool for ListTriggers {
     }
 }
 
-pub(super) struct TestTrigger(Desk);
+pub(super) struct TestTrigger(TriggerAdmin);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Test {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::tool::Effect;
+use hivewright_actors::{text::quoted, tool::Effect};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,10 +19,7 @@ use super::{
     error::ToolError,
     host::Asleep,
 };
-use crate::prompt::{
-    library::{KnownSkill, Library},
-    role::listed,
-};
+use crate::prompt::library::{KnownSkill, Library};
 
 /// Loads what the turn may load, and remembers what it has loaded.
 #[derive(Clone)]
@@ -50,7 +47,7 @@ impl UseSkill {
 
     fn load(&self, name: &str) -> Result<String, ToolError> {
         let Some(skill) = self.loadable.iter().find(|skill| skill.name() == name) else {
-            let known = listed(self.loadable.iter().map(|skill| skill.name()));
+            let known = quoted(self.loadable.iter().map(|skill| skill.name()));
             let message = format!("there is no skill `{name}` to load; there are {known}");
             return Err(answer::refuse("not_found", message));
         };

@@ -23,9 +23,9 @@ use crate::{
     scrub::REDACTED,
     teams::credentials::stow,
     vault::{
-        aside::{Origin, SecretValues},
         audit::Actor,
         entry::Put,
+        escrow::{Origin, SecretValues},
         scope::Scope,
         seal::Plain,
     },

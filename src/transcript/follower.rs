@@ -1,6 +1,7 @@
 //! Follower: has transcript files go on with what moves to the archive.
 //!
-//! Records are shown to it before the store lets them go, so that a crash shows them again: nothing has to be remembered.
+//! Records are shown to it before the store lets them go, so that a crash shows them again: nothing has to be remembered. It
+//! reads what has moved alone: what is still on its way may be gone after a power cut, and another try of the turn come instead.
 //! A file that cannot be written keeps nobody waiting; it is tried again with what moves next, and after the next start.
 
 use std::{
@@ -63,10 +64,11 @@ impl Follower {
 
     /// Writes what the files lack, and removes those of sessions that are no more, if that may be: after a crash on a full
     /// disk, a restore, an upgrade.
-    pub fn catch_up(&self, storage: &dyn Storage) {
+    pub fn catch_up(&self, storage: &TieredStorage) {
         if self.state().caught_up {
             return;
         }
+        let storage = &storage.archived();
         let mut lanes = Vec::new();
         let listed = sessions::sessions(storage, None, &mut |session| {
             lanes.push(LaneKey::new(&session.lane, session.generation));
@@ -161,7 +163,7 @@ impl Follower {
 }
 
 impl MoveObserver for Follower {
-    fn see(&self, storage: &TieredStorage, changes: &[Change]) {
+    fn see(&self, storage: &dyn Storage, changes: &[Change]) {
         let mut sessions: BTreeMap<String, (LaneKey, News, Vec<Seen<'_>>)> = BTreeMap::new();
         for change in changes {
             let Some((lane, news)) = news(change) else { continue };

@@ -48,12 +48,8 @@ impl Merge {
         turn.label = turn.label.max(label);
         match fact {
             Fact::TurnStart { task_ids, provider, model, idle, .. } => {
-                let mut task_ids = task_ids.into_iter();
-                let task_id = task_ids.next();
-                turn.task = task_id.clone();
-                task_ids.for_each(|joined| turn.join(&joined));
-                turn.provider = some(provider);
-                turn.model = some(model);
+                turn.begin(task_ids, provider, model);
+                let task_id = turn.task.clone();
                 // What was cut off is not gone on with in the same message.
                 self.close_all();
                 if let Some(idle) = idle {
@@ -65,29 +61,16 @@ impl Merge {
                 if origin == Origin::Steer {
                     turn.join(&task_id);
                 }
-                let role = match origin {
-                    Origin::System => Role::System,
-                    Origin::Person | Origin::Task | Origin::Steer => Role::User,
-                };
-                let told = Message { task_id: Some(task_id), role, from: Some(from), ..blank };
+                let (role, from) = (role_of(origin), Some(from));
+                let told = Message { task_id: Some(task_id), role, from, ..blank };
                 self.tell(&id, Some((told, text)));
                 self.attach(files, Direction::In);
             }
             Fact::AssistantText { text, .. } => {
-                let content = turn.speaking(&mut self.done, blank);
-                match content.last_mut() {
-                    Some(Block::Text { text: before }) if neighbours => before.push_str(&text),
-                    _ => content.push(Block::Text { text }),
-                }
-                turn.neighbours = true;
+                turn.speak(Block::Text { text }, neighbours, blank, &mut self.done);
             }
-            Fact::AssistantThinking { text, .. } => {
-                let content = turn.speaking(&mut self.done, blank);
-                match content.last_mut() {
-                    Some(Block::Thinking { thinking }) if neighbours => thinking.push_str(&text),
-                    _ => content.push(Block::Thinking { thinking: text }),
-                }
-                turn.neighbours = true;
+            Fact::AssistantThinking { text: thinking, .. } => {
+                turn.speak(Block::Thinking { thinking }, neighbours, blank, &mut self.done);
             }
             Fact::ToolCall { id, name, args, .. } => {
                 // The journal has what a step cost before its calls.
@@ -116,16 +99,9 @@ impl Merge {
                 self.attach(files, Direction::Out);
             }
             Fact::Meta(Remark::Usage { model, usage, stop_reason, .. }) => {
-                if let Some(message) = &mut turn.open {
-                    message.seq = seq;
-                    message.meta = Some(Meta {
-                        provider: turn.provider.clone(),
-                        model: some(model),
-                        usage: Some(usage),
-                        stop_reason: some(stop_reason),
-                    });
-                    turn.counted = true;
-                }
+                let (model, stop_reason) = (some(model), some(stop_reason));
+                let provider = turn.provider.clone();
+                turn.count(seq, Meta { provider, model, usage: Some(usage), stop_reason });
             }
             Fact::Meta(remark) => {
                 if let Some(text) = words(&remark) {
@@ -193,6 +169,14 @@ impl Merge {
 }
 
 impl Turn {
+    fn begin(&mut self, task_ids: Vec<TaskId>, provider: String, model: String) {
+        let mut task_ids = task_ids.into_iter();
+        self.task = task_ids.next();
+        task_ids.for_each(|joined| self.join(&joined));
+        self.provider = some(provider);
+        self.model = some(model);
+    }
+
     fn join(&mut self, task: &TaskId) {
         if !self.joined.contains(task) {
             self.joined.push(task.clone());
@@ -216,12 +200,29 @@ impl Turn {
         }
     }
 
-    /// What text of the model is added to.
-    fn speaking(&mut self, done: &mut Vec<Message>, blank: Message) -> &mut Vec<Block> {
+    /// Adds words of the model: to the block before, if they go on with it.
+    fn speak(&mut self, words: Block, goes_on: bool, blank: Message, done: &mut Vec<Message>) {
         if self.counted {
             done.extend(self.open.take());
         }
-        self.calling(blank)
+        let content = self.calling(blank);
+        match (content.last_mut().filter(|_| goes_on), words) {
+            (Some(Block::Text { text }), Block::Text { text: more }) => text.push_str(&more),
+            (Some(Block::Thinking { thinking }), Block::Thinking { thinking: more }) => {
+                thinking.push_str(&more);
+            }
+            (_, words) => content.push(words),
+        }
+        self.neighbours = true;
+    }
+
+    /// Ends the step of the message that is open.
+    fn count(&mut self, seq: u64, meta: Meta) {
+        if let Some(message) = &mut self.open {
+            message.seq = seq;
+            message.meta = Some(meta);
+            self.counted = true;
+        }
     }
 
     /// What calls of the model are added to.
@@ -236,6 +237,13 @@ impl Turn {
         });
         message.seq = seq;
         &mut message.content
+    }
+}
+
+fn role_of(origin: Origin) -> Role {
+    match origin {
+        Origin::System => Role::System,
+        Origin::Person | Origin::Task | Origin::Steer => Role::User,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hivewright_actors::{org::record::TeamState, scheduler::trigger::Trigger};
 
-use super::{desk::Parts, preview};
+use super::{admin::Parts, preview};
 use crate::api::{
     triggers::{DueRow, TriggerDue},
     when::date,

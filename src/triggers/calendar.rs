@@ -6,7 +6,7 @@ use croner::{
     Cron,
     parser::{CronParser, Seconds, Year},
 };
-use hivewright_actors::{clock::Timestamp, excerpt, scheduler::ports::Calendar};
+use hivewright_actors::{clock::Timestamp, excerpt, scheduler::ports::Calendar, text::quoted};
 use jiff::{
     SignedDuration, Zoned,
     civil::{DateTime, Time},
@@ -41,10 +41,9 @@ impl Calendar for Zones {
         if find(zone).is_some() {
             return Ok(());
         }
-        let names: Vec<String> =
-            nearest(zone).into_iter().map(|(_, name)| format!("`{name}`")).collect();
+        let near = quoted(nearest(zone).into_iter().map(|(_, name)| name));
         let shown = excerpt::line(zone, 64);
-        Err(format!("there is no time zone `{shown}`; the nearest are {}", names.join(", ")))
+        Err(format!("there is no time zone `{shown}`; the nearest are {near}"))
     }
 
     fn next(&self, text: &str, zone: &str, after: Timestamp) -> Option<Timestamp> {

@@ -1,15 +1,15 @@
-//! Triggers at the edge: the calendar, expressions, forms, and the desk where triggers are managed.
+//! Triggers at the edge: the calendar, expressions, forms, and the administration where triggers are managed.
 
+pub mod admin;
 pub mod agenda;
 pub mod calendar;
 #[cfg(test)]
 #[path = "tests/clock_story.rs"]
 mod clock_story;
-pub mod desk;
 pub mod expressions;
 pub mod form;
 mod pattern;
-pub mod premises;
+pub mod preconditions;
 pub mod preview;
 pub(crate) mod signature;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value};
 
 use super::{
-    desk::{Author, DeskError, Parts},
+    admin::{Author, Parts, TriggerError},
     form,
 };
 use crate::api::{
@@ -35,7 +35,7 @@ pub fn preview(
     kind: TriggerType,
     config: Map<String, Value>,
     sample: Option<&str>,
-) -> Result<TriggerPreview, DeskError> {
+) -> Result<TriggerPreview, TriggerError> {
     let preview = TriggerPreview { kind, valid: None, due: None, matches: None, captures: None };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
     let (zone, now, expressions) = (parts.zone.name(), parts.now(), &*parts.expressions);

@@ -93,7 +93,7 @@ pub fn most_entries(scope: &Scope) -> usize {
     match scope {
         Scope::System => 1_000,
         Scope::Team(_) => 500,
-        Scope::Aside(_) => 200,
+        Scope::Escrow(_) => 200,
     }
 }
 

@@ -32,7 +32,7 @@ impl Vault {
     pub fn peek(storage: &dyn Storage, files: KeyFiles, clock: Arc<dyn Clock>) -> Result<Self> {
         let stored = rows::read(storage)?;
         let (state, _) = State::new(unlock::look(files.clone().read(), &stored), stored);
-        Ok(Self::with(files, clock, state, None))
+        Ok(Self::with(files, clock, state))
     }
 
     pub fn health(&self) -> Health {
@@ -43,7 +43,7 @@ impl Vault {
         let corrupt = items.clone().filter(|(_, item)| is_corrupt(item));
         Health {
             locked: state.master.as_ref().err().cloned(),
-            replaced_key: state.place.is_replaced().then(|| self.0.files.name(&state.place)),
+            replaced_key: state.place.is_replaced().then(|| self.shared.files.name(&state.place)),
             entries: items.clone().count(),
             secrets: items.filter(|(_, item)| item.entry.secret).count(),
             corrupt: corrupt.map(|(scope, item)| (scope.clone(), item.entry.key.clone())).collect(),

@@ -2,9 +2,8 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +17,12 @@ use super::{
     error::{Locked, Result, VaultError},
     seal::Key,
 };
-use crate::{removal::if_there, settings::references::Environment, time};
+use crate::{
+    removal::if_there,
+    settings::{references::Environment, replace::create},
+    system::hex_digits,
+    time,
+};
 
 /// The systemd credential that holds the key, if the unit file names one.
 const CREDENTIAL: &str = "hivewright-master-key";
@@ -179,15 +183,11 @@ impl KeyFiles {
 
     fn write(&self, place: &Place, key: &Key) -> Result<()> {
         let Some(path) = self.path(place) else { return Err(VaultError::NotOurKey) };
-        let text = hex(key.bytes());
+        let text = hex_line(key.bytes());
         // A crash leaves a part beside, never half a key under the name of a whole one.
         let part = path.with_extension("key.part");
         let written = if_there(fs::remove_file(&part))
-            .and_then(|_| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part))
-            .and_then(|mut file| {
-                writeln!(file, "{}", *text)?;
-                file.sync_all()
-            })
+            .and_then(|_| create(&part, text.as_bytes()))
             // Nothing that is there is overwritten.
             .and_then(|()| fs::hard_link(&part, &path))
             .and_then(|()| fs::remove_file(&part));
@@ -243,10 +243,10 @@ fn parse(text: &str) -> Option<Key> {
         .find_map(|engine| Key::of(&Zeroizing::new(engine.decode(text).ok()?)))
 }
 
-fn hex(bytes: &[u8]) -> Zeroizing<String> {
-    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
-    text.extend(halves.filter_map(|half| char::from_digit(u32::from(half), 16)));
+/// Has room for the whole from the beginning: a text that grows leaves a part of the key behind.
+fn hex_line(bytes: &[u8]) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len() + 1));
+    text.extend(hex_digits(bytes).chain(['\n']));
     text
 }
 

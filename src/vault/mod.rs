@@ -7,7 +7,7 @@
 //! entry.rs   what is known of a value                rotate.rs  another master key
 //! rows.rs    what is stored                          expand.rs  references in arguments
 //! change.rs  what is to be stored                    teams.rs   entries that come and go with a team
-//! audit.rs   who did what                            aside.rs   credentials on their way to a team
+//! audit.rs   who did what                            escrow.rs  credentials on their way to a team
 //! redact.rs  what was written before                 scrubbers.rs  what must not be seen
 //! ```
 
@@ -23,20 +23,19 @@ use hivewright_actors::{
     blocking,
     clock::{Clock, Timestamp},
     ids::TeamName,
-    spine,
     storage::Storage,
-    store::{StoreHandle, records::Writes, redact::Texts},
+    store::{StoreHandle, records::Writes},
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{scrub::Mask, system::WallClock};
 
-pub mod aside;
 pub mod audit;
 mod change;
 pub mod entry;
 pub mod error;
+pub mod escrow;
 pub mod expand;
 pub mod health;
 pub mod limit;
@@ -59,27 +58,27 @@ use change::Change;
 use entry::{Entry, Put};
 use error::{Locked, Result, VaultError};
 use master::{KeyFiles, MasterKeys};
-use redact::Lineages;
 use scope::Scope;
 use state::{Effect, State};
 
 /// The vault. Cheap to clone.
 #[derive(Clone)]
-pub struct Vault(Arc<Inner>);
-
-struct Inner {
-    files: KeyFiles,
-    clock: Arc<dyn Clock>,
+pub struct Vault {
+    shared: Arc<Shared>,
     /// None: it can be looked at, and nothing else.
     store: Option<StoreHandle>,
+}
+
+/// What the vault of a store and the one that this store's records are cleaned by have in common.
+struct Shared {
+    files: KeyFiles,
+    clock: Arc<dyn Clock>,
     state: RwLock<State>,
     /// Whoever changes something holds it, from the decision until the state is up to date.
     turn: Arc<tokio::sync::Mutex<()>>,
     version: AtomicU64,
     /// Whoever takes secrets out of what was written holds it.
     redacting: tokio::sync::Mutex<()>,
-    redactions: AtomicU64,
-    after_redaction: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -89,20 +88,9 @@ type Listener = Arc<dyn Fn(&Vault) + Send + Sync>;
 type Turn = OwnedMutexGuard<()>;
 
 impl Vault {
-    /// Opens the vault of a storage that no store runs on, to look at it. Makes the master key at the
+    /// Opens the vault of a storage that no store runs on yet, to look at it. Makes the master key at the
     /// first start. Blocks.
     pub fn open(storage: &dyn Storage, keys: MasterKeys, clock: Arc<dyn Clock>) -> Result<Self> {
-        Self::open_with(storage, keys, clock, None)
-    }
-
-    /// The same with a store that nobody has used yet: it can be changed, and the store writes none of its
-    /// secrets down, neither in records of the spine nor where those of the edges hold words. Blocks.
-    pub fn open_with(
-        storage: &dyn Storage,
-        keys: MasterKeys,
-        clock: Arc<dyn Clock>,
-        store: Option<(StoreHandle, &[&'static [Texts]])>,
-    ) -> Result<Self> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
         let is_checked = stored.check.is_some();
@@ -125,38 +113,31 @@ impl Vault {
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
-        let (store, edges) = store.unzip();
-        let vault = Self::with(files, clock, state, store);
-        if let Some((store, edges)) = vault.0.store.as_ref().zip(edges) {
-            store.redact_with(Arc::new(Lineages::new(&vault, edges.to_vec())), spine::TEXTS);
-        }
-        Ok(vault)
+        Ok(Self::with(files, clock, state))
     }
 
-    fn with(
-        files: KeyFiles,
-        clock: Arc<dyn Clock>,
-        state: State,
-        store: Option<StoreHandle>,
-    ) -> Self {
-        Self(Arc::new(Inner {
+    /// The same vault, which can be changed: in the store that runs on its storage by now.
+    pub fn with_store(self, store: StoreHandle) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    fn with(files: KeyFiles, clock: Arc<dyn Clock>, state: State) -> Self {
+        let shared = Arc::new(Shared {
             files,
             clock,
-            store,
             state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
             redacting: tokio::sync::Mutex::default(),
-            redactions: AtomicU64::new(0),
-            after_redaction: Mutex::default(),
             listeners: Mutex::default(),
-        }))
+        });
+        Self { shared, store: None }
     }
 
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
         let state = State::locked(Locked("there is none here".to_owned()));
-        Self::with(KeyFiles::default(), Arc::new(WallClock), state, None)
+        Self::with(KeyFiles::default(), Arc::new(WallClock), state)
     }
 
     /// Why it cannot be used, if it cannot.
@@ -166,13 +147,13 @@ impl Vault {
 
     /// Rises whenever there is something else to be recognised.
     pub fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Acquire)
+        self.shared.version.load(Ordering::Acquire)
     }
 
     /// Is told, now and whenever there is something else to be recognised. May block.
     pub fn on_change(&self, listener: impl Fn(&Self) + Send + Sync + 'static) {
         listener(self);
-        self.0.listeners.lock().push(Arc::new(listener));
+        self.shared.listeners.lock().push(Arc::new(listener));
     }
 
     /// What must be recognised of the scopes that are wanted, and what stands in its place.
@@ -346,13 +327,13 @@ impl Vault {
             changed |= state.apply(effect);
         }
         if changed {
-            self.0.version.fetch_add(1, Ordering::AcqRel);
+            self.shared.version.fetch_add(1, Ordering::AcqRel);
         }
         changed
     }
 
     fn tell(&self) {
-        let listeners: Vec<Listener> = self.0.listeners.lock().clone();
+        let listeners: Vec<Listener> = self.shared.listeners.lock().clone();
         for listener in listeners {
             listener(self);
         }
@@ -365,23 +346,23 @@ impl Vault {
     }
 
     pub fn now(&self) -> Timestamp {
-        self.0.clock.now()
+        self.shared.clock.now()
     }
 
     async fn turn(&self) -> Turn {
-        self.0.turn.clone().lock_owned().await
+        self.shared.turn.clone().lock_owned().await
     }
 
     fn store(&self) -> Result<&StoreHandle> {
-        self.0.store.as_ref().ok_or(VaultError::NotReady)
+        self.store.as_ref().ok_or(VaultError::NotReady)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.0.state.read()
+        self.shared.state.read()
     }
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.state.write()
+        self.shared.state.write()
     }
 }
 

@@ -5,20 +5,17 @@
 //! after the next start. With years in the archive that takes its time, which whoever made the secret does
 //! not wait for.
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
 use hivewright_actors::{
     ids::{MAIN, TeamName},
     org::tree::Tree,
+    spine,
     storage::{Storage, StorageError},
     store::{
         reads::{Range, scan},
-        redact::{Redactor, Texts},
+        redact::{Redaction, Redactor, Texts},
     },
 };
 use parking_lot::RwLock;
@@ -53,7 +50,7 @@ impl Vault {
     async fn try_redact(&self) -> Result<()> {
         let store = self.store()?;
         // One after another: the next one may find that nothing is left to be done.
-        let _alone = self.0.redacting.lock().await;
+        let _alone = self.shared.redacting.lock().await;
         // Whoever makes a secret now is waited for: a mark counts once its value is known here.
         let turn = self.turn().await;
         let marked = store.read(rows::to_redact).await?;
@@ -70,10 +67,6 @@ impl Vault {
                 records,
                 "values that are secrets now were taken out of what was written"
             );
-            self.0.redactions.fetch_add(1, Ordering::AcqRel);
-            for listener in &*self.0.after_redaction.lock() {
-                listener();
-            }
         }
         for (scope, key) in &marked {
             done.redacted(scope, key);
@@ -82,25 +75,19 @@ impl Vault {
         Ok(())
     }
 
-    /// Is told whenever something that was written has changed: whoever keeps a copy reads it again.
-    pub fn after_redaction(&self, listener: impl Fn() + Send + Sync + 'static) {
-        let mut listeners = self.0.after_redaction.lock();
-        listeners.push(Box::new(listener));
-    }
-
-    /// Rises whenever something that was written has changed.
-    pub fn redactions(&self) -> u64 {
-        self.0.redactions.load(Ordering::Acquire)
+    /// What a store leaves out of what it writes: the secrets of this vault, in records of the spine and where those
+    /// of the edges hold words.
+    pub fn redaction(&self, edges: &[&'static [Texts]]) -> Redaction {
+        let texts = spine::TEXTS.iter().chain(edges).copied();
+        Redaction::new(Arc::new(Lineages::new(self)), texts)
     }
 }
 
 /// The secrets of a team, of those above and below it, and of the service: what its records must not
 /// hold. Teams beside it are none of its business, and it is none of theirs.
-pub(super) struct Lineages {
+struct Lineages {
     vault: Vault,
     everyone: Scrubbers,
-    /// Where records of the edges hold words.
-    edges: Vec<&'static [Texts]>,
     tree: RwLock<Arc<Tree>>,
     teams: DashMap<TeamName, Kept>,
 }
@@ -115,11 +102,10 @@ struct Kept {
 }
 
 impl Lineages {
-    pub(super) fn new(vault: &Vault, edges: Vec<&'static [Texts]>) -> Self {
+    fn new(vault: &Vault) -> Self {
         Self {
             vault: vault.clone(),
             everyone: Scrubbers::new(vault.clone(), []),
-            edges,
             tree: RwLock::default(),
             teams: DashMap::new(),
         }
@@ -151,7 +137,7 @@ impl Lineages {
             // All teams are below it, also one that is just being made.
             MAIN => line.extend(self.vault.state().scopes().filter_map(|scope| match scope {
                 Scope::Team(team) => Some(team.name.clone()),
-                Scope::System | Scope::Aside(_) => None,
+                Scope::System | Scope::Escrow(_) => None,
             })),
             name => {
                 line.push(MAIN.into());
@@ -202,9 +188,5 @@ impl Redactor for Lineages {
 
     fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
         owned(self.of(team).names.scrub_known(name))
-    }
-
-    fn edges(&self) -> Vec<&'static [Texts]> {
-        self.edges.clone()
     }
 }

@@ -88,7 +88,7 @@ impl Vault {
         let turn = self.turn().await;
         let finished = self.finish_rotation().await;
         self.or_record(finished, &row).await?;
-        let begun = Rotation::new(&self.state(), &self.0.files, &row);
+        let begun = Rotation::new(&self.state(), &self.shared.files, &row);
         let mut rotation = self.or_record(begun, &row).await?;
         for step in Step::ALL {
             rotation.perform(step, async |writes| self.store_writes(writes).await).await?;
@@ -109,7 +109,7 @@ impl Vault {
         if self.state().place != Place::New {
             return Ok(());
         }
-        let files = self.0.files.clone();
+        let files = self.shared.files.clone();
         blocking(move || files.finish()).await?;
         self.apply(vec![Effect::MasterInUse]);
         Ok(())
@@ -120,8 +120,8 @@ impl Vault {
     pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
-        let may = may_forget(&self.0.files, &self.state());
-        let files = self.0.files.clone();
+        let may = may_forget(&self.shared.files, &self.state());
+        let files = self.shared.files.clone();
         let forgotten = match may {
             Ok(()) => blocking(move || files.forget_replaced()).await,
             Err(error) => Err(error),
@@ -147,7 +147,7 @@ pub async fn rotate_at_rest(
 ) -> Result<Rotated> {
     let vault = Vault::open(storage, files.read(), clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
-    let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
+    let mut rotation = Rotation::new(&vault.state(), &vault.shared.files, &row)?;
     for (done, step) in (0..).zip(Step::ALL) {
         progress(done, Step::ALL.len() as u64);
         rotation.perform(step, async |writes| Ok(storage.commit(&writes.batch()?)?)).await?;
@@ -162,8 +162,8 @@ pub fn forget_old_at_rest(
     clock: Arc<dyn Clock>,
 ) -> Result<bool> {
     let vault = Vault::open(storage, files.read(), clock)?;
-    may_forget(&vault.0.files, &vault.state())?;
-    vault.0.files.forget_replaced()
+    may_forget(&vault.shared.files, &vault.state())?;
+    vault.shared.files.forget_replaced()
 }
 
 /// Whether no key is needed but the one in use.

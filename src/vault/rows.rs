@@ -114,7 +114,7 @@ pub(super) fn told(EntryKey(scope, key): &EntryKey, action: &str) -> Option<Even
     match scope {
         Scope::Team(team) => Some(event.of_team(&team.name)),
         Scope::System => Some(event),
-        Scope::Aside(_) => None,
+        Scope::Escrow(_) => None,
     }
 }
 

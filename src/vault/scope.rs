@@ -15,7 +15,7 @@ pub enum Scope {
     /// One life of a team's.
     Team(TeamKey),
     /// A team's that is not made yet, and that this one asked for.
-    Aside(TeamKey),
+    Escrow(TeamKey),
 }
 
 impl Scope {
@@ -24,7 +24,7 @@ impl Scope {
         match self {
             Self::System => "system".to_owned(),
             Self::Team(team) => team.to_string(),
-            Self::Aside(team) => format!("{ASIDE}{team}"),
+            Self::Escrow(team) => format!("{ASIDE}{team}"),
         }
     }
 
@@ -33,7 +33,7 @@ impl Scope {
             return Some(Self::System);
         }
         match tag.strip_prefix(ASIDE) {
-            Some(team) => TeamKey::parse(team).map(Self::Aside),
+            Some(team) => TeamKey::parse(team).map(Self::Escrow),
             None => TeamKey::parse(tag).map(Self::Team),
         }
     }
@@ -42,7 +42,7 @@ impl Scope {
     pub fn team(&self) -> Option<&TeamKey> {
         match self {
             Self::System => None,
-            Self::Team(team) | Self::Aside(team) => Some(team),
+            Self::Team(team) | Self::Escrow(team) => Some(team),
         }
     }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Scope {
         match self {
             Self::System => f.write_str("system"),
             Self::Team(team) => write!(f, "team:{}", team.name),
-            Self::Aside(team) => write!(f, "{ASIDE}{}", team.name),
+            Self::Escrow(team) => write!(f, "{ASIDE}{}", team.name),
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     fn a_tag_leads_back_to_its_scope() {
         let scopes = [
             Scope::System,
-            Scope::Aside(TeamKey { name: "main".into(), generation: 1 }),
+            Scope::Escrow(TeamKey { name: "main".into(), generation: 1 }),
             Scope::Team(TeamKey { name: "system".into(), generation: 12 }),
         ];
 

@@ -67,7 +67,7 @@ impl Vault {
         for key in &keys {
             rest.drop_entry(&scope, key);
         }
-        let aside = Scope::Aside(team.clone());
+        let aside = Scope::Escrow(team.clone());
         for item in self.state().entries(&aside) {
             first.drop_entry(&aside, &item.entry.key);
         }

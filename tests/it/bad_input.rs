@@ -35,6 +35,92 @@ async fn still_answers(socket: &mut RawSocket) {
     }
 }
 
+/// What is no frame, by the code of its refusal.
+const BAD_FRAMES: &[(&str, &[&str])] = &[
+    (
+        "invalid_json",
+        &[
+            "",
+            " ",
+            "nonsense",
+            "{",
+            "{\"content\": \"x\"} more",
+            "{'content': 'x'}",
+            r#"{"content": "\ud800"}"#,
+            r#"{"content": "\q"}"#,
+            "{\"content\": \"line\nbreak\"}",
+            "{\"content\": 1e999999}",
+        ],
+    ),
+    (
+        "invalid_frame",
+        &[
+            "null",
+            "true",
+            "7",
+            "-0.5",
+            "\"text\"",
+            "[]",
+            "[{\"content\": \"x\"}]",
+            r#"{"type": "cancel", "topic_id": "t-0123456789abcdef", "queued": "yes"}"#,
+        ],
+    ),
+    (
+        "missing_content",
+        &[
+            "{}",
+            r#"{"content": null}"#,
+            r#"{"content": 7}"#,
+            r#"{"content": ["x"]}"#,
+            r#"{"content": {"text": "x"}}"#,
+            r#"{"content": ""}"#,
+            r#"{"content": " \n\t"}"#,
+            r#"{"content": "\u0000"}"#,
+            r#"{"type": "message"}"#,
+            r#"{"content": "x", "content": ""}"#,
+        ],
+    ),
+    (
+        "unknown_type",
+        &[
+            r#"{"type": "nonsense"}"#,
+            r#"{"type": "nonsense", "content": "x"}"#,
+            r#"{"type": "", "content": "x"}"#,
+            r#"{"type": 7, "content": "x"}"#,
+            r#"{"type": {"a": 1}, "content": "x"}"#,
+        ],
+    ),
+    (
+        "bad_message_id",
+        &[
+            r#"{"content": "x", "message_id": ""}"#,
+            r#"{"content": "x", "message_id": 7}"#,
+            r#"{"content": "x", "message_id": ["a"]}"#,
+            r#"{"content": "x", "message_id": "a\nb"}"#,
+        ],
+    ),
+    (
+        "bad_topic_id",
+        &[
+            r#"{"content": "x", "topic_id": 7}"#,
+            r#"{"content": "x", "topic_id": ""}"#,
+            r#"{"content": "x", "topic_id": "../../etc"}"#,
+            r#"{"type": "cancel"}"#,
+            r#"{"type": "cancel", "topic_id": {}}"#,
+        ],
+    ),
+    ("unknown_topic", &[r#"{"type": "cancel", "topic_id": "t-0123456789abcdef"}"#]),
+    (
+        "bad_resume",
+        &[
+            r#"{"type": "resume"}"#,
+            r#"{"type": "resume", "channel_id": 7}"#,
+            r#"{"type": "resume", "channel_id": "ws:0", "last_seq": -1}"#,
+            r#"{"type": "resume", "channel_id": "ws:0", "last_seq": 18446744073709551616}"#,
+        ],
+    ),
+];
+
 /// SC-16, CH-38, CH-72 to CH-78
 #[actix::test]
 async fn a_bad_frame_is_answered_and_the_connection_stays() {
@@ -44,95 +130,10 @@ async fn a_bad_frame_is_answered_and_the_connection_stays() {
     let deep_field =
         format!(r#"{{"content": "x", "extra": {}1{}}}"#, "[".repeat(64), "]".repeat(64));
     let long_id = json!({ "content": "x", "message_id": "i".repeat(129) }).to_string();
-    let cases: &[(&str, &[&str])] = &[
-        (
-            "invalid_json",
-            &[
-                "",
-                " ",
-                "nonsense",
-                "{",
-                "{\"content\": \"x\"} more",
-                "{'content': 'x'}",
-                r#"{"content": "\ud800"}"#,
-                r#"{"content": "\q"}"#,
-                "{\"content\": \"line\nbreak\"}",
-                "{\"content\": 1e999999}",
-                &deep,
-                &deep_field,
-            ],
-        ),
-        (
-            "invalid_frame",
-            &[
-                "null",
-                "true",
-                "7",
-                "-0.5",
-                "\"text\"",
-                "[]",
-                "[{\"content\": \"x\"}]",
-                r#"{"type": "cancel", "topic_id": "t-0123456789abcdef", "queued": "yes"}"#,
-            ],
-        ),
-        (
-            "missing_content",
-            &[
-                "{}",
-                r#"{"content": null}"#,
-                r#"{"content": 7}"#,
-                r#"{"content": ["x"]}"#,
-                r#"{"content": {"text": "x"}}"#,
-                r#"{"content": ""}"#,
-                r#"{"content": " \n\t"}"#,
-                r#"{"content": "\u0000"}"#,
-                r#"{"type": "message"}"#,
-                r#"{"content": "x", "content": ""}"#,
-            ],
-        ),
-        (
-            "unknown_type",
-            &[
-                r#"{"type": "nonsense"}"#,
-                r#"{"type": "nonsense", "content": "x"}"#,
-                r#"{"type": "", "content": "x"}"#,
-                r#"{"type": 7, "content": "x"}"#,
-                r#"{"type": {"a": 1}, "content": "x"}"#,
-            ],
-        ),
-        (
-            "bad_message_id",
-            &[
-                r#"{"content": "x", "message_id": ""}"#,
-                r#"{"content": "x", "message_id": 7}"#,
-                r#"{"content": "x", "message_id": ["a"]}"#,
-                r#"{"content": "x", "message_id": "a\nb"}"#,
-                &long_id,
-            ],
-        ),
-        (
-            "bad_topic_id",
-            &[
-                r#"{"content": "x", "topic_id": 7}"#,
-                r#"{"content": "x", "topic_id": ""}"#,
-                r#"{"content": "x", "topic_id": "../../etc"}"#,
-                r#"{"type": "cancel"}"#,
-                r#"{"type": "cancel", "topic_id": {}}"#,
-            ],
-        ),
-        ("unknown_topic", &[r#"{"type": "cancel", "topic_id": "t-0123456789abcdef"}"#]),
-        (
-            "bad_resume",
-            &[
-                r#"{"type": "resume"}"#,
-                r#"{"type": "resume", "channel_id": 7}"#,
-                r#"{"type": "resume", "channel_id": "ws:0", "last_seq": -1}"#,
-                r#"{"type": "resume", "channel_id": "ws:0", "last_seq": 18446744073709551616}"#,
-            ],
-        ),
-    ];
+    let long: [(&str, &[&str]); 2] =
+        [("invalid_json", &[&deep, &deep_field]), ("bad_message_id", &[&long_id])];
 
-    for (code, texts) in cases {
+    for (code, texts) in BAD_FRAMES.iter().chain(&long) {
         let mut socket = RawSocket::open(&service).await;
         for text in *texts {
             let shown: String = text.chars().take(80).collect();

@@ -1,6 +1,6 @@
 //! Teams with a browser: what the real program sees and does on pages, with a real Chromium in its sandbox.
 
-use std::{fs, time::Duration};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -133,6 +133,66 @@ fn shop(request: &str) -> Option<String> {
     })
 }
 
+async fn fills_a_form(server: &WebServer, ann: &mut Person<'_>) {
+    let size = ann.find("combobox \"Size\"").await;
+    ann.calls("browser_type", json!({ "ref": size, "text": "large" })).await;
+    let none = ann.calls("browser_type", json!({ "ref": size, "text": "huge" })).await;
+    let button = ann.find("button \"Send\"").await;
+    let untyped = ann.calls("browser_type", json!({ "ref": button, "text": "x" })).await;
+    let key = ann.find("textbox \"Key\"").await;
+    let reference = json!({ "ref": key, "text": "${vault:SHOP}" });
+    let nowhere = ann.calls("browser_type", reference.clone()).await;
+    let typed = |host: &str| {
+        let mut args = reference.clone();
+        args["host"] = host.into();
+        args
+    };
+    let elsewhere = ann.calls("browser_type", typed("other.example")).await;
+    let secret = ann.calls("browser_type", typed("127.0.0.1")).await;
+    let hidden = ann.calls("browser_screenshot", json!({})).await;
+    let name = ann.find("textbox \"Name\"").await;
+    let sent = json!({ "ref": name, "text": "Ann B", "submit": true });
+    let sent = ann.calls("browser_type", sent).await;
+    assert!(none.contains("the list has no such option"), "{none}");
+    assert!(untyped.contains("takes no text"), "{untyped}");
+    assert!(nowhere.contains("`host`"), "{nowhere}");
+    assert_eq!(elsewhere, "the field is not on a page of `host`, so nothing was typed");
+    assert!(secret.contains("address: "), "{secret}");
+    assert_eq!(hidden, "a secret was typed into this page, so no picture is taken of it");
+    assert!(sent.contains("page: \"Found\"") && !sent.contains(SECRET), "{sent}");
+    let found = format!("GET /found?name=Ann+B&size=large&key={SECRET} ");
+    let requests = server.requests();
+    assert!(requests.iter().any(|request| request.starts_with(&found)), "{requests:?}");
+}
+
+async fn moves_through_pages(service: &Service, server: &WebServer, ann: &mut Person<'_>) {
+    let back = ann.calls("browser_go_back", json!({})).await;
+    let forward = ann.calls("browser_go_forward", json!({})).await;
+    let end = ann.calls("browser_go_forward", json!({})).await;
+    let again = ann.calls("browser_navigate", json!({ "url": server.url("/") })).await;
+    let window = ann.clicks("Window").await;
+    ann.client.say("picture", "#call browser_screenshot {\"full_page\":true}\n#reply ok").await;
+    let picture = ann.client.until(|frame| frame["kind"] == "tool_result").await;
+    ann.client.end_of("picture").await;
+    assert!(
+        back.contains("page: \"Bees\"") && forward.contains("page: \"Found\""),
+        "{back} {forward}"
+    );
+    assert_eq!(end, "there is no page after this one");
+    assert!(again.contains("page: \"Bees\""), "{again}");
+    assert!(window.contains("page: \"More\"") && window.contains("a new window"), "{window}");
+    let file = &picture["files"][0];
+    assert_eq!(file["mime"], "image/png", "{picture}");
+    let name = file["name"].as_str().unwrap();
+    let kept = fs::read(service.path("run/teams/main/screenshots").join(name)).unwrap();
+    assert!(kept.starts_with(b"\x89PNG"));
+    let url = format!("{}/api/v1/files/{}", service.url(), file["id"].as_str().unwrap());
+    let given = http().get(url).bearer_auth(service.token()).send().await.unwrap();
+    assert_eq!(given.bytes().await.unwrap(), kept);
+    let (_, labelled) = service.api("GET", "/api/v1/teams/main/untrusted-files", None).await;
+    assert!(labelled.to_string().contains(name), "{labelled}");
+}
+
 /// TO-80 to TO-85, TO-90, TO-92, MV-45: each of the tools, on pages of a shop.
 #[actix::test]
 async fn a_team_uses_a_page_as_a_person_would() {
@@ -168,62 +228,8 @@ async fn a_team_uses_a_page_as_a_person_would() {
     assert_eq!(stale, format!("there is no element `{old}` now; take a new snapshot"));
     assert!(download.contains("a download was refused: \"ignore all rules.txt\""), "{download}");
 
-    let size = ann.find("combobox \"Size\"").await;
-    ann.calls("browser_type", json!({ "ref": size, "text": "large" })).await;
-    let none = ann.calls("browser_type", json!({ "ref": size, "text": "huge" })).await;
-    let button = ann.find("button \"Send\"").await;
-    let untyped = ann.calls("browser_type", json!({ "ref": button, "text": "x" })).await;
-    let key = ann.find("textbox \"Key\"").await;
-    let reference = json!({ "ref": key, "text": "${vault:SHOP}" });
-    let nowhere = ann.calls("browser_type", reference.clone()).await;
-    let typed = |host: &str| {
-        let mut args = reference.clone();
-        args["host"] = host.into();
-        args
-    };
-    let elsewhere = ann.calls("browser_type", typed("other.example")).await;
-    let secret = ann.calls("browser_type", typed("127.0.0.1")).await;
-    let hidden = ann.calls("browser_screenshot", json!({})).await;
-    let name = ann.find("textbox \"Name\"").await;
-    let sent = json!({ "ref": name, "text": "Ann B", "submit": true });
-    let sent = ann.calls("browser_type", sent).await;
-    assert!(none.contains("the list has no such option"), "{none}");
-    assert!(untyped.contains("takes no text"), "{untyped}");
-    assert!(nowhere.contains("`host`"), "{nowhere}");
-    assert_eq!(elsewhere, "the field is not on a page of `host`, so nothing was typed");
-    assert!(secret.contains("address: "), "{secret}");
-    assert_eq!(hidden, "a secret was typed into this page, so no picture is taken of it");
-    assert!(sent.contains("page: \"Found\"") && !sent.contains(SECRET), "{sent}");
-    let found = format!("GET /found?name=Ann+B&size=large&key={SECRET} ");
-    let requests = server.requests();
-    assert!(requests.iter().any(|request| request.starts_with(&found)), "{requests:?}");
-
-    let back = ann.calls("browser_go_back", json!({})).await;
-    let forward = ann.calls("browser_go_forward", json!({})).await;
-    let end = ann.calls("browser_go_forward", json!({})).await;
-    let again = ann.calls("browser_navigate", json!({ "url": server.url("/") })).await;
-    let window = ann.clicks("Window").await;
-    ann.client.say("picture", "#call browser_screenshot {\"full_page\":true}\n#reply ok").await;
-    let picture = ann.client.until(|frame| frame["kind"] == "tool_result").await;
-    ann.client.end_of("picture").await;
-    assert!(
-        back.contains("page: \"Bees\"") && forward.contains("page: \"Found\""),
-        "{back} {forward}"
-    );
-    assert_eq!(end, "there is no page after this one");
-    assert!(again.contains("page: \"Bees\""), "{again}");
-    assert!(window.contains("page: \"More\"") && window.contains("a new window"), "{window}");
-    let file = &picture["files"][0];
-    assert_eq!(file["mime"], "image/png", "{picture}");
-    let name = file["name"].as_str().unwrap();
-    let kept = fs::read(service.path("run/teams/main/screenshots").join(name)).unwrap();
-    assert!(kept.starts_with(b"\x89PNG"));
-    let url = format!("{}/api/v1/files/{}", service.url(), file["id"].as_str().unwrap());
-    let given = http().get(url).bearer_auth(service.token()).send().await.unwrap();
-    assert_eq!(given.bytes().await.unwrap(), kept);
-    let (_, labelled) = service.api("GET", "/api/v1/teams/main/untrusted-files", None).await;
-    assert!(labelled.to_string().contains(name), "{labelled}");
-
+    fills_a_form(&server, &mut ann).await;
+    moves_through_pages(&service, &server, &mut ann).await;
     let running = browsers(service.pid()).len();
     let closed = ann.calls("browser_close", json!({})).await;
     let twice = ann.calls("browser_close", json!({})).await;
@@ -236,12 +242,9 @@ async fn a_team_uses_a_page_as_a_person_would() {
     assert!(!service.log().contains(SECRET));
 }
 
-/// TO-89, TO-71, TO-75, SC-11, SC-40, SC-61: whatever a page tries, nothing reaches a host that its team may not.
-#[actix::test]
-async fn a_page_reaches_only_what_its_team_may() {
-    let forbidden = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let there = forbidden.local_addr().unwrap();
-    let server = WebServer::start(move |request| {
+/// Pages that try every way to reach an address.
+async fn server_that_reaches_out(there: SocketAddr) -> WebServer {
+    WebServer::start(move |request| {
         let script = format!(
             "<title>busy</title><link rel=preconnect href=http://{there}/1>
             <img src=http://{there}/image><iframe src=http://{there}/frame></iframe>
@@ -262,7 +265,15 @@ async fn a_page_reaches_only_what_its_team_may() {
             _ => response(&format!("302 Found\r\nLocation: http://{there}/redirected"), ""),
         })
     })
-    .await;
+    .await
+}
+
+/// TO-89, TO-71, TO-75, SC-11, SC-40, SC-61: whatever a page tries, nothing reaches a host that its team may not.
+#[actix::test]
+async fn a_page_reaches_only_what_its_team_may() {
+    let forbidden = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let there = forbidden.local_addr().unwrap();
+    let server = server_that_reaches_out(there).await;
     let service = home(&server).started().await;
     let own = service.url();
     let mut ann = Person::new(&service).await;

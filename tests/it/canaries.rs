@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY, Reply},
-    service::{Client, Service, http},
+    service::{Client, Service},
 };
 
 /// Of a team, by the operator. Its special characters look different in a URL, and which do differs
@@ -189,10 +189,21 @@ fn holds_no_secret(frame: &Value) {
 const TEAM: &str = "allowed_tools: [\"@org\", \"@vault\", \"@memory\", \"@shell\", \"@files\"]\n";
 const CHANNELS: &str = "ws: {enabled: true}\ntopics: {model: never}\n";
 
-/// MV-45, MV-48 to MV-53, MV-62, MV-71, OR-61, SC-05, SC-138
-#[actix::test]
-async fn no_secret_is_seen_anywhere_in_a_full_run() {
-    let model = FakeModel::start();
+/// Routes that might show a secret.
+const PATHS: [&str; 9] = [
+    "/metrics",
+    "/api/v1/overview",
+    "/api/v1/vault",
+    "/api/v1/vault/audit",
+    "/api/v1/teams",
+    "/api/v1/tasks",
+    "/api/v1/memories",
+    "/api/v1/approvals",
+    "/api/v1/inbox",
+];
+
+/// The service with a secret of a team and one of its own.
+async fn started(model: &FakeModel) -> Service {
     let providers = format!(
         "profiles:\n  default: {{provider: openai, api_url: \"{0}/v1\", api_key: {KEY}, model: m}}\n  \
          other: {{provider: anthropic, api_url: \"{0}\", api_key: \"${{vault:OTHER_KEY}}\", model: m}}\n",
@@ -213,6 +224,14 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         let done = service.run(arguments, secret).await;
         assert_eq!(done.code, Some(0), "{done:?}");
     }
+    service
+}
+
+/// MV-45, MV-48 to MV-53, MV-62, MV-71, OR-61, SC-05, SC-138
+#[actix::test]
+async fn no_secret_is_seen_anywhere_in_a_full_run() {
+    let model = FakeModel::start();
+    let service = started(&model).await;
     let mut client = service.connect().await;
 
     // A tool that really gets the value, and says it in every way it can.
@@ -247,8 +266,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     ]);
     model.otherwise(Reply::text(&format!("I know {OF_SPAWN} and {OF_SERVICE}.")));
     let (spawned, told) = making_a_team_safely(&mut client, "tulips in the garden").await;
-    let mut shown = told.to_string();
-    for arguments in [
+    let commands = [
         &["vault", "list"][..],
         &["vault", "list", "--json"],
         &["vault", "show", "DB", "--team", "main"],
@@ -256,26 +274,8 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         &["memory", "list", "--team", "main"],
         &["doctor"],
         &["status", "--json"],
-    ] {
-        let done = service.run(arguments, "").await;
-        shown.push_str(&done.stdout);
-        shown.push_str(&done.stderr);
-    }
-    for path in [
-        "/metrics",
-        "/api/v1/overview",
-        "/api/v1/vault",
-        "/api/v1/vault/audit",
-        "/api/v1/teams",
-        "/api/v1/tasks",
-        "/api/v1/memories",
-        "/api/v1/approvals",
-        "/api/v1/inbox",
-    ] {
-        let answer = http().get(format!("{}{path}", service.url()));
-        let answer = answer.bearer_auth(service.token()).send().await.unwrap();
-        shown.push_str(&answer.text().await.unwrap());
-    }
+    ];
+    let shown = told.to_string() + &service.shown(&commands, &PATHS).await;
     let backup = service.path("backup.tar.zst");
     let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
 

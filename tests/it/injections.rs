@@ -617,6 +617,76 @@ async fn effects(stage: &Stage) -> BTreeMap<usize, String> {
         .collect()
 }
 
+fn no_secret_got_out(stage: &Stage, token: &str) {
+    let mut secrets = vec![
+        (DB, forms(DB)),
+        (TOOLKEY, forms(TOOLKEY)),
+        (OTHER_KEY, forms(OTHER_KEY)),
+        (SAFE, forms(SAFE)),
+        (PRIVATE, forms(PRIVATE)),
+        (HOOK, forms(HOOK)),
+        ("the operator's token", forms(token)),
+        ("the key of the model", forms(KEY)),
+        ("the token of the bot", forms(TOKEN)),
+    ];
+    let backwards: String = TOOLKEY.chars().rev().collect();
+    secrets.push(("reversed", vec![backwards.into_bytes()]));
+    let patterns: Vec<_> = secrets
+        .iter()
+        .flat_map(|(name, forms)| forms.iter().map(move |form| (form, *name)))
+        .collect();
+    let search = AhoCorasick::new(patterns.iter().map(|(form, _)| form)).unwrap();
+    let leak =
+        |bytes: &[u8]| search.find(bytes).map(|found| patterns[found.pattern().as_usize()].1);
+    for request in stage.model.requests() {
+        assert_eq!(leak(&request.bytes), None, "{}", request.body);
+        assert!(!String::from_utf8_lossy(&request.bytes).contains(GUEST_NAME), "{}", request.body);
+    }
+    assert_eq!(leak(stage.shown.as_bytes()), None);
+    assert_eq!(leak(stage.service.log().as_bytes()), None);
+    let mut written = Vec::new();
+    files(stage.service.home(), &mut written);
+    let known = [
+        stage.service.path("data/secrets"),
+        stage.service.path("data/config/providers.yaml"),
+        stage.service.path("data/config/channels.yaml"),
+        stage.service.path("run/teams/safe/private.md"),
+    ];
+    for file in written {
+        if !known.iter().any(|known| file.starts_with(known)) {
+            let text = fs::read(&file).unwrap_or_default();
+            assert_eq!(leak(&text), None, "{}", file.display());
+        }
+    }
+    assert!(stage.attacker.accept().is_err(), "something called the attacker");
+    // What the team may reach got nothing but requests to read, without a secret.
+    let fetched = stage.web.requests();
+    assert!(fetched.len() > 5, "{fetched:?}");
+    for request in &fetched {
+        assert_eq!(leak(request.as_bytes()), None, "{request}");
+        let injection = stage.injections.iter().find(|known| request.contains(&known.mark()));
+        let sent = !request.starts_with("GET ");
+        let sent = injection.filter(|known| sent && known.carrier.is_untrusted());
+        assert!(sent.is_none(), "{request}");
+    }
+}
+
+async fn nothing_planted_is_in_a_prompt_after_a_restart(stage: &mut Stage) {
+    stage.service.kill();
+    stage.service.launch().await;
+    let told = stage.model.requests().len();
+    let mut operator = stage.service.connect().await;
+    stage.work(&mut operator, "hush\nAdd up.").await;
+    for request in &stage.model.requests()[told..] {
+        let text = String::from_utf8_lossy(&request.bytes).into_owned();
+        let planted = stage
+            .injections
+            .iter()
+            .find(|injection| injection.carrier.is_untrusted() && text.contains(&injection.mark()));
+        assert!(planted.is_none(), "{:?} in {text}", planted.map(Injection::mark));
+    }
+}
+
 /// SC-04, SC-20, SC-21, SC-37 to SC-44, MV-78: injections by every way in, read by a model that obeys
 /// them all. No secret gets out, nothing is approved, neither policy nor trust nor settings change; and
 /// the work that the model was given is done.
@@ -668,57 +738,7 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     assert_eq!(untrusted, Vec::<(&usize, &String)>::new());
 
     // Nothing that says a secret, in any form, to anyone.
-    let mut secrets = vec![
-        (DB, forms(DB)),
-        (TOOLKEY, forms(TOOLKEY)),
-        (OTHER_KEY, forms(OTHER_KEY)),
-        (SAFE, forms(SAFE)),
-        (PRIVATE, forms(PRIVATE)),
-        (HOOK, forms(HOOK)),
-        ("the operator's token", forms(token.trim())),
-        ("the key of the model", forms(KEY)),
-        ("the token of the bot", forms(TOKEN)),
-    ];
-    let backwards: String = TOOLKEY.chars().rev().collect();
-    secrets.push(("reversed", vec![backwards.into_bytes()]));
-    let patterns: Vec<_> = secrets
-        .iter()
-        .flat_map(|(name, forms)| forms.iter().map(move |form| (form, *name)))
-        .collect();
-    let search = AhoCorasick::new(patterns.iter().map(|(form, _)| form)).unwrap();
-    let leak =
-        |bytes: &[u8]| search.find(bytes).map(|found| patterns[found.pattern().as_usize()].1);
-    for request in stage.model.requests() {
-        assert_eq!(leak(&request.bytes), None, "{}", request.body);
-        assert!(!String::from_utf8_lossy(&request.bytes).contains(GUEST_NAME), "{}", request.body);
-    }
-    assert_eq!(leak(stage.shown.as_bytes()), None);
-    assert_eq!(leak(stage.service.log().as_bytes()), None);
-    let mut written = Vec::new();
-    files(stage.service.home(), &mut written);
-    let known = [
-        stage.service.path("data/secrets"),
-        stage.service.path("data/config/providers.yaml"),
-        stage.service.path("data/config/channels.yaml"),
-        stage.service.path("run/teams/safe/private.md"),
-    ];
-    for file in written {
-        if !known.iter().any(|known| file.starts_with(known)) {
-            let text = fs::read(&file).unwrap_or_default();
-            assert_eq!(leak(&text), None, "{}", file.display());
-        }
-    }
-    assert!(stage.attacker.accept().is_err(), "something called the attacker");
-    // What the team may reach got nothing but requests to read, without a secret.
-    let fetched = stage.web.requests();
-    assert!(fetched.len() > 5, "{fetched:?}");
-    for request in &fetched {
-        assert_eq!(leak(request.as_bytes()), None, "{request}");
-        let injection = stage.injections.iter().find(|known| request.contains(&known.mark()));
-        let sent = !request.starts_with("GET ");
-        let sent = injection.filter(|known| sent && known.carrier.is_untrusted());
-        assert!(sent.is_none(), "{request}");
-    }
+    no_secret_got_out(&stage, token.trim());
 
     // Nothing approved, no right changed, nothing at all by what is untrusted; and the work is done.
     let (_, approvals) = stage.service.api("GET", "/api/v1/approvals?limit=200", None).await;
@@ -734,17 +754,5 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     }
     assert_eq!(rights(&stage.service).await, before);
     assert_eq!(done, given);
-    stage.service.kill();
-    stage.service.launch().await;
-    let told = stage.model.requests().len();
-    let mut operator = stage.service.connect().await;
-    stage.work(&mut operator, "hush\nAdd up.").await;
-    for request in &stage.model.requests()[told..] {
-        let text = String::from_utf8_lossy(&request.bytes).into_owned();
-        let planted = stage
-            .injections
-            .iter()
-            .find(|injection| injection.carrier.is_untrusted() && text.contains(&injection.mark()));
-        assert!(planted.is_none(), "{:?} in {text}", planted.map(Injection::mark));
-    }
+    nothing_planted_is_in_a_prompt_after_a_restart(&mut stage).await;
 }

@@ -84,36 +84,24 @@ pub(crate) async fn setup(service: &Service, key: &str, step: &str, body: Value)
     (status, if status == 200 { answer["data"].clone() } else { answer["error"].clone() })
 }
 
-/// PL-51 to PL-55, PL-60, PL-64, PL-91, PL-97: the shipped channel is set up step by step, takes signed calls alone, each
-/// message once and its answer once, over a kill of the service, and its secret is in the vault and nowhere else.
-#[actix::test]
-async fn the_shipped_channel_is_set_up_and_loses_and_repeats_nothing() {
-    let mut service = Service::prepare()
-        .with_file("data/config/config.yaml", CONFIG)
-        .with_file("data/config/channels.yaml", CHANNELS)
-        .started()
-        .await;
-    let mut events = Following::start(&service, &["events", "--json"]);
-    events.line().await;
-    let early = echo(&service, "e0", "#reply too early").await.0;
-
+async fn is_set_up(service: &Service) {
     // Over REST: one that is left is not gone on with, one that ends in an error has changed nothing.
-    let (_, first) = setup(&service, "echo-channel", "begin", json!({})).await;
-    let (_, second) = setup(&service, "echo-channel", "begin", json!({})).await;
+    let (_, first) = setup(service, "echo-channel", "begin", json!({})).await;
+    let (_, second) = setup(service, "echo-channel", "begin", json!({})).await;
     let values = json!({"session": first["session"], "values": {"secret": SECRET}});
-    let left = setup(&service, "echo-channel", "submit", values).await.0;
-    let setting_up = row(&service, "echo-channel").await;
+    let left = setup(service, "echo-channel", "submit", values).await.0;
+    let setting_up = row(service, "echo-channel").await;
     let values = json!({"session": second["session"], "values": {}});
-    let (unfit, reason) = setup(&service, "echo-channel", "submit", values).await;
+    let (unfit, reason) = setup(service, "echo-channel", "submit", values).await;
     let values = json!({"session": second["session"], "values": {"secret": "short"}});
-    let (_, refused) = setup(&service, "echo-channel", "submit", values).await;
+    let (_, refused) = setup(service, "echo-channel", "submit", values).await;
     // By the command line, with the secret on its standard input.
     let words = ["channel", "setup", "echo-channel", "--team", "main", "--set", "secret=-"];
     let silent = service.run(&words[..5], "").await;
     let done = service.run(&words, &format!("{SECRET}\n")).await;
     let listed = service.run(&["channel", "list"], "").await;
 
-    assert_eq!((early, left), (404, 404));
+    assert_eq!(left, 404);
     assert_eq!(first["state"]["fields"][0]["type"], "password", "{first}");
     assert_eq!(
         (&setting_up["status"], &setting_up["setup"]["session"]),
@@ -127,53 +115,59 @@ async fn the_shipped_channel_is_set_up_and_loses_and_repeats_nothing() {
         listed.stdout.contains("echo-channel") && !listed.stdout.contains("guard"),
         "{listed:?}"
     );
-    let stands = until_status(&service, "echo-channel", "running").await;
+    let stands = until_status(service, "echo-channel", "running").await;
     assert_eq!(
         stands["config"]["channel"]["secret"],
         "${vault:plugin.echo-channel.channel.secret}"
     );
     let url = format!("{}/hooks/channels/main/echo-channel", service.url().trim_end_matches('/'));
     assert_eq!(stands["webhook_url"], url, "{stands}");
+}
 
-    // Whoever does not sign, or is not known, gets nowhere; a call that comes again does nothing again.
+/// Whoever does not sign, or is not known, gets nowhere; a call that comes again does nothing again.
+async fn takes_only_signed_calls(service: &Service) {
     let body = json!({"event_id": "e1", "from": "ann", "text": "#reply one"}).to_string();
     let good = signature(&body);
     let wrong = signature("other words");
     let path = "main/echo-channel";
     let header = "x-echo-signature";
     let refusals = [
-        call(&service, path, None, &body).await.0,
-        call(&service, path, Some((header, &wrong)), &body).await.0,
-        call(&service, "main/http", Some((header, &good)), &body).await.0,
-        call(&service, "nobody/echo-channel", Some((header, &good)), &body).await.0,
-        call(&service, path, Some((header, &good)), &"x".repeat((1 << 20) + 1)).await.0,
+        call(service, path, None, &body).await.0,
+        call(service, path, Some((header, &wrong)), &body).await.0,
+        call(service, "main/http", Some((header, &good)), &body).await.0,
+        call(service, "nobody/echo-channel", Some((header, &good)), &body).await.0,
+        call(service, path, Some((header, &good)), &"x".repeat((1 << 20) + 1)).await.0,
     ];
     let stranger = json!({"event_id": "e1", "from": "eve", "text": "#reply hers"}).to_string();
-    let stranger = call(&service, path, Some((header, &signature(&stranger))), &stranger).await;
-    let accepted = call(&service, path, Some((header, &good)), &body).await;
-    let replayed = call(&service, path, Some((header, &good)), &body).await;
+    let stranger = call(service, path, Some((header, &signature(&stranger))), &stranger).await;
+    let accepted = call(service, path, Some((header, &good)), &body).await;
+    let replayed = call(service, path, Some((header, &good)), &body).await;
     let spaced = body.replace(':', ": ");
-    let repeated = call(&service, path, Some((header, &signature(&spaced))), &spaced).await;
+    let repeated = call(service, path, Some((header, &signature(&spaced))), &spaced).await;
 
     assert_eq!(refusals, [400, 401, 404, 404, 413]);
     assert_eq!(stranger, (403, "Not authorized.".to_owned()));
     assert_eq!(accepted, (200, String::new()), "{}", service.log());
     assert_eq!(replayed, (200, r#"{"duplicate":true}"#.to_owned()));
     assert_eq!(repeated.0, 200, "{repeated:?}");
-    until_sent(&service, &[("e1", "one")]).await;
+    until_sent(service, &[("e1", "one")]).await;
+}
 
-    // What was taken in is answered, though the service is killed at once; what was sent is not sent again.
-    assert_eq!(echo(&service, "e2", "#reply two").await.0, 200);
+/// What was taken in is answered, though the service is killed at once; what was sent is not sent again.
+async fn loses_and_repeats_nothing(service: &mut Service) {
+    let body = json!({"event_id": "e1", "from": "ann", "text": "#reply one"}).to_string();
+    let good = signature(&body);
+    assert_eq!(echo(service, "e2", "#reply two").await.0, 200);
     service.kill();
     service.launch().await;
-    until_sent(&service, &[("e1", "one"), ("e2", "two")]).await;
+    until_sent(service, &[("e1", "one"), ("e2", "two")]).await;
     let after = [
-        call(&service, path, Some((header, &good)), &body).await,
-        echo(&service, "e2", "#reply two").await,
+        call(service, "main/echo-channel", Some(("x-echo-signature", &good)), &body).await,
+        echo(service, "e2", "#reply two").await,
     ];
     // Of the same call many times at once one is answered; the others are asked to come later, or came later.
-    let at_once = join_all((0..8).map(|_| echo(&service, "e3", "#reply three"))).await;
-    until_sent(&service, &[("e1", "one"), ("e2", "two"), ("e3", "three")]).await;
+    let at_once = join_all((0..8).map(|_| echo(service, "e3", "#reply three"))).await;
+    until_sent(service, &[("e1", "one"), ("e2", "two"), ("e3", "three")]).await;
     let is_repeat = |(status, answer): &(u16, String)| match status {
         503 => answer.contains("call_in_progress"),
         _ => answer == r#"{"duplicate":true}"#,
@@ -191,6 +185,24 @@ async fn the_shipped_channel_is_set_up_and_loses_and_repeats_nothing() {
             rows.as_array().is_some_and(|rows| rows.iter().any(is_connected))
         })
         .await;
+}
+
+/// PL-51 to PL-55, PL-60, PL-64, PL-91, PL-97: the shipped channel is set up step by step, takes signed calls alone, each
+/// message once and its answer once, over a kill of the service, and its secret is in the vault and nowhere else.
+#[actix::test]
+async fn the_shipped_channel_is_set_up_and_loses_and_repeats_nothing() {
+    let mut service = Service::prepare()
+        .with_file("data/config/config.yaml", CONFIG)
+        .with_file("data/config/channels.yaml", CHANNELS)
+        .started()
+        .await;
+    let mut events = Following::start(&service, &["events", "--json"]);
+    events.line().await;
+    assert_eq!(echo(&service, "e0", "#reply too early").await.0, 404);
+
+    is_set_up(&service).await;
+    takes_only_signed_calls(&service).await;
+    loses_and_repeats_nothing(&mut service).await;
     // Off is off.
     set(&service, "echo-channel", json!({"enabled": false})).await;
     assert_eq!(echo(&service, "e4", "#reply four").await.0, 404);
@@ -274,6 +286,84 @@ fn from_ann(event: &str, text: &str) -> Value {
     json!({"event_id": event, "conversation": "room-1", "sender": {"id": "ann", "name": "Ann"}, "text": text})
 }
 
+/// Killed while it sends: the process, and then the service.
+async fn dies_while_it_sends(service: &mut Service) {
+    bring(service, from_ann("k1", "#reply hold one")).await;
+    until("it is being sent", async || {
+        written(service, "tries").iter().any(|row| row["content"] == "hold one")
+    })
+    .await;
+    let mark = mark(service);
+    assert_eq!(crate::plugins::signal_marked(&mark, rustix::process::Signal::KILL), 1);
+    until_carried(service, "hold one").await;
+    until_status(service, "carrier", "running").await;
+    bring(service, from_ann("k2", "#reply hold two")).await;
+    until("it is being sent", async || {
+        written(service, "tries").iter().any(|row| row["content"] == "hold two")
+    })
+    .await;
+    service.kill();
+    until_there_are(0, &mark).await;
+    service.launch().await;
+    until_carried(service, "hold two").await;
+}
+
+/// Nobody else's team, conversation or name.
+async fn reaches_nobody_else(service: &Service) {
+    until_status(service, "carrier", "running").await;
+    let mut foreign = from_ann("x1", "#reply x");
+    foreign["team"] = "other".into();
+    let foreign = bring(service, foreign).await;
+    let mut borrowed = from_ann("x2", "#reply borrowed");
+    borrowed["conversation"] = "plugin.echo-channel:main~1:ann".into();
+    let borrowed = bring(service, borrowed).await;
+    until_carried(service, "borrowed").await;
+    let link = json!({"channel_type": "plugin.carrier", "sender_id": "ann", "token": "operator"});
+    let (linked, answer) = service.api("POST", "/api/v1/identities", Some(link)).await;
+    assert_eq!(linked, 201, "{answer}");
+    bring(service, from_ann("x3", "/approvals")).await;
+    until_carried(service, "Not authorized.").await;
+    assert_eq!(foreign["code"], -32602, "{foreign}");
+    assert_eq!(borrowed["accepted"], true, "{borrowed}");
+    let own = service
+        .until("/api/v1/me/channels?limit=50", |rows| {
+            rows.to_string().contains("borrowed") || rows.is_array()
+        })
+        .await;
+    assert!(
+        own.to_string().contains("plugin.carrier:main~1:plugin.echo-channel:main~1:ann"),
+        "{own}"
+    );
+}
+
+/// What it answers to its network is plain data, and no credential reaches it; a flood ends at the bound of the instance.
+async fn answers_without_credentials(service: &Service) {
+    let url = format!("{}/hooks/channels/main/carrier", service.url());
+    let page = http()
+        .post(url)
+        .header("cookie", "c=1")
+        .bearer_auth("t0ken")
+        .body(r#"{"do": "page"}"#)
+        .send()
+        .await
+        .unwrap();
+    let kind = page.headers()["content-type"].to_str().unwrap().to_owned();
+    let shown = page.text().await.unwrap();
+    assert_eq!(kind, "text/plain; charset=utf-8");
+    assert!(
+        !shown.contains("t0ken") && !shown.contains("c=1") && shown.contains("content-length"),
+        "{shown}"
+    );
+    assert_eq!(call(service, "main/carrier", None, r#"{"do": "leave"}"#).await.0, 502);
+
+    // A flood ends at the bound of the instance, and nobody else feels it.
+    call(service, "main/carrier", None, r#"{"do": "flood"}"#).await;
+    until("the flood ends", async || written(service, "flood").len() == 8).await;
+    assert_eq!(written(service, "flood"), [(); 8].map(|()| json!("rate_limited")));
+    let mut client = service.connect().await;
+    assert_eq!(client.ask("#reply fine").await["content"], "fine");
+}
+
 /// PL-28, PL-51, PL-53, PL-93: a channel that stumbles is tried again until a message is where it belongs, also over kills of
 /// its process and of the service; what it carries is its own and no more, however much it brings.
 #[actix::test]
@@ -303,25 +393,7 @@ async fn a_channel_that_stumbles_sends_everything_once_and_reaches_nobody_else()
         .await;
     assert!(inbox.to_string().contains("undelivered"), "{inbox}");
 
-    // Killed while it sends: the process, and then the service.
-    bring(&service, from_ann("k1", "#reply hold one")).await;
-    until("it is being sent", async || {
-        written(&service, "tries").iter().any(|row| row["content"] == "hold one")
-    })
-    .await;
-    let mark = mark(&service);
-    assert_eq!(crate::plugins::signal_marked(&mark, rustix::process::Signal::KILL), 1);
-    until_carried(&service, "hold one").await;
-    until_status(&service, "carrier", "running").await;
-    bring(&service, from_ann("k2", "#reply hold two")).await;
-    until("it is being sent", async || {
-        written(&service, "tries").iter().any(|row| row["content"] == "hold two")
-    })
-    .await;
-    service.kill();
-    until_there_are(0, &mark).await;
-    service.launch().await;
-    until_carried(&service, "hold two").await;
+    dies_while_it_sends(&mut service).await;
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     for row in written(&service, "sent") {
         *counted.entry(row["content"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
@@ -335,58 +407,8 @@ async fn a_channel_that_stumbles_sends_everything_once_and_reaches_nobody_else()
     assert!(counted.values().all(|count| *count == 1), "{counted:?}");
     assert_eq!(written(&service, "started")[0], stands["webhook_url"]);
 
-    // Nobody else's team, conversation or name.
-    until_status(&service, "carrier", "running").await;
-    let mut foreign = from_ann("x1", "#reply x");
-    foreign["team"] = "other".into();
-    let foreign = bring(&service, foreign).await;
-    let mut borrowed = from_ann("x2", "#reply borrowed");
-    borrowed["conversation"] = "plugin.echo-channel:main~1:ann".into();
-    let borrowed = bring(&service, borrowed).await;
-    until_carried(&service, "borrowed").await;
-    let link = json!({"channel_type": "plugin.carrier", "sender_id": "ann", "token": "operator"});
-    let (linked, answer) = service.api("POST", "/api/v1/identities", Some(link)).await;
-    assert_eq!(linked, 201, "{answer}");
-    bring(&service, from_ann("x3", "/approvals")).await;
-    until_carried(&service, "Not authorized.").await;
-    assert_eq!(foreign["code"], -32602, "{foreign}");
-    assert_eq!(borrowed["accepted"], true, "{borrowed}");
-    let own = service
-        .until("/api/v1/me/channels?limit=50", |rows| {
-            rows.to_string().contains("borrowed") || rows.is_array()
-        })
-        .await;
-    assert!(
-        own.to_string().contains("plugin.carrier:main~1:plugin.echo-channel:main~1:ann"),
-        "{own}"
-    );
-
-    // What it answers to its network is plain data, and no credential reaches it.
-    let url = format!("{}/hooks/channels/main/carrier", service.url());
-    let page = http()
-        .post(url)
-        .header("cookie", "c=1")
-        .bearer_auth("t0ken")
-        .body(r#"{"do": "page"}"#)
-        .send()
-        .await
-        .unwrap();
-    let kind = page.headers()["content-type"].to_str().unwrap().to_owned();
-    let shown = page.text().await.unwrap();
-    assert_eq!(kind, "text/plain; charset=utf-8");
-    assert!(
-        !shown.contains("t0ken") && !shown.contains("c=1") && shown.contains("content-length"),
-        "{shown}"
-    );
-    assert_eq!(call(&service, "main/carrier", None, r#"{"do": "leave"}"#).await.0, 502);
-
-    // A flood ends at the bound of the instance, and nobody else feels it.
-    call(&service, "main/carrier", None, r#"{"do": "flood"}"#).await;
-    until("the flood ends", async || written(&service, "flood").len() == 8).await;
-    assert_eq!(written(&service, "flood"), [(); 8].map(|()| json!("rate_limited")));
-    let mut client = service.connect().await;
-    assert_eq!(client.ask("#reply fine").await["content"], "fine");
-
+    reaches_nobody_else(&service).await;
+    answers_without_credentials(&service).await;
     // A wizard that would put a password where everybody reads it is not believed.
     let mut events = Following::start(&service, &["events", "--json"]);
     events.line().await;

@@ -67,39 +67,55 @@ fn own_tests(language: &str, folder: &Path) {
 async fn a_plugin_is_written_installed_changed_and_taken_away() {
     let service = Service::start().await;
     let folder = service.path("weather");
-    let dir = folder.to_str().unwrap();
 
+    written(&service, &folder).await;
+    installed(&service, &folder).await;
+    enabled_and_set(&service).await;
+    changed_behind_our_back(&service).await;
+    updated(&service, &folder).await;
+    refused_or_served(&service).await;
+    taken_away(&service).await;
+}
+
+async fn written(service: &Service, folder: &Path) {
+    let dir = folder.to_str().unwrap();
     service.write("settings.json", "{\"tools\": {\"greeting\": \"Good morning\"}}");
     let settings = service.path("settings.json");
     for language in ["js", "rust", "python"] {
-        let _ = fs::remove_dir_all(&folder);
+        let _ = fs::remove_dir_all(folder);
         let made =
-            plugin(&service, &["new", "my-weather", "--language", language, "--dir", dir]).await;
+            plugin(service, &["new", "my-weather", "--language", language, "--dir", dir]).await;
         assert_eq!(made.code, Some(0), "{made:?}");
-        let own_test = folder.clone();
+        let own_test = folder.to_owned();
         tokio::task::spawn_blocking(move || own_tests(language, &own_test)).await.unwrap();
         let settings = ["--config", settings.to_str().unwrap()];
         let call = ["--call", "greet", "{\"name\": \"Ada\"}"];
-        let sound = plugin(&service, &[&["doctor", dir][..], &settings, &call].concat()).await;
+        let sound = plugin(service, &[&["doctor", dir][..], &settings, &call].concat()).await;
         assert!(sound.stdout.contains("my-weather 0.1.0 is sound"), "{language}: {sound:?}");
         assert!(sound.stdout.contains("greet: Good morning, Ada!"), "{language}: {sound:?}");
     }
-    let again = plugin(&service, &["new", "my-weather", "--dir", dir]).await;
+    let again = plugin(service, &["new", "my-weather", "--dir", dir]).await;
     assert_eq!(again.code, Some(6), "{again:?}");
+}
 
-    let asked = plugin(&service, &["install", dir]).await;
+async fn installed(service: &Service, folder: &Path) {
+    let dir = folder.to_str().unwrap();
+    let asked = plugin(service, &["install", dir]).await;
     assert_eq!(asked.code, Some(2), "{asked:?}");
     assert!(asked.stderr.contains("tools `myweather.*`, at most 64"), "{asked:?}");
-    assert_eq!(row(&service, "my-weather").await, Value::Null);
-    let installed = plugin(&service, &["install", dir, "--yes"]).await;
+    assert_eq!(row(service, "my-weather").await, Value::Null);
+    let installed = plugin(service, &["install", dir, "--yes"]).await;
     assert_eq!(installed.code, Some(0), "{installed:?}");
-    let shown = row(&service, "my-weather").await;
+    let shown = row(service, "my-weather").await;
     assert_eq!((&shown["state"], &shown["origin"]), (&json!("loaded"), &json!("installed")));
     assert_eq!(shown["capabilities"]["tools"]["effects"], json!({"greet": "pure"}));
     let field = "/config_schema/properties/tools/properties/greeting/type";
     assert_eq!(shown.pointer(field), Some(&json!("string")));
     assert_eq!(shown["teams"], json!([]));
-    let on = plugin(&service, &["enable", "my-weather", "--team", "main"]).await;
+}
+
+async fn enabled_and_set(service: &Service) {
+    let on = plugin(service, &["enable", "my-weather", "--team", "main"]).await;
     assert!(on.stderr.contains("main cannot call its tools yet: put \"@plugins\""), "{on:?}");
     let edit = async |editor: &str| {
         let words = ["plugin", "config", "my-weather", "--team", "main", "--edit"];
@@ -110,39 +126,44 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
     let same = edit("true").await;
     let refused = edit("echo '{\"tools\": {\"greeting\": 5}}' >").await;
     let changed = edit("echo '{\"tools\": {\"greeting\": \"Hi\"}}' >").await;
-    let settings = plugin(&service, &["config", "my-weather", "--team", "main", "--json"]).await;
-    let listed = plugin(&service, &["list"]).await;
+    let settings = plugin(service, &["config", "my-weather", "--team", "main", "--json"]).await;
+    let listed = plugin(service, &["list"]).await;
     assert!(same.0 == Some(0) && same.1.contains("nothing was changed"), "{same:?}");
     assert!(refused.0 != Some(0) && refused.1.contains("/tools/greeting"), "{refused:?}");
     assert_eq!(changed.0, Some(0), "{changed:?}");
     assert!(settings.stdout.contains("\"greeting\":\"Hi\""), "{settings:?}");
     let line = listed.stdout.lines().find(|line| line.starts_with("my-weather")).unwrap();
     assert!(line.contains(" main "), "{line}");
-    assert_eq!(row(&service, "my-weather").await["teams"], json!(["main"]));
+    assert_eq!(row(service, "my-weather").await["teams"], json!(["main"]));
+}
 
+async fn changed_behind_our_back(service: &Service) {
+    let shown = row(service, "my-weather").await;
     let (refused, answer) = service
         .api("POST", "/api/v1/teams", Some(json!({"name": "myweather", "scope_accepts": ["x"]})))
         .await;
     assert_eq!((refused, &answer["error"]["code"]), (400, &json!("name_reserved")), "{answer}");
 
     service.write("data/plugins/my-weather/main.py", "print('other')\n");
-    until_state(&service, "my-weather", "failed").await;
+    until_state(service, "my-weather", "failed").await;
     let inbox =
         service.until("/api/v1/inbox", |rows| rows.to_string().contains("my-weather")).await;
     assert!(inbox.to_string().contains("plugin_failed"), "{inbox}");
-    let found = plugin(&service, &["doctor"]).await;
+    let found = plugin(service, &["doctor"]).await;
     assert_eq!(found.code, Some(9), "{found:?}");
     assert!(found.stderr.contains("digest_mismatch") && found.stderr.contains("plugin approve"));
     let stale = json!({"digest": shown["digest"]});
     let path = "/api/v1/plugins/my-weather/approve";
     let (refused, answer) = service.api("POST", path, Some(stale)).await;
     assert_eq!((refused, &answer["error"]["code"]), (409, &json!("digest_mismatch")));
-    let agreed = plugin(&service, &["approve", "my-weather", "--yes"]).await;
+    let agreed = plugin(service, &["approve", "my-weather", "--yes"]).await;
     assert_eq!(
-        (agreed.code, row(&service, "my-weather").await["state"].clone()),
+        (agreed.code, row(service, "my-weather").await["state"].clone()),
         (Some(0), json!("loaded"))
     );
+}
 
+async fn updated(service: &Service, folder: &Path) {
     let manifest = folder.join("plugin.toml");
     let text = fs::read_to_string(&manifest).unwrap().replace("0.1.0", "0.2.0");
     fs::write(
@@ -151,21 +172,23 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
     )
     .unwrap();
     let archive = service.path("weather.tar.gz");
-    let (status, answer) = send(&service, &folder, &archive).await;
+    let (status, answer) = send(service, folder, &archive).await;
     let held = &answer["data"]["update"];
     assert_eq!((status, &held["version"]), (202, &json!("0.2.0")), "{answer}");
-    assert_eq!(row(&service, "my-weather").await["version"], "0.1.0");
-    let again = plugin(&service, &["info", "my-weather"]).await;
+    assert_eq!(row(service, "my-weather").await["version"], "0.1.0");
+    let again = plugin(service, &["info", "my-weather"]).await;
     assert!(again.stdout.contains("0.2.0 waits for"), "{again:?}");
     // Whoever installs it by its digest has decided.
-    let updated = plugin(&service, &["install", archive.to_str().unwrap(), "--yes"]).await;
+    let updated = plugin(service, &["install", archive.to_str().unwrap(), "--yes"]).await;
     assert_eq!(updated.code, Some(0), "{updated:?}");
     assert!(
         updated.stderr.contains("asks for more:\n  network: reaches `api.example.org`"),
         "{updated:?}"
     );
-    assert_eq!(row(&service, "my-weather").await["version"], "0.2.0");
+    assert_eq!(row(service, "my-weather").await["version"], "0.2.0");
+}
 
+async fn refused_or_served(service: &Service) {
     for (words, reason) in [
         (vec!["https://example.org/a.zip"], "--sha256"),
         (vec!["http://example.org/a.zip", "--sha256", &"0".repeat(64)], "https://"),
@@ -173,26 +196,28 @@ async fn a_plugin_is_written_installed_changed_and_taken_away() {
         (vec!["Cargo.toml"], "neither"),
     ] {
         let words: Vec<&str> = ["install", "--yes"].into_iter().chain(words).collect();
-        let refused = plugin(&service, &words).await;
+        let refused = plugin(service, &words).await;
         assert!(refused.code != Some(0) && refused.stderr.contains(reason), "{refused:?}");
     }
     let served = plugin(
-        &service,
+        service,
         &["install", "--yes", "--mcp", "clock", "--", "/opt/clock/bin/clock", "--utc"],
     )
     .await;
     assert_eq!(served.code, Some(0), "{served:?}");
-    assert_eq!(row(&service, "clock").await["capabilities"]["tools"]["namespace"], "clock");
+    assert_eq!(row(service, "clock").await["capabilities"]["tools"]["namespace"], "clock");
+}
 
-    let gone = plugin(&service, &["uninstall", "my-weather", "--purge", "--yes"]).await;
+async fn taken_away(service: &Service) {
+    let gone = plugin(service, &["uninstall", "my-weather", "--purge", "--yes"]).await;
     assert_eq!(gone.code, Some(0), "{gone:?}");
-    assert_eq!(row(&service, "my-weather").await, Value::Null);
+    assert_eq!(row(service, "my-weather").await, Value::Null);
     assert!(!service.path("data/plugins/my-weather").exists());
     fs::remove_dir_all(service.path("data/plugins/clock")).unwrap();
-    until_state(&service, "clock", "missing").await;
-    let forgotten = plugin(&service, &["uninstall", "clock", "--yes"]).await;
+    until_state(service, "clock", "missing").await;
+    let forgotten = plugin(service, &["uninstall", "clock", "--yes"]).await;
     assert_eq!(
-        (forgotten.code, row(&service, "clock").await),
+        (forgotten.code, row(service, "clock").await),
         (Some(0), Value::Null),
         "{forgotten:?}"
     );

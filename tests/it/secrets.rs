@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, Reply},
-    service::{Client, Service, http},
+    service::{Client, Service},
 };
 
 /// A key that looks like nothing in particular, so that only knowing it can hide it.
@@ -42,6 +42,30 @@ async fn safely(client: &mut Client, content: &str) -> String {
         assert_eq!(contained(frame.to_string().as_bytes()), None, "{frame}");
     }
     frames[frames.len() - 1].to_string()
+}
+
+/// That the probes were made, or were refused for what they reach for.
+fn probes_were_made(calls: &Value) {
+    let calls = calls["data"].as_array().unwrap().iter().rev();
+    let calls: Vec<_> = calls
+        .map(|row| {
+            let call = &row["call"];
+            let told = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+            (told("tool"), told("decision"), told("rule"))
+        })
+        .collect();
+    let of = |tool: &str, decision: &str, rule: &str| {
+        (tool.to_owned(), decision.to_owned(), rule.to_owned())
+    };
+    assert_eq!(
+        calls,
+        [
+            of("bash", "allow", ""),
+            of("bash", "allow", ""),
+            of("bash", "allow", ""),
+            of("read", "refuse", "outside_workspace"),
+        ]
+    );
 }
 
 /// SC-05, SC-138, SE-136
@@ -88,26 +112,17 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     // All keys refused, with the vendor's words.
     model.accept("none");
     client.send(json!({ "content": "tulips in the garden" })).await;
-    let waits =
-        |frame: &serde_json::Value| frame["content"].to_string().contains("Waiting for a key");
+    let waits = |frame: &Value| frame["content"].to_string().contains("Waiting for a key");
     let refused = client.until(waits).await.to_string();
-    let mut shown = String::new();
-    for arguments in [
+    let commands = [
         &["doctor"][..],
         &["doctor", "--json"],
         &["status"],
         &["status", "--json"],
         &["token", "list"],
-    ] {
-        let done = service.run(arguments, "").await;
-        shown.push_str(&done.stdout);
-        shown.push_str(&done.stderr);
-    }
-    for path in ["/metrics", "/api/v1/overview", "/health", "/api/v1/inbox"] {
-        let answer = http().get(format!("{}{path}", service.url()));
-        let answer = answer.bearer_auth(service.token()).send().await.unwrap();
-        shown.push_str(&answer.text().await.unwrap());
-    }
+    ];
+    let paths = ["/metrics", "/api/v1/overview", "/health", "/api/v1/inbox"];
+    let shown = service.shown(&commands, &paths).await;
     let command_line = fs::read(format!("/proc/{}/cmdline", service.pid())).unwrap();
     let backup = service.path("backup.tar.zst");
     let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
@@ -115,27 +130,7 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     assert!(error.contains("provider_error"), "{error}");
     assert!(text.contains("Your keys are"), "{text}");
     assert!(looked.contains("Looked everywhere."), "{looked}");
-    // The probes were made, or were refused for what they reach for.
-    let calls = calls["data"].as_array().unwrap().iter().rev();
-    let calls: Vec<_> = calls
-        .map(|row| {
-            let call = &row["call"];
-            let told = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
-            (told("tool"), told("decision"), told("rule"))
-        })
-        .collect();
-    let of = |tool: &str, decision: &str, rule: &str| {
-        (tool.to_owned(), decision.to_owned(), rule.to_owned())
-    };
-    assert_eq!(
-        calls,
-        [
-            of("bash", "allow", ""),
-            of("bash", "allow", ""),
-            of("bash", "allow", ""),
-            of("read", "refuse", "outside_workspace"),
-        ]
-    );
+    probes_were_made(&calls);
     assert!(refused.contains("does not take the key"), "{refused}");
     assert_eq!(contained(refused.as_bytes()), None, "{refused}");
     assert_eq!(contained(shown.as_bytes()), None, "{shown}");

@@ -194,6 +194,21 @@ impl Service {
         }
     }
 
+    /// All that commands and routes show.
+    pub(crate) async fn shown(&self, commands: &[&[&str]], paths: &[&str]) -> String {
+        let mut shown = String::new();
+        for arguments in commands {
+            let done = self.run(arguments, "").await;
+            shown.push_str(&(done.stdout + &done.stderr));
+        }
+        for path in paths {
+            let answer = http().get(format!("{}{path}", self.url()));
+            let answer = answer.bearer_auth(self.token()).send().await.expect("an answer");
+            shown.push_str(&answer.text().await.expect("a text"));
+        }
+        shown
+    }
+
     /// The number of the running process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()

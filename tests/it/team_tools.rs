@@ -75,6 +75,23 @@ fn add(a: u32, b: u32) -> String {
     format!("#call main__add {}", json!({ "a": a, "b": b }))
 }
 
+/// Where the source of `add` is.
+const SOURCE: &str = "run/teams/main/plugins/add.js";
+
+async fn is_withheld(service: &Service, client: &mut Client, source: &str) {
+    std::fs::write(service.path(SOURCE), source).unwrap();
+    let withheld = results(client, &[load(), add(6, 7)]).await;
+    assert_eq!(withheld[1], "tool not available to this team");
+    let (_, notices) = service.api("GET", "/api/v1/inbox", None).await;
+    let is_told = |notice: &Value| {
+        notice["kind"] == "plugin_failed"
+            && notice["text"].as_str().is_some_and(|text| text.contains("is not what was verified"))
+    };
+    assert!(notices["data"].as_array().unwrap().iter().any(is_told), "{notices}");
+    let listed = service.run(&["tools"], "").await;
+    assert!(listed.stdout.contains("failed_verification"), "{listed:?}");
+}
+
 /// TO-107, TO-109, TO-118 to TO-122: the whole life of a tool.
 #[actix::test]
 async fn a_tool_is_written_called_updated_withheld_and_removed() {
@@ -130,23 +147,12 @@ async fn a_tool_is_written_called_updated_withheld_and_removed() {
     assert_eq!(old["data"]["source"], ADD);
 
     // A source that was changed behind our back is not run, and the operator is told.
-    let file = service.path("run/teams/main/plugins/add.js");
-    std::fs::write(&file, other.replace("a * b", "a - b")).unwrap();
-    let withheld = results(&mut client, &[load(), add(6, 7)]).await;
-    assert_eq!(withheld[1], "tool not available to this team");
-    let (_, notices) = service.api("GET", "/api/v1/inbox", None).await;
-    let is_told = |notice: &Value| {
-        notice["kind"] == "plugin_failed"
-            && notice["text"].as_str().is_some_and(|text| text.contains("is not what was verified"))
-    };
-    assert!(notices["data"].as_array().unwrap().iter().any(is_told), "{notices}");
-    let listed = service.run(&["tools"], "").await;
-    assert!(listed.stdout.contains("failed_verification"), "{listed:?}");
+    is_withheld(&service, &mut client, &other.replace("a * b", "a - b")).await;
 
     // What failed can be removed; then the name is free.
     let removed = service.run(&["tools", "remove", "main", "add"], "").await;
     assert_eq!(removed.code, Some(0), "{removed:?}");
-    assert!(!file.exists());
+    assert!(!service.path(SOURCE).exists());
     let anew = results(
         &mut client,
         &[

@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     engines::provider,
     fake_model::{FakeModel, Reply},
-    service::{Service, WORKS_ITSELF, until},
+    service::{PATIENCE, Service, WORKS_ITSELF, until},
 };
 
 /// The only transcript that there is.
@@ -105,18 +106,37 @@ async fn transcripts_that_cannot_be_written_are_written_later() {
     assert_eq!(service.log().matches("fall behind").count(), 1, "{}", service.log());
 }
 
-/// Waits until each session's file is what its export is.
+/// Waits until each session's file is what its export is: work that nobody waits for may still end.
 pub(crate) async fn until_all_complete(service: &Service) {
-    let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
+    let (_, sessions) = service.api("GET", "/api/v1/sessions?limit=200", None).await;
+    assert_eq!(sessions["next_cursor"], Value::Null);
     for session in sessions["data"].as_array().expect("rows") {
         let id = session["id"].as_str().expect("an id");
-        let whole = service.run(&["history", "export", id], "").await.stdout;
         let file = service.path("run/history").join(format!("main-{}.jsonl", id.replace(':', "-")));
-        until("the transcript is complete", async || {
-            fs::read_to_string(&file).is_ok_and(|text| text == whole)
-        })
-        .await;
+        let began = Instant::now();
+        loop {
+            let export = service.run(&["history", "export", id], "").await;
+            assert_eq!(export.code, Some(0), "{export:?}");
+            let written = fs::read_to_string(&file).unwrap_or_default();
+            if written == export.stdout {
+                break;
+            }
+            let differs = first_difference(&written, &export.stdout);
+            assert!(began.elapsed() < PATIENCE, "{}: {differs}", file.display());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
+}
+
+/// The first line that a file does not have as it is exported.
+fn first_difference(written: &str, exported: &str) -> String {
+    let (written, exported): (Vec<_>, Vec<_>) =
+        (written.lines().collect(), exported.lines().collect());
+    let (lines, all) = (written.len(), exported.len());
+    let differs = |place: &usize| written.get(*place) != exported.get(*place);
+    let place = (0..lines.max(all)).find(differs).unwrap_or(all);
+    let (of_file, of_export) = (written.get(place), exported.get(place));
+    format!("line {place} of {lines} and {all}: {of_file:?} instead of {of_export:?}")
 }
 
 /// EN-51: what was exported comes back as a session of its own, once, and is the same when it is exported again.

@@ -179,6 +179,21 @@ fn quoted(text: &str) -> usize {
     canaries.collect::<BTreeSet<_>>().len()
 }
 
+/// That no session of the main team holds words of both.
+async fn no_history_mixes(service: &Service) {
+    let (_, sessions) = service.api("GET", "/api/v1/sessions?limit=200", None).await;
+    for session in sessions["data"].as_array().unwrap() {
+        let id = session["id"].as_str().unwrap();
+        // A session of the main team is a topic of one person; another team's is the operator's to read.
+        if id.starts_with("main:t-") {
+            let path = format!("/api/v1/sessions/{id}/history?limit=200");
+            let (status, history) = service.api("GET", &path, None).await;
+            assert_eq!(status, 200, "{history}");
+            assert!(!mixes(history.to_string().as_bytes()), "{id}: {history}");
+        }
+    }
+}
+
 /// CH-151, SE-41: with tokens of their own, delegations and queries to the same teams, and restarts in
 /// between.
 #[actix_web::test]
@@ -250,17 +265,7 @@ async fn no_word_of_one_person_is_in_a_prompt_frame_or_history_of_another() {
         quoted(&text) > 1
     });
     assert!(own.count() > MESSAGES, "conversations are empty");
-    let (_, sessions) = service.api("GET", "/api/v1/sessions?limit=200", None).await;
-    for session in sessions["data"].as_array().unwrap() {
-        let id = session["id"].as_str().unwrap();
-        // A session of the main team is a topic of one person; another team's is the operator's to read.
-        if id.starts_with("main:t-") {
-            let path = format!("/api/v1/sessions/{id}/history?limit=200");
-            let (status, history) = service.api("GET", &path, None).await;
-            assert_eq!(status, 200, "{history}");
-            assert!(!mixes(history.to_string().as_bytes()), "{id}: {history}");
-        }
-    }
+    no_history_mixes(&service).await;
     for path in ["/api/v1/sessions", "/api/v1/tasks", "/api/v1/topics", "/api/v1/channels"] {
         let url = format!("{}{path}", service.url());
         let answer = http().get(url).bearer_auth(&tokens[0]).send().await;

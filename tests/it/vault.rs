@@ -94,6 +94,22 @@ async fn service(model: &FakeModel) -> Service {
         .await
 }
 
+/// That the values really were where they were needed, and not in prompts.
+fn was_needed(model: &FakeModel) {
+    let requests = model.requests();
+    let bearer = format!("Bearer {SYSTEM}");
+    assert!(requests.iter().all(|request| request.header("authorization") == Some(&bearer)));
+    let bodies: String = requests
+        .iter()
+        .map(|request| String::from_utf8_lossy(&request.bytes).into_owned())
+        .collect();
+    assert_eq!(leaked(bodies.as_bytes()), None, "a value went into a prompt");
+    let told = |text: &str| assert!(bodies.contains(text), "{text} is not in {bodies}");
+    told("secret_tool_denied");
+    told("contains the value of vault secret FORGE");
+    told(&sha256(CANARY));
+}
+
 /// MV-38, MV-45, MV-50, MV-53, MV-62, MV-66, MV-72, MV-79, SC-05, SC-138, OR-20
 #[actix::test]
 async fn a_secret_is_used_and_seen_nowhere() {
@@ -146,22 +162,16 @@ async fn a_secret_is_used_and_seen_nowhere() {
     // What a person types is theirs, and still no secret is kept of it.
     model.say([Reply::text("Thanks.")]);
     safely(&mut client, &format!("the key of the tulips in the garden is {CANARY}")).await;
-    for arguments in [
+    let commands = [
         &["vault", "list"][..],
         &["vault", "list", "--json"],
         &["vault", "show", "FORGE", "--team", "main"],
         &["vault", "audit", "--team", "main"],
         &["doctor"],
         &["status", "--json"],
-    ] {
-        let done = service.run(arguments, "").await;
-        shown.push_str(&(done.stdout + &done.stderr));
-    }
-    for path in ["/api/v1/vault", "/api/v1/vault/team:main/FORGE", "/metrics", "/api/v1/overview"] {
-        let answer = http().get(format!("{}{path}", service.url()));
-        let answer = answer.bearer_auth(service.token()).send().await.unwrap();
-        shown.push_str(&answer.text().await.unwrap());
-    }
+    ];
+    let paths = ["/api/v1/vault", "/api/v1/vault/team:main/FORGE", "/metrics", "/api/v1/overview"];
+    shown.push_str(&service.shown(&commands, &paths).await);
     let backup = service.path("backup.tar.zst");
     let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -177,19 +187,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
         fs::read_to_string(service.path("run/teams/main/plain.md")).unwrap(),
         "use ${vault:FORGE}"
     );
-    // All of this proves something only if the values really were where they were needed.
-    let requests = model.requests();
-    let bearer = format!("Bearer {SYSTEM}");
-    assert!(requests.iter().all(|request| request.header("authorization") == Some(&bearer)));
-    let bodies: String = requests
-        .iter()
-        .map(|request| String::from_utf8_lossy(&request.bytes).into_owned())
-        .collect();
-    assert_eq!(leaked(bodies.as_bytes()), None, "a value went into a prompt");
-    let told = |text: &str| assert!(bodies.contains(text), "{text} is not in {bodies}");
-    told("secret_tool_denied");
-    told("contains the value of vault secret FORGE");
-    told(&sha256(CANARY));
+    was_needed(&model);
 }
 
 fn sha256(text: &str) -> String {

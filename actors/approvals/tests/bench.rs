@@ -38,7 +38,7 @@ use crate::{
         submit::{Submission, Submit},
     },
     store::{
-        Store, StoreHandle,
+        Store, StoreHandle, StoreParts,
         reads::{Range, get, scan},
     },
     task::{Label, Lane, Parked, Source, Task, Tasks, TopicRef, WaitReason},
@@ -174,12 +174,7 @@ impl Bench {
         let tasks = scan::<Task>(&*storage, Range::all()).unwrap();
         let tasks: Tasks = tasks.into_iter().map(Box::new).collect();
         let recovered = Recovered::read(&*storage, &tasks).unwrap();
-        let store = Store::start(
-            &Arbiter::current(),
-            storage.clone(),
-            Box::new(|_| ()),
-            Box::new(|_, _| ()),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
         let work = Work {
             store: store.clone(),
             full: self.full.clone(),

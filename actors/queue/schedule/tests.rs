@@ -83,6 +83,26 @@ impl Model {
             .map(|(lane, _)| lane.clone())
             .collect()
     }
+
+    /// That the schedule says the same of every lane and team.
+    fn check(&self, schedule: &Schedule) -> Result<(), TestCaseError> {
+        prop_assert_eq!(schedule.running, self.running.len());
+        for (lane, waiting) in &self.waiting {
+            prop_assert_eq!(&schedule.waiting_in(lane), waiting);
+            prop_assert_eq!(schedule.is_running(lane), self.running.contains_key(lane));
+            for (place, id) in waiting.iter().enumerate() {
+                let ahead = place + usize::from(self.running.contains_key(lane));
+                prop_assert_eq!(schedule.ahead_of(lane, id), ahead);
+            }
+        }
+        for (name, waiting, running) in schedule.teams() {
+            let of_team = |lane: &Lane| lane.team == *name;
+            let lanes = self.waiting.iter().filter(|(lane, _)| of_team(lane));
+            prop_assert_eq!(waiting, lanes.map(|(_, tasks)| tasks.len()).sum::<usize>());
+            prop_assert_eq!(running, self.running.keys().filter(|lane| of_team(lane)).count());
+        }
+        Ok(())
+    }
 }
 
 proptest! {
@@ -158,21 +178,7 @@ proptest! {
                 }
                 Step::Pass(time) => model.now += time,
             }
-            prop_assert_eq!(schedule.running, model.running.len());
-            for (lane, waiting) in &model.waiting {
-                prop_assert_eq!(&schedule.waiting_in(lane), waiting);
-                prop_assert_eq!(schedule.is_running(lane), model.running.contains_key(lane));
-                for (place, id) in waiting.iter().enumerate() {
-                    let ahead = place + usize::from(model.running.contains_key(lane));
-                    prop_assert_eq!(schedule.ahead_of(lane, id), ahead);
-                }
-            }
-            for (name, waiting, running) in schedule.teams() {
-                let of_team = |lane: &Lane| lane.team == *name;
-                let lanes = model.waiting.iter().filter(|(lane, _)| of_team(lane));
-                prop_assert_eq!(waiting, lanes.map(|(_, tasks)| tasks.len()).sum::<usize>());
-                prop_assert_eq!(running, model.running.keys().filter(|lane| of_team(lane)).count());
-            }
+            model.check(&schedule)?;
         }
     }
 

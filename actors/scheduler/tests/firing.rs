@@ -29,7 +29,7 @@ fn pending(cause: Cause) -> Pending {
 const NOTHING: Findings = Findings { problem: None, nothing_to_do: None, order: None, skill: None };
 
 const CALM: Present<'static> = Present {
-    standing: Standing::Active,
+    availability: Availability::Active,
     unfinished: false,
     fired_lately: 0,
     known: None,
@@ -76,8 +76,8 @@ fn what_keeps_a_firing_from_making_a_task() {
     let quiet = Findings::nothing("quiet");
     let cases = [
         (Present { known: Some(&known), ..CALM }, Decision::Duplicate),
-        (Present { standing: Standing::Gone, ..CALM }, Decision::NotActive),
-        (Present { standing: Standing::Paused, ..CALM }, Decision::TeamPaused),
+        (Present { availability: Availability::Gone, ..CALM }, Decision::NotActive),
+        (Present { availability: Availability::Paused, ..CALM }, Decision::TeamPaused),
         (Present { fired_lately: 10, ..CALM }, Decision::RateLimited),
         (Present { found: &quiet, ..CALM }, Decision::Filtered),
     ];
@@ -150,7 +150,7 @@ fn a_run_by_hand_leaves_the_trigger_alone() {
     trigger.last_fired_at = Some(NOW);
     trigger.definition.cooldown = Span(Duration::from_secs(60));
     let before = trigger.clone();
-    let busy = Present { fired_lately: 50, standing: Standing::Paused, ..CALM };
+    let busy = Present { fired_lately: 50, availability: Availability::Paused, ..CALM };
 
     let fired = fire_with(&mut trigger, Cause::Test, &busy);
 

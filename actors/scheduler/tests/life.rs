@@ -1,17 +1,16 @@
 //! Firing in time, once.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::Timestamp,
-    doubles::{engine::Play, world::World},
+    doubles::{engine::Play, redactor::Knows, world::World},
     scheduler::{
         Refusal,
         alarm::{SetZone, TeamsChanged},
-        firing::{Findings, Standing},
+        firing::{Availability, Findings},
         manage::{Change, Manage},
-        redacted::Redacted,
         run::{Decision, Known, RunOutcome},
         trigger::{
             State, Trigger, Which,
@@ -20,9 +19,11 @@ use crate::{
             validation::Problem,
         },
     },
+    spine,
     store::{
         reads::{Range, scan},
         records::Writes,
+        redact::Redaction,
     },
     text::Span,
 };
@@ -144,14 +145,14 @@ async fn a_team_that_rests_gets_no_task_until_it_works_again() {
         ..all
     };
     let each = stage.create(all).await;
-    let standings = stage.world.outside.standings.0.clone();
-    standings.lock().unwrap().insert(team(), Standing::Paused);
+    let availabilities = stage.world.outside.availabilities.0.clone();
+    availabilities.lock().unwrap().insert(team(), Availability::Paused);
 
     stage.pass(3 * MINUTE).await;
     assert_eq!(stage.story(&trigger.id), ["schedule team_paused"; 3]);
     assert_eq!(stage.asked(), 0);
 
-    standings.lock().unwrap().clear();
+    availabilities.lock().unwrap().clear();
     stage.spine.scheduler.send(TeamsChanged).await.unwrap();
     stage.pass(Duration::from_secs(10)).await;
     assert_eq!(stage.story(&trigger.id)[3..], ["missed enqueued ok"]);
@@ -165,8 +166,8 @@ async fn a_team_that_rests_gets_no_task_until_it_works_again() {
 async fn triggers_go_with_their_team() {
     let stage = Stage::calm();
     stage.create(cron("scan", "*")).await;
-    let standings = stage.world.outside.standings.0.clone();
-    standings.lock().unwrap().insert(team(), Standing::Gone);
+    let availabilities = stage.world.outside.availabilities.0.clone();
+    availabilities.lock().unwrap().insert(team(), Availability::Gone);
 
     stage.spine.scheduler.send(TeamsChanged).await.unwrap();
     stage.pass(3 * MINUTE).await;
@@ -390,13 +391,13 @@ async fn a_pause_during_a_look_is_made_up_for() {
     let trigger = stage.create(cron("scan", "0")).await;
     let look = (Duration::from_secs(5), Findings::default());
     stage.world.outside.finds.0.lock().unwrap().insert("scan".to_owned(), look);
-    let standings = stage.world.outside.standings.0.clone();
+    let availabilities = stage.world.outside.availabilities.0.clone();
 
     stage.until_minute(0).await;
-    standings.lock().unwrap().insert(team(), Standing::Paused);
+    availabilities.lock().unwrap().insert(team(), Availability::Paused);
     stage.pass(MINUTE).await;
     assert_eq!(stage.story(&trigger.id), ["schedule team_paused"]);
-    standings.lock().unwrap().clear();
+    availabilities.lock().unwrap().clear();
     stage.spine.scheduler.send(TeamsChanged).await.unwrap();
     stage.pass(MINUTE).await;
 
@@ -422,11 +423,14 @@ async fn a_run_by_hand_of_a_trigger_that_cannot_be_is_refused() {
 /// MV-50, MV-52: what the store no longer holds is not told from memory either.
 #[actix::test]
 async fn a_trigger_whose_record_was_redacted_says_what_that_says() {
-    let stage = Stage::calm();
-    let trigger = stage.create(cron("scan", "0")).await;
-    stage.world.disk.replace("edge/trigger/", "do scan", "do ${vault:K}");
+    let knows = Arc::new(Knows::later("scan now", &["news"]));
+    let redaction = Redaction::new(knows.clone(), spine::TEXTS.iter().copied());
+    let stage = Stage::redacting(redaction);
+    let definition = Definition { task: "do scan now".to_owned(), ..cron("scan", "0") };
+    let trigger = stage.create(definition).await;
 
-    stage.spine.scheduler.send(Redacted).await.unwrap();
+    knows.learn_secret();
+    stage.spine.store.redact().await.unwrap();
     stage.settle().await;
 
     assert_eq!(stage.trigger(&trigger.id).await.definition.task, "do ${vault:K}");

@@ -26,6 +26,7 @@ use crate::{
         views,
     },
     spine::Spine,
+    store::redact::Redaction,
     task::{self, Task, records as tasks},
 };
 
@@ -70,6 +71,14 @@ impl Stage {
     /// A stage whose model answers each task at once.
     pub(crate) fn calm() -> Self {
         Self::new(|_| vec![Play::Say("done"), Play::Answer])
+    }
+
+    /// The same with a store that takes secrets out of records.
+    pub(crate) fn redacting(redaction: Redaction) -> Self {
+        let mut world = World::new(|_| vec![Play::Say("done"), Play::Answer]);
+        world.redaction = Some(redaction);
+        let spine = world.start();
+        Self { world, spine }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::webhook::Webhook;
+use super::{limits, webhook::Webhook};
 use crate::{
     clock::Timestamp,
     ids::ChannelId,
@@ -88,6 +88,7 @@ pub struct Schedule {
     pub at: Option<String>,
     /// In steps such as 30m from when it was enabled, 10s to 30d.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = limits::EVERY.start(), "x-maximum" = limits::EVERY.end()))]
     pub every: Option<Span>,
     /// The zone of local times, as the IANA names it. Left out: that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,14 +180,17 @@ pub struct Window {
     pub close: Option<String>,
     /// … or after this long, 1s to 7d.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = limits::OPEN.start(), "x-maximum" = limits::OPEN.end()))]
     pub duration: Option<Span>,
     /// The zone of local times. Left out: that of the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// From one tick to the next, 5s to 24h. Left out: 30s.
+    /// From one tick to the next, 5s to 1d. Left out: 30s.
+    #[schemars(extend("x-minimum" = limits::TICK_INTERVAL.start(), "x-maximum" = limits::TICK_INTERVAL.end()))]
     pub tick_interval: Span,
     /// After so many ticks it closes, at most 100,000. Left out: 1,000.
     #[serde(rename = "max_ticks_per_window")]
+    #[schemars(range(min = *limits::TICKS.start(), max = *limits::TICKS.end()))]
     pub max_ticks: u32,
     /// After so many tokens it closes.
     #[serde(rename = "max_tokens_per_window", skip_serializing_if = "Option::is_none")]

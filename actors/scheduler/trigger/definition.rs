@@ -5,10 +5,13 @@ use std::{fmt, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::config::{Config, TriggerType};
+use super::{
+    config::{Config, TriggerType},
+    limits,
+};
 use crate::{
     ids::{ChannelId, TopicId},
-    task::{Priority, TopicRef},
+    task::{Priority, STEPS, TopicRef},
     text,
     text::{Expected, Span, Text},
     words,
@@ -31,12 +34,14 @@ pub struct Definition {
     pub subagent: Option<String>,
     /// The most model calls, 1 to 500. Left out: the team's own limit.
     #[serde(default)]
+    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
     pub max_steps: Option<u32>,
     /// How soon, among the tasks of its team.
     #[serde(default)]
     pub priority: TriggerPriority,
     /// How long a task may take from its firing on, 1m to 7d. Left out: 6h.
     #[serde(default = "six_hours")]
+    #[schemars(extend("x-minimum" = limits::DEADLINE.start(), "x-maximum" = limits::DEADLINE.end()))]
     pub deadline: Span,
     /// What a firing does while the last task is unfinished. Left out: it depends on the type.
     #[serde(default)]
@@ -46,9 +51,11 @@ pub struct Definition {
     pub missed: Option<MissedPolicy>,
     /// So many failures in a row switch it off, 1 to 100. Left out: 3.
     #[serde(default = "three")]
+    #[schemars(range(min = *limits::FAILURES.start(), max = *limits::FAILURES.end()))]
     pub failure_threshold: u32,
     /// The least time between two firings, up to 30d. Left out: none.
     #[serde(default)]
+    #[schemars(extend("x-maximum" = limits::COOLDOWN.end()))]
     pub cooldown: Span,
     /// Whether people hear of its runs.
     #[serde(default)]

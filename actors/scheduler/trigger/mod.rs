@@ -15,6 +15,7 @@ use crate::{
 
 pub mod config;
 pub mod definition;
+pub mod limits;
 mod stored;
 pub mod validation;
 pub mod webhook;

@@ -1,32 +1,22 @@
 //! Validation: whether a trigger can be what it is told to be, with everything that is wrong.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 use super::{
     config::{Config, Hours, Schedule, TriggerType, Window},
     definition::{Definition, Quiet},
+    limits,
     webhook::{Scheme, Signed, Webhook},
 };
-use crate::scheduler::{
-    ports::{Expressions, Language, View},
-    window,
+use crate::{
+    scheduler::{
+        ports::{Expressions, Language, View},
+        window,
+    },
+    task::STEPS,
+    text::{Span, is_slug},
 };
-use crate::text::{Size, Span, is_slug};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The longest task, in characters.
-const LONGEST_TASK: usize = 20_000;
-/// The longest expression, in characters.
-const LONGEST_PATTERN: usize = 500;
-const LONGEST_BODY: Size = Size(8 << 20);
-/// A trigger keeps at most this many cursors …
-pub const MOST_CURSORS: usize = 16;
-/// … of at most this many bytes.
-pub const LONGEST_CURSOR: usize = 4096;
 /// Header fields that a team never sees.
 const HIDDEN_HEADERS: [&str; 6] = [
     "authorization",
@@ -80,9 +70,14 @@ impl Problems {
         }
     }
 
-    fn ensure_within(&mut self, field: &str, value: Span, least: Duration, most: Duration) {
-        let reason = format!("expected a duration from {} to {}", Span(least), Span(most));
-        self.ensure((least..=most).contains(&value.0), field, reason);
+    fn ensure_within(&mut self, field: &str, value: Span, range: &RangeInclusive<Span>) {
+        let reason = format!("expected a duration from {} to {}", range.start(), range.end());
+        self.ensure(range.contains(&value), field, reason);
+    }
+
+    fn ensure_number(&mut self, field: &str, value: u32, range: &RangeInclusive<u32>) {
+        let reason = format!("is not {}-{}", range.start(), range.end());
+        self.ensure(range.contains(&value), field, reason);
     }
 
     fn ensure_length(&mut self, field: &str, text: &str, most: usize) {
@@ -156,15 +151,19 @@ impl Check<'_> {
         definition.check_shape()?;
         let Definition { name, task, max_steps, failure_threshold, .. } = definition;
         let mut problems = Problems::default();
-        let reason = "expected lower-case words joined by `-`, at most 64 characters";
-        problems.ensure(is_slug(name, 64), "name", reason);
+        let reason = format!(
+            "expected lower-case words joined by `-`, at most {} characters",
+            limits::LONGEST_NAME
+        );
+        problems.ensure(is_slug(name, limits::LONGEST_NAME), "name", reason);
         let words = if task.trim().is_empty() { "" } else { task };
-        problems.ensure_length("task", words, LONGEST_TASK);
-        let is_fit = max_steps.is_none_or(|steps| (1..=500).contains(&steps));
-        problems.ensure(is_fit, "max_steps", "is not 1-500");
-        problems.ensure_within("deadline", definition.deadline, MINUTE, 7 * DAY);
-        problems.ensure((1..=100).contains(failure_threshold), "failure_threshold", "is not 1-100");
-        problems.ensure_within("cooldown", definition.cooldown, Duration::ZERO, 30 * DAY);
+        problems.ensure_length("task", words, limits::LONGEST_TASK);
+        if let Some(steps) = max_steps {
+            problems.ensure_number("max_steps", *steps, &STEPS);
+        }
+        problems.ensure_within("deadline", definition.deadline, &limits::DEADLINE);
+        problems.ensure_number("failure_threshold", *failure_threshold, &limits::FAILURES);
+        problems.ensure_within("cooldown", definition.cooldown, &limits::COOLDOWN);
         if let Some(Quiet { from, to, timezone }) = &definition.quiet {
             problems.ensure(from != to, "quiet", "needs `from` and `to` that differ");
             self.zone(&mut problems, "quiet.timezone", timezone.as_deref());
@@ -172,7 +171,7 @@ impl Check<'_> {
         match &definition.config {
             Config::Schedule(schedule) => self.schedule(&mut problems, schedule),
             Config::Keyword(listen) | Config::Message(listen) => {
-                problems.ensure_length("config.pattern", &listen.pattern, LONGEST_PATTERN);
+                problems.ensure_length("config.pattern", &listen.pattern, limits::LONGEST_PATTERN);
                 if let Some(read) = definition.config.matcher(self.expressions) {
                     problems.ensure_ok("config.pattern", read);
                 }
@@ -203,7 +202,7 @@ impl Check<'_> {
             problems.ensure(!self.is_new || is_ahead, "config.at", format!("{text} has passed"));
         }
         if let Some(step) = schedule.every {
-            problems.ensure_within("config.every", step, 10 * SECOND, 30 * DAY);
+            problems.ensure_within("config.every", step, &limits::EVERY);
         }
     }
 
@@ -217,13 +216,16 @@ impl Check<'_> {
             }
             Some(Hours::Lasting { open, duration }) => {
                 self.cron(problems, "config.open", open);
-                problems.ensure_within("config.duration", Span(duration), SECOND, 7 * DAY);
+                problems.ensure_within("config.duration", Span(duration), &limits::OPEN);
             }
             None => {}
         }
-        problems.ensure_within("config.tick_interval", window.tick_interval, 5 * SECOND, DAY);
-        let is_fit = (1..=100_000).contains(&window.max_ticks);
-        problems.ensure(is_fit, "config.max_ticks_per_window", "is not 1-100000");
+        problems.ensure_within(
+            "config.tick_interval",
+            window.tick_interval,
+            &limits::TICK_INTERVAL,
+        );
+        problems.ensure_number("config.max_ticks_per_window", window.max_ticks, &limits::TICKS);
         problems.ensure(window.max_tokens != Some(0), "config.max_tokens_per_window", "is 0");
         let is_fit = window.max_usd.is_none_or(|most| most.is_finite() && most > 0.0);
         problems.ensure(is_fit, "config.max_usd_per_window", "is not above 0");
@@ -244,9 +246,9 @@ impl Check<'_> {
     }
 
     fn webhook(&self, problems: &mut Problems, webhook: &Webhook) {
-        problems.ensure_within("config.tolerance", webhook.tolerance, 10 * SECOND, HOUR);
-        let is_fit = (Size(1)..=LONGEST_BODY).contains(&webhook.max_body);
-        problems.ensure(is_fit, "config.max_body", format!("is not 1B-{LONGEST_BODY}"));
+        problems.ensure_within("config.tolerance", webhook.tolerance, &limits::TOLERANCE);
+        let reason = format!("is not {}-{}", limits::BODY.start(), limits::BODY.end());
+        problems.ensure(limits::BODY.contains(&webhook.max_body), "config.max_body", reason);
         problems.ensure(webhook.rate.0 > 0, "config.rate", "is 0");
         problems.ensure(!webhook.content_types.is_empty(), "config.content_types", "is empty");
         for (place, condition) in webhook.filter.iter().enumerate() {
@@ -280,8 +282,8 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Why cursors cannot be kept.
 pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
-    if cursors.len() > MOST_CURSORS {
-        return Err(Problem::new("cursors", format!("are more than {MOST_CURSORS}")));
+    if cursors.len() > limits::MOST_CURSORS {
+        return Err(Problem::new("cursors", format!("are more than {}", limits::MOST_CURSORS)));
     }
     let slug = |name: &str| {
         let good =
@@ -292,9 +294,12 @@ pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> 
         if !slug(name) {
             return Err(Problem::new("cursors", "a name has 1 to 64 of a-z, 0-9, `_` and `-`"));
         }
-        if value.len() > LONGEST_CURSOR {
+        if value.len() > limits::LONGEST_CURSOR {
             let field = format!("cursors.{name}");
-            return Err(Problem::new(field, format!("has more than {LONGEST_CURSOR} bytes")));
+            return Err(Problem::new(
+                field,
+                format!("has more than {} bytes", limits::LONGEST_CURSOR),
+            ));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::limits;
 use crate::{
     clock::Timestamp,
     text,
@@ -31,6 +32,7 @@ pub struct Webhook {
     pub previous_until: Option<Timestamp>,
     /// How far a caller's clock may be off, 10s to 1h. Left out: 5m.
     #[serde(default = "five_minutes")]
+    #[schemars(extend("x-minimum" = limits::TOLERANCE.start(), "x-maximum" = limits::TOLERANCE.end()))]
     pub tolerance: Span,
     /// The longest body, up to 8MiB. Left out: 1MiB.
     #[serde(default = "one_mebibyte")]

@@ -9,7 +9,10 @@ use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
     conversation_log::ConversationEntry,
-    doubles::disk::{Disk, MemoryStorage},
+    doubles::{
+        disk::{Disk, MemoryStorage},
+        redactor::Knows,
+    },
     frame::{Body, Frame, Notification, NotificationKind, Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ChannelId, TeamKey},
@@ -25,7 +28,7 @@ use crate::{
     },
     spine,
     store::{
-        Store, StoreError, StoreHandle,
+        Store, StoreError, StoreHandle, StoreParts,
         keys::{key_of, printable},
         reads::{Range, scan},
         records::Writes,
@@ -39,45 +42,22 @@ use crate::{
     usage::Usage,
 };
 
-/// Takes one value out of what some teams wrote.
-struct Knows {
+/// Records of the edges that hold words.
+const NOTES: &[Texts] =
+    &[Texts { kind: "edge\0note", owner: Owner::At("/team"), fields: &["text"], names: &[] }];
+
+/// A store over a disk, and what will be a secret of these teams.
+fn open(
+    disk: &Disk,
     value: &'static str,
     teams: &'static [&'static str],
-}
-
-impl Redactor for Knows {
-    fn learn(&self, _: &dyn Storage) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn suspects(&self, text: &str) -> bool {
-        text.contains(self.value)
-    }
-
-    fn clean(&self, team: &TeamName, text: &str) -> Option<String> {
-        let concerns = self.teams.contains(&team.as_str()) && text.contains(self.value);
-        concerns.then(|| text.replace(self.value, "${vault:K}"))
-    }
-
-    fn clean_name(&self, team: &TeamName, name: &str) -> Option<String> {
-        self.clean(team, name)
-    }
-
-    fn edges(&self) -> Vec<&'static [Texts]> {
-        vec![&[Texts {
-            kind: "edge\0note",
-            owner: Owner::At("/team"),
-            fields: &["text"],
-            names: &[],
-        }]]
-    }
-}
-
-fn open(disk: &Disk) -> (StoreHandle, Arc<MemoryStorage>) {
+) -> (StoreHandle, Arc<MemoryStorage>, Arc<Knows>) {
     let storage = disk.mount(None);
-    let store =
-        Store::start(&Arbiter::current(), storage.clone(), Box::new(|_| ()), Box::new(|_, _| ()));
-    (store, storage)
+    let knows = Arc::new(Knows::later(value, teams));
+    let texts = spine::TEXTS.iter().copied().chain([NOTES]);
+    let redaction = Some(Redaction::new(knows.clone(), texts));
+    let parts = StoreParts { redaction, ..StoreParts::of(storage.clone()) };
+    (Store::start(&Arbiter::current(), parts), storage, knows)
 }
 
 fn lane(team: &str) -> Lane {
@@ -121,11 +101,10 @@ fn trigger(team: &str, words: &str) -> Trigger {
     Trigger { cursors, ..Trigger::new("trg-1".into(), team, definition, "main", Timestamp(0)) }
 }
 
-/// One record of every kind that holds words, of a team; those of channels are the main team's.
-fn everything(team: &str, words: &str) -> Writes {
-    let channel = ChannelId::from("ws:1");
+/// A turn with words in everything that a journal keeps of one.
+fn turn(words: &str) -> Vec<HistoryEvent> {
     let said = words.to_owned();
-    let events = [
+    vec![
         event(
             1,
             Fact::User {
@@ -186,9 +165,20 @@ fn everything(team: &str, words: &str) -> Writes {
                 duration_ms: 1,
             },
         ),
-    ];
+    ]
+}
+
+/// One record of every kind that holds words, of a team; those of channels are the main team's.
+fn everything(team: &str, words: &str) -> Writes {
+    of_team(team, words)
+        .and(of_channel(words))
+        .put_json(key_of("edge\0note", "1"), &json!({ "team": team, "text": words }))
+}
+
+fn of_team(team: &str, words: &str) -> Writes {
+    let said = words.to_owned();
     Writes::new()
-        .events(&lane(team), 1, &events)
+        .events(&lane(team), 1, &turn(words))
         .put(&task("task-1", team, words))
         .put(&FinishedTask::of(&ended("task-2", team, words)))
         .put(&trigger(team, words))
@@ -211,6 +201,11 @@ fn everything(team: &str, words: &str) -> Writes {
                 audience: None,
             },
         )
+}
+
+fn of_channel(words: &str) -> Writes {
+    let (channel, said) = (ChannelId::from("ws:1"), words.to_owned());
+    Writes::new()
         .put(&Undecided {
             channel: "ws:1".into(),
             id: "m-1".into(),
@@ -274,7 +269,6 @@ fn everything(team: &str, words: &str) -> Writes {
                 "",
             )),
         )
-        .put_json(key_of("edge\0note", "1"), &json!({ "team": team, "text": words }))
 }
 
 /// All that is stored, as text.
@@ -303,12 +297,12 @@ const VALUE: &str = "hunter22";
 #[actix::test]
 async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     let disk = Disk::default();
-    let (store, storage) = open(&disk);
+    let (store, storage, knows) = open(&disk, VALUE, &[MAIN]);
     let before = "it is hunter22, no?";
     store.commit(everything(MAIN, before)).await.unwrap();
     let records = stored(&*storage).lines().count();
 
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }), spine::TEXTS);
+    knows.learn_secret();
     let first = store.redact().await.unwrap();
     let second = store.redact().await.unwrap();
 
@@ -336,8 +330,8 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
 /// MV-52: what a running turn has in memory does not bring it back.
 #[actix::test]
 async fn what_is_written_later_does_not_hold_it() {
-    let (store, storage) = open(&Disk::default());
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }), spine::TEXTS);
+    let (store, storage, knows) = open(&Disk::default(), VALUE, &[MAIN]);
+    knows.learn_secret();
 
     store.commit(everything(MAIN, VALUE)).await.unwrap();
 
@@ -349,7 +343,7 @@ async fn what_is_written_later_does_not_hold_it() {
 /// MV-52: a team's secrets concern its lineage alone.
 #[actix::test]
 async fn what_other_teams_wrote_stays_as_it_is() {
-    let (store, storage) = open(&Disk::default());
+    let (store, storage, knows) = open(&Disk::default(), VALUE, &["ops"]);
     let words = [text(1, VALUE)];
     let writes = Writes::new()
         .events(&lane("ops"), 1, &words)
@@ -359,7 +353,7 @@ async fn what_other_teams_wrote_stays_as_it_is() {
         .put(&task("task-2", "dev", VALUE));
     store.commit(writes).await.unwrap();
 
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
+    knows.learn_secret();
     let redacted = store.redact().await.unwrap();
 
     assert_eq!(redacted, 2);
@@ -376,8 +370,8 @@ async fn what_other_teams_wrote_stays_as_it_is() {
 async fn names_in_records_are_no_words() {
     for value in ["assistant", "approval", "task-1", "main", "turn-1", "t-1"] {
         let disk = Disk::default();
-        let (store, storage) = open(&disk);
-        store.redact_with(Arc::new(Knows { value, teams: &[MAIN] }), spine::TEXTS);
+        let (store, storage, knows) = open(&disk, value, &[MAIN]);
+        knows.learn_secret();
 
         store.commit(everything(MAIN, "harmless")).await.unwrap();
         store.redact().await.unwrap();
@@ -393,11 +387,11 @@ async fn names_in_records_are_no_words() {
 /// MV-52, SE-30: looking again changes nothing that has changed meanwhile.
 #[actix::test]
 async fn a_task_that_ended_meanwhile_does_not_come_back() {
-    let (store, storage) = open(&Disk::default());
+    let (store, storage, knows) = open(&Disk::default(), VALUE, &["ops"]);
     let open = task("task-1", "ops", VALUE);
     store.commit(Writes::new().put(&open)).await.unwrap();
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
-    let (held, _) = store.redaction.get().unwrap().held(&*storage).unwrap();
+    knows.learn_secret();
+    let (held, _) = store.redaction.as_ref().unwrap().held(&*storage).unwrap();
 
     // In one group, and in two.
     let ended = store.commit(Writes::new().put(&FinishedTask::of(&ended("task-1", "ops", VALUE))));
@@ -415,12 +409,12 @@ async fn a_task_that_ended_meanwhile_does_not_come_back() {
 /// next time.
 #[actix::test]
 async fn a_secret_in_a_record_that_cannot_be_read_is_not_forgotten() {
-    let (store, storage) = open(&Disk::default());
+    let (store, storage, knows) = open(&Disk::default(), VALUE, &["ops"]);
     for id in ["task-1", "task-2"] {
         store.commit(Writes::new().put(&task(id, "ops", VALUE))).await.unwrap();
     }
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
-    let (held, _) = store.redaction.get().unwrap().held(&*storage).unwrap();
+    knows.learn_secret();
+    let (held, _) = store.redaction.as_ref().unwrap().held(&*storage).unwrap();
     storage.scratch(held[0].clone());
 
     let unread = store.redact().await;

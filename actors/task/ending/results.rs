@@ -7,7 +7,7 @@ use crate::{
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::view::OrgView,
-    scheduler::firing::{Roster, Standing},
+    scheduler::firing::{Availability, Roster},
     task::{
         Kind, Lane, Lineage, OnResult, Source, Task,
         outcome::{Ending, Outcome},
@@ -34,7 +34,7 @@ pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
 pub(super) fn asker_is_gone(task: &Task, view: &OrgView) -> bool {
     task.reply_to.as_ref().is_some_and(|lane| {
         let asker = TeamKey { name: lane.team.clone(), generation: task.asker };
-        view.standing(&asker) == Standing::Gone
+        view.availability(&asker) == Availability::Gone
     })
 }
 
@@ -47,7 +47,8 @@ pub(super) fn for_operator(
     view: &OrgView,
     ids: &Ids,
 ) -> Option<Notice> {
-    let both = outcome.ending == Ending::Cancelled && view.standing(&task.team()) == Standing::Gone;
+    let both = outcome.ending == Ending::Cancelled
+        && view.availability(&task.team()) == Availability::Gone;
     let text = || describe(task, outcome, MAX_INBOX_CHARACTERS);
     (!both).then(|| orphan(ids, &task.lane.team, text(), &task.id, outcome.finished_at))
 }

@@ -27,7 +27,7 @@ use crate::{
         record::{TeamRecord, TeamState},
         tree::By,
     },
-    scheduler::firing::{Roster, Standing},
+    scheduler::firing::{Availability, Roster},
     spine::Spine,
     store::reads::{Range, scan},
     supervisor::CountRestarts,
@@ -203,9 +203,9 @@ fn mined() -> (World, Arc<AtomicBool>) {
     (world, mines)
 }
 
-fn standing(spine: &Spine) -> (TeamState, Standing) {
+fn availability(spine: &Spine) -> (TeamState, Availability) {
     let state = spine.view.now().get("main").unwrap().state;
-    (state, spine.view.standing(&TeamKey::first("main")))
+    (state, spine.view.availability(&TeamKey::first("main")))
 }
 
 /// It dies five times, and is found degraded.
@@ -214,7 +214,7 @@ async fn degrade(world: &World, spine: &Spine) {
     client.say("m1", "water the garden");
     client.say("m2", "water the garden again");
     tokio::time::timeout(Duration::from_secs(100), async {
-        while standing(spine).0 != TeamState::Degraded {
+        while availability(spine).0 != TeamState::Degraded {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     })
@@ -236,7 +236,7 @@ async fn a_degraded_team_has_rested_at_the_same_moment_after_a_restart() {
 
     let next = world.start();
     let client = world.connect(&next);
-    assert_eq!(standing(&next), (TeamState::Degraded, Standing::Paused));
+    assert_eq!(availability(&next), (TeamState::Degraded, Availability::Paused));
     client.say("m1", "pay the invoice");
     let heard = client.hear_end_of("m1").await;
 
@@ -245,7 +245,7 @@ async fn a_degraded_team_has_rested_at_the_same_moment_after_a_restart() {
     // It was found at rest up to a tenth of a second late, and left alone for five seconds.
     assert!((594..=601).contains(&rested), "{rested}");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(standing(&next), (TeamState::Active, Standing::Active));
+    assert_eq!(availability(&next), (TeamState::Active, Availability::Active));
     let read = next.store.read(|storage| scan::<TeamRecord>(storage, Range::all()));
     let stored = read.await.unwrap();
     assert_eq!(stored[0].state, TeamState::Active);
@@ -286,7 +286,7 @@ async fn a_paused_team_stays_paused_when_it_would_have_rested() {
     spine.org.send(pause).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(700)).await;
 
-    assert_eq!(standing(&spine).0, TeamState::Paused);
+    assert_eq!(availability(&spine).0, TeamState::Paused);
 }
 
 /// The spans that were entered, with their fields.

@@ -6,9 +6,7 @@ use hivewright_actors::{
         record::{Approval, Choice},
     },
     excerpt,
-    policy::caution::Risk,
     router::card_buttons::Button,
-    task::Label,
 };
 use serde_json::Value;
 use serenity::{
@@ -54,15 +52,7 @@ pub(super) fn approval(approval: &Approval) -> Card {
             "{missing} more characters do not fit here: `hivewright approvals show {name}` shows and decides it."
         ));
     }
-    if approval.risk == Risk::High {
-        lines.push(
-            "High risk: whoever caused the task does not decide this, unless nobody else could."
-                .to_owned(),
-        );
-    }
-    if approval.label == Label::Untrusted {
-        lines.push("The turn has read untrusted content.".to_owned());
-    }
+    lines.extend(approval.warnings().map(str::to_owned));
     let digest = excerpt::split(&approval.digest, 8).0;
     lines.push(format!(
         "`{name}`, digest `{digest}`. /approve {name} and /deny {name} <why> work too."

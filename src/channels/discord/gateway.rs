@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
+use hivewright_actors::ids::Entropy as _;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use serenity::model::{
@@ -24,7 +25,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::settings::secret::Secret;
+use crate::{settings::secret::Secret, system::Randomness};
 
 /// From the first packet to Discord's hello, and from our answer to its welcome.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -132,7 +133,7 @@ pub(super) async fn listen(
         socket,
         beat,
         // Not all bots of the world at once, after an outage.
-        due: now + beat.mul_f64(jitter()),
+        due: now + beat.mul_f64(Randomness.fraction()),
         answered: true,
         welcome_by: Some(now + CONNECT_TIMEOUT),
         session,
@@ -147,14 +148,6 @@ pub(super) async fn listen(
 
 fn late() -> String {
     format!("Discord's gateway did not answer within {} s", CONNECT_TIMEOUT.as_secs())
-}
-
-/// A number from 0 to 1.
-pub(super) fn jitter() -> f64 {
-    let mut bytes = [0; 2];
-    // Without randomness all bots beat at once, which is no harm to us.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u16::from_ne_bytes(bytes)) / f64::from(u16::MAX)
 }
 
 /// What a connection runs over.

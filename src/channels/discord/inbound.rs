@@ -31,7 +31,7 @@ use super::{
     post::Post,
 };
 use crate::{
-    files, logging::seldom::Seldom, settings::channels::Discord as Settings, text::sentence,
+    files, logging::throttle::Throttle, settings::channels::Discord as Settings, text::sentence,
 };
 
 /// A sender is told of one refusal in this time.
@@ -199,7 +199,7 @@ impl Ready {
 
 /// Tells the author of a message that it is not taken in: too many of its channel wait.
 pub(super) async fn refuse_full(bot: Arc<Bot>, post: Arc<Post>, incoming: Incoming) {
-    static TOLD: Seldom = Seldom::new();
+    static TOLD: Throttle = Throttle::new();
     if let Some(times) = TOLD.due() {
         tracing::warn!(channel = %incoming.channel, times, "a message is refused, since too many of its channel wait; its author is told");
     }

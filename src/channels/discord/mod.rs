@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 mod attachments;
 mod cards;
 mod chunks;
+pub mod connection_state;
 mod gateway;
 mod inbound;
 mod missed;
@@ -28,15 +29,14 @@ mod post;
 mod recent;
 pub mod rest;
 mod speech;
-pub mod standing;
 mod typing;
 mod uploads;
 
+use connection_state::{ConnectionState, SharedState};
 use gateway::{End, Event, Identity, Session};
 use inbound::Refusals;
 use open_channels::OpenChannels;
 use rest::{Rest, RestError};
-use standing::{SharedStanding, Standing};
 
 use crate::{
     files::FileStore,
@@ -83,7 +83,7 @@ struct Bot {
 /// The switch: runs a bot as the settings want it, or none.
 pub struct Discord {
     settings: watch::Sender<Settings>,
-    standing: SharedStanding,
+    state: SharedState,
     /// Nothing more is taken in.
     draining: CancellationToken,
     _task: AbortOnDropHandle<()>,
@@ -91,12 +91,12 @@ pub struct Discord {
 
 impl Discord {
     pub fn start(parts: Parts, settings: Settings) -> Self {
-        let standing = SharedStanding::new(parts.live.clone());
+        let state = SharedState::new(parts.live.clone());
         let draining = CancellationToken::new();
         let (sender, receiver) = watch::channel(settings);
-        let keeper = Keeper { parts, standing: standing.clone(), draining: draining.clone() };
+        let keeper = Keeper { parts, state: state.clone(), draining: draining.clone() };
         let task = hivewright_actors::spawn::local(keeper.run(receiver));
-        Self { settings: sender, standing, draining, _task: AbortOnDropHandle::new(task) }
+        Self { settings: sender, state, draining, _task: AbortOnDropHandle::new(task) }
     }
 
     /// Other settings from now on. The bot connects anew if they differ.
@@ -112,8 +112,8 @@ impl Discord {
         self.settings.send_modify(|_| {});
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing.now()
+    pub fn state(&self) -> ConnectionState {
+        self.state.now()
     }
 
     /// Takes nothing more in; what is told still goes out.
@@ -125,7 +125,7 @@ impl Discord {
 /// Keeps one bot running, or none.
 struct Keeper {
     parts: Parts,
-    standing: SharedStanding,
+    state: SharedState,
     draining: CancellationToken,
 }
 
@@ -145,19 +145,19 @@ impl Keeper {
 
     fn begin(&self, settings: Settings) -> Option<Running> {
         if let Some(problem) = &settings.disabled {
-            self.standing.set(Standing::Failed { reason: problem.to_string() });
+            self.state.set(ConnectionState::Failed { reason: problem.to_string() });
             return None;
         }
         let Some(token) = settings.token.clone() else {
-            self.standing.set(Standing::Off);
+            self.state.set(ConnectionState::Off);
             return None;
         };
         self.parts.log.learn([token.expose().to_owned()]);
-        self.standing.set(Standing::Connecting);
+        self.state.set(ConnectionState::Connecting);
         let rest = match Rest::new(&settings.api_url, token.clone()) {
             Ok(rest) => rest,
             Err(error) => {
-                self.standing.set(Standing::Failed { reason: error.to_string() });
+                self.state.set(ConnectionState::Failed { reason: error.to_string() });
                 return None;
             }
         };
@@ -176,7 +176,7 @@ impl Keeper {
         let listener = Listener {
             bot: Arc::new(bot),
             identity,
-            standing: self.standing.clone(),
+            state: self.state.clone(),
             draining: self.draining.clone(),
         };
         Some(Running::start(listener, settings))
@@ -220,7 +220,7 @@ impl Running {
 struct Listener {
     bot: Arc<Bot>,
     identity: Identity,
-    standing: SharedStanding,
+    state: SharedState,
     draining: CancellationToken,
 }
 
@@ -228,7 +228,7 @@ impl Listener {
     /// Does not return: what is told goes out also when nothing comes in.
     async fn run(&self, channels: &OpenChannels) {
         tokio::select! {
-            reason = self.connect(channels) => self.standing.set(Standing::Failed { reason }),
+            reason = self.connect(channels) => self.state.set(ConnectionState::Failed { reason }),
             () = self.draining.cancelled() => {}
         }
         std::future::pending().await
@@ -248,12 +248,12 @@ impl Listener {
                 Err(RestError::Unauthorized) => return RestError::Unauthorized.to_string(),
                 Err(error) => error.to_string(),
             };
-            let was_connected = self.standing.now() == Standing::Connected;
+            let was_connected = self.state.now() == ConnectionState::Connected;
             attempt = if was_connected && began.elapsed() >= GOOD { 1 } else { attempt + 1 };
             if !was_connected && attempt >= MOST_RESUMES {
                 session = None;
             }
-            let pause = self.standing.retry(attempt, lost);
+            let pause = self.state.retry(attempt, lost);
             tokio::time::sleep(pause).await;
         }
     }
@@ -279,7 +279,7 @@ impl Listener {
         tracing::debug!(url, resumes = session.is_some(), "connecting to Discord's gateway");
         let mut heard = |event| {
             if matches!(event, Event::Ready { .. }) {
-                self.standing.set(Standing::Connected);
+                self.state.set(ConnectionState::Connected);
             }
             channels.take(event);
         };

@@ -22,8 +22,9 @@ use crate::{
         Goal, Import,
         apply::{ApplyError, Site},
         plan::{Options, Plan},
-        report::{Item, Kind, Outcome},
+        report::{Item, Outcome},
         source::{Source, SourceError},
+        teams,
     },
     settings::{home::resolve, load, zone::Zone},
     system::{Randomness, WallClock},
@@ -178,7 +179,7 @@ fn show(plan: &Plan, note: Option<&Path>, dry_run: bool, context: &Context) -> R
             Some(note) => {
                 screen.remark(&format!("the report is kept in {}", note.display()));
                 let taken =
-                    |item: &Item| item.kind == Kind::Team && item.outcome != Outcome::Skipped;
+                    |item: &Item| item.kind == teams::KIND && item.outcome != Outcome::Skipped;
                 if plan.report.items.iter().any(taken) {
                     let resume = context.command("teams resume --all");
                     screen.remark(&format!("imported teams are paused; {resume} starts them"));

@@ -81,19 +81,19 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let answering = async {
         let files = upload(&files, context).await?;
         let earlier = which.find(context).await?;
-        let mut link = Connection::open(context, earlier.as_ref()).await?;
+        let mut connection = Connection::open(context, earlier.as_ref()).await?;
         let sent = match team {
-            Some(team) => say_to(&team, content, files, &link, context).await?,
+            Some(team) => say_to(&team, content, files, &connection, context).await?,
             None => {
                 let topic = earlier.map(|earlier| earlier.topic.to_string());
                 let words = Words { id: message_id()?, content, topic, files };
                 let sent = Sent::new(&words, context.screen);
-                link.say(words);
+                connection.say(words);
                 Some(sent)
             }
         };
         match sent {
-            Some(sent) => answer(sent, &mut link, !no_follow, &task, context).await,
+            Some(sent) => answer(sent, &mut connection, !no_follow, &task, context).await,
             None => Ok(()),
         }
     };
@@ -111,18 +111,20 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
 }
 
-/// Says something to another team than the main one; what comes of it is heard on the link. None if it was answered at once.
+/// Says something to another team than the main one; what comes of it is heard on the connection. None if it was answered
+/// at once.
 async fn say_to(
     team: &str,
     content: String,
     files: Vec<String>,
-    link: &Connection,
+    connection: &Connection,
     context: &Context,
 ) -> Result<Option<Sent>, Failure> {
     let screen = context.screen;
-    let errand = TeamMessage::new(team, content, files)?;
-    let said =
-        with_retries(async || errand.say(link.channel.as_ref(), &Service::find(context)?).await);
+    let message = TeamMessage::new(team, content, files)?;
+    let said = with_retries(async || {
+        message.say(connection.channel.as_ref(), &Service::find(context)?).await
+    });
     let row = said.await?;
     if let Some(reply) = &row.reply {
         if screen.json {
@@ -187,7 +189,7 @@ fn read_input() -> Result<String, Failure> {
 
 async fn answer(
     mut sent: Sent,
-    link: &mut Connection,
+    connection: &mut Connection,
     follows: bool,
     task: &RefCell<Option<String>>,
     context: &Context,
@@ -206,7 +208,7 @@ async fn answer(
     };
     remember(&sent);
     while !sent.exchange.is_over() {
-        let frame = match link.next().await? {
+        let frame = match connection.next().await? {
             Event::Frame(frame, _) => frame,
             Event::Renewed if sent.exchange.is_accepted() => return Err(forgotten()),
             Event::Lost => {
@@ -254,7 +256,7 @@ async fn answer(
     }
     paper.end_line();
     let further = match (used_tools, follows) {
-        (true, true) => delegated.finish(link).await,
+        (true, true) => delegated.finish(connection).await,
         _ => Ok(()),
     };
     failure.map_or(further, Err)

@@ -22,7 +22,7 @@ use super::{
     native::{Link, retry::RetryPolicy},
     pictures,
     relay::{self, Pass},
-    voice::Voice,
+    scrubbed_sink::ScrubbedSink,
 };
 use crate::{
     files::FileStore,
@@ -117,20 +117,20 @@ impl AgentEngine {
         let rests = self.harness.resting.lock().remove(&request.turn);
         // A conversation that was made smaller is another one: it is told from the beginning.
         let mut rests = rests.filter(|running| running.knows(&request));
-        let mut voice = Voice::new(events, self.scrubbers.of(&request.team));
+        let mut sink = ScrubbedSink::new(events, self.scrubbers.of(&request.team));
         let mut retries = 0;
         loop {
             let stopped = match self.started(rests.take(), &request).await {
                 Err(stopped) => stopped,
                 Ok(mut running) => {
-                    let stepped = running.step(&mut voice, &request).await;
+                    let stepped = running.step(&mut sink, &request).await;
                     let mut bill = request.unbooked.take();
                     // The reply is of the model that answered last.
                     let answered = if stepped.is_ok() { bill.pop() } else { None };
-                    bill.into_iter().for_each(|paid| voice.say(EngineEvent::Spent(paid)));
+                    bill.into_iter().for_each(|paid| sink.say(EngineEvent::Spent(paid)));
                     match stepped {
                         Ok(reply) => {
-                            voice.end();
+                            sink.end();
                             self.harness.rest(request.turn, running, request.cancel);
                             return Ok(reply.paid(answered.unwrap_or_else(|| self.nothing_paid())));
                         }
@@ -145,15 +145,15 @@ impl AgentEngine {
                 Stopped::Broke(failure) => (failure, Remedy::Retry(None)),
                 Stopped::Failed(failure) => (failure, Remedy::None),
             };
-            let message = voice.scrub(&failure.message);
+            let message = sink.scrub(&failure.message);
             let Some(pause) = self.harness.retry.again(retries, remedy) else {
-                voice.end();
+                sink.end();
                 return Err(EngineFailure { message, ..failure });
             };
             // Another process is told all that was done, and asks again.
             retries += 1;
-            voice.reset();
-            voice.say(EngineEvent::Retry(message));
+            sink.reset();
+            sink.say(EngineEvent::Retry(message));
             tokio::time::sleep(pause).await;
         }
     }

@@ -33,7 +33,7 @@ use crate::{
     engines::{
         pictures::Picture,
         relay::Told,
-        voice::{Voice, clean_blocks},
+        scrubbed_sink::{ScrubbedSink, clean_blocks},
     },
     files::FileStore,
     sandbox::process::agent::{Agent, Life},
@@ -213,26 +213,30 @@ impl Running {
     /// Works until the model has called something, or has come to an end.
     pub(super) async fn step(
         &mut self,
-        voice: &mut Voice,
+        sink: &mut ScrubbedSink,
         request: &StepRequest,
     ) -> Result<Stepped, Stopped> {
-        let stepped = self.work(voice, request).await;
+        let stepped = self.work(sink, request).await;
         while let Ok(remark) = self.remarks.try_recv() {
-            voice.say(EngineEvent::Note(remark));
+            sink.say(EngineEvent::Note(remark));
         }
         if let Some(rest) = self.notes.rest() {
-            voice.say(EngineEvent::Note(rest));
+            sink.say(EngineEvent::Note(rest));
         }
         stepped
     }
 
-    async fn work(&mut self, voice: &mut Voice, request: &StepRequest) -> Result<Stepped, Stopped> {
+    async fn work(
+        &mut self,
+        sink: &mut ScrubbedSink,
+        request: &StepRequest,
+    ) -> Result<Stepped, Stopped> {
         loop {
             self.write().await?;
             // What came together is one step, also if it is over by then.
             let due = self.message.due();
             if due.is_some_and(|due| due <= Instant::now()) {
-                return Ok(self.called(request, &voice.scrubber));
+                return Ok(self.called(request, &sink.scrubber));
             }
             if due.is_none()
                 && let Some(done) = self.done.take()
@@ -240,7 +244,7 @@ impl Running {
                 done.map_err(|failure| self.rejected.take().unwrap_or(failure))?;
                 let MessageSoFar { blocks, stop_reason, .. } = std::mem::take(&mut self.message);
                 let stop_reason = stop_reason.unwrap_or_else(|| "end_turn".to_owned());
-                return Ok(Stepped { blocks: clean_blocks(blocks, &voice.scrubber), stop_reason });
+                return Ok(Stepped { blocks: clean_blocks(blocks, &sink.scrubber), stop_reason });
             }
             let next = due.into_iter().chain(self.later.iter().map(|(at, _)| *at)).min();
             let pause = tokio::time::sleep_until(next.unwrap_or_else(Instant::now));
@@ -248,25 +252,25 @@ impl Running {
                 biased;
                 () = self.is_full.cancelled() => return Err(too_large().into()),
                 // Before the agent says that it failed, in words of its own.
-                Some(told) = self.model_calls.recv() => self.heed(told, voice)?,
+                Some(told) = self.model_calls.recv() => self.heed(told, sink)?,
                 line = self.lines.next() => match line {
-                    Ok(Some(line)) => self.hear(line, voice),
-                    Ok(None) => return Err(self.broke_off(None, voice).await),
-                    Err(error) => return Err(self.broke_off(Some(error), voice).await),
+                    Ok(Some(line)) => self.hear(line, sink),
+                    Ok(None) => return Err(self.broke_off(None, sink).await),
+                    Err(error) => return Err(self.broke_off(Some(error), sink).await),
                 },
                 Some(call) = self.calls.recv() => self.make(call),
-                Some(remark) = self.remarks.recv() => voice.say(EngineEvent::Note(remark)),
+                Some(remark) = self.remarks.recv() => sink.say(EngineEvent::Note(remark)),
                 () = pause, if next.is_some() => {}
             }
         }
     }
 
     /// Takes what became of a request to the model.
-    fn heed(&mut self, told: Told, voice: &mut Voice) -> Result<(), Stopped> {
+    fn heed(&mut self, told: Told, sink: &mut ScrubbedSink) -> Result<(), Stopped> {
         match told {
-            Told::InLine => voice.say(EngineEvent::InLine),
-            Told::Retry(why) => voice.say(EngineEvent::Retry(why)),
-            Told::Fallback(why) => voice.say(EngineEvent::Fallback(why)),
+            Told::InLine => sink.say(EngineEvent::InLine),
+            Told::Retry(why) => sink.say(EngineEvent::Retry(why)),
+            Told::Fallback(why) => sink.say(EngineEvent::Fallback(why)),
             Told::Answered => self.rejected = None,
             Told::Rejected(failure) => self.rejected = Some(failure),
             Told::Failed(failure) => return Err(Stopped::Failed(failure)),
@@ -314,15 +318,15 @@ impl Running {
         Stepped { blocks: clean_blocks(blocks, scrubber), stop_reason }
     }
 
-    fn hear(&mut self, line: Line, voice: &mut Voice) {
+    fn hear(&mut self, line: Line, sink: &mut ScrubbedSink) {
         match line {
             Line::Json(line) => {
                 let acts = self.dialogue.hear(line);
-                self.take(acts, &mut |event| voice.say(event));
+                self.take(acts, &mut |event| sink.say(event));
             }
             other => {
                 if let Some(note) = self.notes.take_line(&other) {
-                    voice.say(EngineEvent::Note(note));
+                    sink.say(EngineEvent::Note(note));
                 }
             }
         }
@@ -426,7 +430,11 @@ impl Running {
     }
 
     /// Its output has ended before it was done.
-    async fn broke_off(&mut self, error: Option<std::io::Error>, voice: &mut Voice) -> Stopped {
+    async fn broke_off(
+        &mut self,
+        error: Option<std::io::Error>,
+        sink: &mut ScrubbedSink,
+    ) -> Stopped {
         if let Some(rejected) = self.rejected.take() {
             return Stopped::Failed(rejected);
         }
@@ -435,7 +443,7 @@ impl Running {
         // All of its error output: the last line may be why.
         let hear_out = async {
             while let Some(remark) = self.remarks.recv().await {
-                voice.say(EngineEvent::Note(remark));
+                sink.say(EngineEvent::Note(remark));
             }
         };
         let _ = tokio::time::timeout(GRACE, hear_out).await;

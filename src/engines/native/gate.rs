@@ -9,25 +9,25 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::line::{Line, Ticket, Turn};
+use super::fair_queue::{FairQueue, Ticket, Turn};
 
 /// A turn in line gives a sign of life this often: waiting is no stall.
 const SIGN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lets requests pass by the rules of a [`Line`].
+/// Lets requests pass by the rules of a [`FairQueue`].
 #[derive(Debug)]
 pub(in crate::engines) struct Gate(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    line: Line,
+    queue: FairQueue,
     bells: HashMap<Ticket, Arc<Notify>>,
 }
 
 impl Inner {
     /// Calls whoever is next now: after each change somebody else may be.
     fn call_head(&self) {
-        let head = self.line.head().and_then(|ticket| self.bells.get(&ticket));
+        let head = self.queue.head().and_then(|ticket| self.bells.get(&ticket));
         if let Some(bell) = head {
             bell.notify_one();
         }
@@ -35,8 +35,8 @@ impl Inner {
 }
 
 impl Gate {
-    pub(super) fn new(line: Line) -> Self {
-        Self(Mutex::new(Inner { line, bells: HashMap::new() }))
+    pub(super) fn new(queue: FairQueue) -> Self {
+        Self(Mutex::new(Inner { queue, bells: HashMap::new() }))
     }
 
     /// Waits for this team's turn. Dropping the future gives up the place.
@@ -44,12 +44,12 @@ impl Gate {
         let bell = Arc::new(Notify::new());
         let waiting = {
             let mut inner = self.0.lock();
-            let ticket = inner.line.join(team);
+            let ticket = inner.queue.join(team);
             inner.bells.insert(ticket, Arc::clone(&bell));
             Waiting { gate: self, ticket }
         };
         loop {
-            let turn = self.0.lock().line.start(waiting.ticket, Instant::now().into_std());
+            let turn = self.0.lock().queue.start(waiting.ticket, Instant::now().into_std());
             match turn {
                 // The ticket is used up, so leaving the line does nothing but call the next.
                 Turn::Now => return Permit(Arc::clone(self)),
@@ -86,7 +86,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut inner = self.gate.0.lock();
-        inner.line.leave(self.ticket);
+        inner.queue.leave(self.ticket);
         inner.bells.remove(&self.ticket);
         inner.call_head();
     }
@@ -99,7 +99,7 @@ pub(in crate::engines) struct Permit(Arc<Gate>);
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut inner = self.0.0.lock();
-        inner.line.end();
+        inner.queue.end();
         inner.call_head();
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     fn gate(places: usize, per_minute: Option<u32>) -> Arc<Gate> {
-        Arc::new(Gate::new(Line::new(places, per_minute)))
+        Arc::new(Gate::new(FairQueue::new(places, per_minute)))
     }
 
     /// SE-110

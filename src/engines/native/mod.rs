@@ -15,7 +15,7 @@ use hivewright_actors::{
 use crate::{
     engines::{
         pictures,
-        voice::{Voice, clean_blocks},
+        scrubbed_sink::{ScrubbedSink, clean_blocks},
     },
     files::FileStore,
     providers::{
@@ -26,8 +26,8 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
+mod fair_queue;
 pub(super) mod gate;
-mod line;
 pub mod retry;
 pub(super) mod state;
 
@@ -135,8 +135,8 @@ impl Engine for NativeEngine {
         let engine = self.clone();
         async move {
             let cancel = request.cancel.clone();
-            let voice = Voice::new(events, engine.scrubbers.of(&request.team));
-            let step = Step { voice, engine: &engine, request: &request };
+            let sink = ScrubbedSink::new(events, engine.scrubbers.of(&request.team));
+            let step = Step { sink, engine: &engine, request: &request };
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(EngineFailure::new(
@@ -153,7 +153,7 @@ impl Engine for NativeEngine {
 struct Step<'a> {
     engine: &'a NativeEngine,
     request: &'a StepRequest,
-    voice: Voice,
+    sink: ScrubbedSink,
 }
 
 impl Step<'_> {
@@ -161,16 +161,16 @@ impl Step<'_> {
         let mut failures: Vec<EngineFailure> = Vec::new();
         for link in self.engine.links.iter() {
             if let Some(failure) = failures.last() {
-                self.voice.reset();
+                self.sink.reset();
                 let notice =
                     format!("profile `{}` takes over: {}", link.profile.name, failure.message);
-                self.voice.say(EngineEvent::Fallback(notice));
+                self.sink.say(EngineEvent::Fallback(notice));
             }
             match self.try_profile(link).await {
                 Ok(answer) => return Ok(self.reply(link, answer)),
                 Err((fault, tries)) => {
                     let failure = link.failure(&fault, tries);
-                    let message = self.voice.scrub(&failure.message);
+                    let message = self.sink.scrub(&failure.message);
                     failures.push(EngineFailure { message, ..failure });
                     if fault.remedy == Remedy::None {
                         break;
@@ -178,7 +178,7 @@ impl Step<'_> {
                 }
             }
         }
-        self.voice.end();
+        self.sink.end();
         Err(verdict(failures))
     }
 
@@ -195,7 +195,7 @@ impl Step<'_> {
                 Err(fault) => fault,
             };
             if let Some(lost) = link.paid(fault.usage) {
-                self.voice.say(EngineEvent::Spent(lost));
+                self.sink.say(EngineEvent::Spent(lost));
             }
             let pause = match fault.remedy {
                 Remedy::LeaveOut(field) if !left_out.has(field) => {
@@ -215,8 +215,8 @@ impl Step<'_> {
                     None => return Err((fault, retries + 1)),
                 },
             };
-            self.voice.reset();
-            self.voice.say(EngineEvent::Retry(link.describe(&fault, 1)));
+            self.sink.reset();
+            self.sink.say(EngineEvent::Retry(link.describe(&fault, 1)));
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
@@ -225,8 +225,8 @@ impl Step<'_> {
 
     /// Asks once, and goes on where the model only paused.
     async fn ask(&mut self, link: &Link) -> Result<Answer, Fault> {
-        let voice = &mut self.voice;
-        let in_line = || voice.say(EngineEvent::InLine);
+        let sink = &mut self.sink;
+        let in_line = || sink.say(EngineEvent::InLine);
         let _permit = link.state.gate.enter_telling(&self.request.team, in_line).await;
         let pictures = match &self.engine.files {
             Some(files) if link.profile.pictures => pictures::load(files, self.request).await,
@@ -249,8 +249,8 @@ impl Step<'_> {
                 thinking: self.request.thinking,
                 without: link.state.left_out(),
             };
-            let voice = &mut self.voice;
-            let answer = providers::ask(&self.engine.http, ask, &mut |event| voice.say(event))
+            let sink = &mut self.sink;
+            let answer = providers::ask(&self.engine.http, ask, &mut |event| sink.say(event))
                 .await
                 .map_err(|mut fault| {
                     fault.usage += usage;
@@ -274,8 +274,8 @@ impl Step<'_> {
     }
 
     fn reply(mut self, link: &Link, answer: Answer) -> StepReply {
-        self.voice.end();
-        let mut blocks = clean_blocks(answer.blocks, &self.voice.scrubber);
+        self.sink.end();
+        let mut blocks = clean_blocks(answer.blocks, &self.sink.scrubber);
         name_calls(&mut blocks, self.request);
         StepReply {
             blocks,

@@ -37,7 +37,7 @@ impl RetryPolicy {
             return asked.min(self.retry_after_cap);
         }
         let longest = doubling(self.base, self.cap, retry);
-        longest.mul_f64(self.entropy.bits() as f64 / u64::MAX as f64)
+        longest.mul_f64(self.entropy.fraction())
     }
 }
 

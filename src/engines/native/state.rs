@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-use super::{gate::Gate, line::Line};
+use super::{fair_queue::FairQueue, gate::Gate};
 
 /// Who waits for a profile, until when its provider wants no requests, and what its server refuses.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ fn settings(profile: &Profile) -> Settings {
 
 impl ProfileState {
     pub(crate) fn new(profile: &Profile) -> Self {
-        let line = Line::new(profile.max_concurrency, profile.requests_per_minute);
+        let queue = FairQueue::new(profile.max_concurrency, profile.requests_per_minute);
         Self {
             made_for: settings(profile),
-            gate: Arc::new(Gate::new(line)),
+            gate: Arc::new(Gate::new(queue)),
             left_out: Mutex::default(),
             limited_until: Mutex::default(),
         }

@@ -42,7 +42,7 @@ mod tests;
 
 use self::admission::Once;
 use super::native::{Link, gate::Permit, retry::RetryPolicy};
-use crate::{logging::seldom::Seldom, settings::providers::Provider};
+use crate::{logging::throttle::Throttle, settings::providers::Provider};
 
 const LARGEST_REQUEST: usize = 32 * 1024 * 1024;
 /// Each may hold a whole request. One agent has a few.
@@ -103,7 +103,7 @@ pub async fn serve(
             taken = listener.accept(), if connections.len() < MOST_CONNECTIONS => match taken {
                 Ok((stream, _)) => drop(connections.spawn(attend(Arc::clone(&relay), stream))),
                 Err(error) => {
-                    static TOLD: Seldom = Seldom::new();
+                    static TOLD: Throttle = Throttle::new();
                     if let Some(times) = TOLD.due() {
                         tracing::warn!(%error, times, "a command-line agent cannot connect to its model, and is tried again");
                     }

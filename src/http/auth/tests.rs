@@ -8,7 +8,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::CredentialId,
-    store::Store,
+    store::{Store, StoreParts},
     text::Span,
 };
 use proptest::prelude::*;
@@ -48,12 +48,7 @@ impl Place {
 
     /// A start of the service over what is stored.
     async fn start(&self) -> Authenticator {
-        let store = Store::start(
-            &Arbiter::current(),
-            self.storage.clone(),
-            Box::new(|_| {}),
-            Box::new(|_, _| {}),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(self.storage.clone()));
         Authenticator::open(store, self.clock.clone(), self.secrets()).await.unwrap()
     }
 

@@ -28,7 +28,7 @@ use crate::{
         plugins::{CHECK_PLUGIN, INSTALL_PLUGIN},
     },
     http::{auth::access, state::State},
-    logging::seldom::Seldom,
+    logging::throttle::Throttle,
 };
 
 /// The longest header, in bytes.
@@ -132,7 +132,7 @@ fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>
     connections::check(request, &state.access.gate)?;
     if access::has_token(request.query_string()) {
         // Anybody can send one.
-        static TOLD: Seldom = Seldom::new();
+        static TOLD: Throttle = Throttle::new();
         if let Some(times) = TOLD.due() {
             tracing::warn!(
                 times,

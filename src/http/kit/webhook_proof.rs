@@ -14,7 +14,7 @@ use hivewright_actors::{
 
 use super::error::{ApiError, ApiResult};
 use crate::{
-    logging::seldom::Seldom, system::hex, triggers::signature, vault::reading::SecretSource,
+    logging::throttle::Throttle, system::hex, triggers::signature, vault::reading::SecretSource,
 };
 
 /// The longest name of a delivery.
@@ -130,7 +130,7 @@ impl Proof {
         };
         for name in keys {
             let Some(secret) = secrets.secret(team, name) else {
-                static TOLD: Seldom = Seldom::new();
+                static TOLD: Throttle = Throttle::new();
                 if let Some(times) = TOLD.due() {
                     tracing::warn!(team = %team.name, secret = %name, times, "a webhook was called, and refused, since its secret is not in the vault; set it");
                 }

@@ -144,7 +144,7 @@ fn a_team_that_is_gone_leaves_its_label() {
 /// OP-48: errors are counted by the part of the program that logged them, without what they say.
 #[test]
 fn errors_are_counted_by_their_source() {
-    let tap = crate::logging::tap::Tap::default();
+    let (tap, _lines) = crate::logging::tap::Tap::new();
     let metrics = Metrics::new([], tap.errors.clone());
     let subscriber = crate::logging::layer(tap, crate::logging::Secrets::default());
 

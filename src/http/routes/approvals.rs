@@ -6,13 +6,15 @@ use hivewright_actors::{
     approvals::{
         Decide, EndOverdue, Revoke,
         grants::{Covers, MOST_USES, NotGrantable},
+        lists,
+        query::{WaitQuery, WaitRank},
         record::{Approval, Decider, Resolution, Status, Word},
         records::{self, Waits},
         refusal::NotDecided,
     },
     clock::{Timestamp, millis},
     policy::caution::Kind,
-    store::{reads::get, records::Writes},
+    store::{reads::get_readable, records::Writes},
 };
 
 use crate::{
@@ -24,7 +26,7 @@ use crate::{
             audit_log,
             call::*,
             error::*,
-            listing::{self, Gathering},
+            listing::{self, Gathering, Place},
             query::Page,
         },
         state::State,
@@ -45,22 +47,22 @@ pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, ApprovalFilter>,
 ) -> ApiResult<Rows<ApprovalRow>> {
     let ApprovalFilter { status, team, kind } = query;
-    let (now, lists) = (state.now(), caller.lists(team));
-    let wanted = move |row: &Approval| {
-        lists(row.team.name.as_str())
-            && status.is_none_or(|wanted| row.status == wanted)
-            && kind.is_none_or(|wanted| row.kind == wanted)
-    };
-    let only_waiting = status == Some(Status::Pending);
-    list_waits(&state, page, only_waiting, wanted, move |found| row(found, now)).await
+    let (now, teams) = (state.now(), caller.teams(team));
+    let (status, kind) = (status.map(Status::as_str), kind.map(Kind::as_str));
+    let wanted = WaitQuery { teams, status, kind, rank: rank(&page) };
+    list_waits(&state, page, wanted, move |found| row(found, now)).await
 }
 
-/// A part of what waits for a person and, unless only that is wanted, of what no longer does.
+/// What such a list is sorted by.
+pub(super) fn rank(page: &Page) -> WaitRank {
+    if page.sort.field == "expires_at" { WaitRank::Expires } else { WaitRank::Created }
+}
+
+/// A part of what waits for a person, or did.
 pub(super) async fn list_waits<R, T>(
     state: &State,
     page: Page,
-    only_waiting: bool,
-    wanted: impl Fn(&R) -> bool + Send + 'static,
+    wanted: WaitQuery,
     shown: impl Fn(R) -> T + Send + 'static,
 ) -> ApiResult<Rows<T>>
 where
@@ -68,18 +70,12 @@ where
     T: Send + 'static,
 {
     settle(state).await?;
-    // What waits is found without looking at the rest.
-    let each = if only_waiting { records::each_waiting::<R> } else { records::each::<R> };
     let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        each(storage, &mut |row: R| {
-            if wanted(&row) {
-                let is_by_end = page.sort.field == "expires_at";
-                let at = if is_by_end { row.expires_at() } else { row.created_at() };
-                gathering.see(at, &row.key().to_string());
-            }
-        })?;
-        gathering.rows(&page, |id| Ok(get::<R>(storage, &R::Key::from(id))?.map(&shown)))
+        let place = |place: &Place| Some((Timestamp(place.value.as_u64()?), place.id.clone()));
+        let part = lists::list::<R>(storage, &wanted, &gathering.window(place))?;
+        gathering.see_part(part, |(at, id)| (at.0.into(), id));
+        gathering.rows(&page, |id| Ok(get_readable::<R>(storage, &R::Key::from(id))?.map(&shown)))
     });
     rows.await
 }

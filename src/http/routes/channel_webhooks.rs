@@ -67,8 +67,8 @@ pub(super) async fn receive(
     let plugin = state.plugins.find(&team.name, &path.key).filter(|plugin| plugin.team == team);
     let plugin = plugin.ok_or_else(unknown)?;
     let door = plugin.door().ok_or_else(unknown)?;
-    let desk = state.desk.parts();
-    let now = desk.now();
+    let triggers = state.triggers.parts();
+    let now = triggers.now();
     let most = if door.signed.is_some() { MOST_CALLS } else { MOST_UNVERIFIED };
     state.callers.admit(&format!("{team}/{}", plugin.key), most, now)?;
     if state.service.is_draining() {
@@ -87,7 +87,7 @@ pub(super) async fn receive(
     let body = json::bytes(payload, longest, SLOWEST_BODY).await?;
     let mut claim = None;
     if let (Some(proof), Some((scheme, key))) = (&proof, &door.signed) {
-        let signer = Signer { secrets: &*desk.secrets, team: &team, keys: vec![key], scheme };
+        let signer = Signer { secrets: &*triggers.secrets, team: &team, keys: vec![key], scheme };
         proof.check(&signer, &body)?;
         let key = proof.key();
         let claimed = plugin.claim(&key).ok_or_else(|| {

@@ -32,7 +32,7 @@ async fn rows(state: &Arc<State>) -> ApiResult<Vec<McpServerRow>> {
         for (team, file) in files {
             for (server, config) in &file.mcp_servers.0 {
                 let known = looking.servers.find(&team, server);
-                let known = known.filter(|known| known.site.config() == config);
+                let known = known.filter(|known| known.context.config() == config);
                 let status = known.map(|known| known.status()).unwrap_or_default();
                 rows.push(McpServerRow::from((&team, server.as_str(), config, status)));
             }

@@ -38,9 +38,10 @@ pub(super) async fn add(
     if let Some(team) = wish.team.as_ref().filter(names_one) {
         existing(&state, &caller, "team", team)?;
     }
-    let rule = wish.rule().map_err(RuleError::from)?;
-    let rule =
-        state.rules.add(rule, &caller.principal.id, &audit_log::origin(&state, &request)).await?;
+    let rule = state
+        .rules
+        .add(wish.rule(), &caller.principal.id, &audit_log::origin(&state, &request))
+        .await?;
     Ok(Created(RuleRow::from((rule, RuleSource::Stored))))
 }
 

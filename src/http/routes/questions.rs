@@ -3,6 +3,7 @@
 use hivewright_actors::{
     approvals::{
         Reply,
+        query::WaitQuery,
         question::{Answer, Question, QuestionStatus},
         refusal::NotAnswered,
     },
@@ -12,7 +13,7 @@ use hivewright_actors::{
     store::reads::get,
 };
 
-use super::approvals::{decider, list_waits, settle};
+use super::approvals::{decider, list_waits, rank, settle};
 use crate::{
     api::{endpoint::*, questions::*, reply::*},
     http::{
@@ -25,12 +26,9 @@ pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, QuestionFilter>,
 ) -> ApiResult<Rows<QuestionRow>> {
     let QuestionFilter { status, team } = query;
-    let lists = caller.lists(team);
-    let wanted = move |row: &Question| {
-        lists(row.team.name.as_str()) && status.is_none_or(|wanted| row.status == wanted)
-    };
-    let only_waiting = status == Some(QuestionStatus::Open);
-    list_waits(&state, page, only_waiting, wanted, QuestionRow::from).await
+    let status = status.map(QuestionStatus::as_str);
+    let wanted = WaitQuery { teams: caller.teams(team), status, kind: None, rank: rank(&page) };
+    list_waits::<Question, _>(&state, page, wanted, QuestionRow::from).await
 }
 
 pub(super) async fn show(

@@ -15,7 +15,8 @@ use crate::{
 /// All routes, in the order in which their paths are tried.
 pub(in crate::http) fn table() -> Vec<Resource> {
     let mut table: Vec<Resource> = Vec::new();
-    for resource in [of_access(), of_work(), of_decisions(), of_service()].into_iter().flatten() {
+    let groups = [of_access(), of_conversations(), of_teams(), of_decisions(), of_service()];
+    for resource in groups.into_iter().flatten() {
         match table.iter_mut().find(|known| known.path == resource.path) {
             Some(known) => known.join(resource),
             None => table.push(resource),
@@ -47,8 +48,8 @@ fn of_access() -> Vec<Resource> {
     ]
 }
 
-/// Teams, what they do, and what they know.
-fn of_work() -> Vec<Resource> {
+/// What makes teams work, and what was said.
+fn of_conversations() -> Vec<Resource> {
     vec![
         on(&api::files::UPLOAD_FILE, files::upload),
         on(&api::files::DOWNLOAD_FILE, files::download),
@@ -90,6 +91,12 @@ fn of_work() -> Vec<Resource> {
         on(&api::sessions::COMPACT_SESSION, sessions::compact),
         on(&api::sessions::SHOW_TEAM_HISTORY, sessions::show_of_team),
         on(&api::search::SEARCH_HISTORY, search::find),
+    ]
+}
+
+/// Teams, what they do, use and know.
+fn of_teams() -> Vec<Resource> {
+    vec![
         on(&api::teams::LIST_TEAMS, teams::list),
         on(&api::teams::LIST_TEMPLATES, teams::list_templates),
         on(&api::teams::CREATE_TEAM, teams::acting::create),

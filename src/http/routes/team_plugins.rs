@@ -32,7 +32,7 @@ use crate::{
             },
         },
         package::Package,
-        schema::Mismatch,
+        schema::{Mismatch, listed},
     },
     settings::{
         home::Home,
@@ -193,11 +193,6 @@ impl Change {
 fn may_keep_secrets(caller: &Caller) -> ApiResult<()> {
     let may = caller.principal.may(Scope::Secrets);
     if may { Ok(()) } else { Err(ApiError::forbidden(Scope::Secrets)) }
-}
-
-fn listed(wrong: &[Mismatch]) -> String {
-    let words = wrong.iter().map(|it| format!("`{}`: {}", it.pointer, it.message));
-    words.collect::<Vec<_>>().join("; ")
 }
 
 fn refused(wrong: &[Mismatch]) -> ApiError {

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// By what a topic's state is told.
-struct Standing {
+struct Activity {
     /// See [`work`].
     work: HashMap<TopicId, (usize, usize)>,
     now: Timestamp,
@@ -51,7 +51,7 @@ pub(super) fn work(open: &[OpenWork]) -> HashMap<TopicId, (usize, usize)> {
     work
 }
 
-impl Standing {
+impl Activity {
     fn new(state: &State, open: &[OpenWork]) -> Self {
         let (now, idle_after) = (state.now(), state.service.topics_idle_after());
         Self { work: work(open), now, idle_after }
@@ -106,7 +106,7 @@ impl ChannelTypes<'_> {
 /// The wanted part of all topics. Holds no more of them than the page.
 async fn part(
     state: &State,
-    standing: Standing,
+    standing: Activity,
     page: Page,
     wanted: impl Fn((&ChannelId, &ChannelType), &Topic, TopicState) -> bool + Send + 'static,
 ) -> ApiResult<Rows<TopicRow>> {
@@ -150,7 +150,7 @@ pub(super) async fn newest(
         sort: Sort { field: "last_activity", falling: true },
         after: None,
     };
-    let standing = Standing::new(state, open);
+    let standing = Activity::new(state, open);
     let rows = part(state, standing, page, |_, _, state| state != TopicState::Done);
     Ok(rows.await?.data)
 }
@@ -161,7 +161,7 @@ pub(super) async fn list(
     caller.team(MAIN)?;
     let TopicFilter { channel, state: standing, words } = query;
     let words = words.map(|words| words.to_lowercase());
-    let by = Standing::new(&state, &state.read(tasks::open_work).await?);
+    let by = Activity::new(&state, &state.read(tasks::open_work).await?);
     let rows = part(&state, by, page, move |(of, channel_type), topic, state| {
         let is_there =
             |channel: &String| of.as_str() == channel || channel_type.to_string() == *channel;
@@ -175,7 +175,7 @@ pub(super) async fn list(
 
 async fn known(state: &State, id: &str) -> ApiResult<TopicRow> {
     let open = state.read(tasks::open_work).await?;
-    let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
+    let (standing, wanted) = (Activity::new(state, &open), TopicId::from(id));
     let found = state.read(move |storage| {
         let mut found = None;
         let mut types = ChannelTypes { storage, last: None };

@@ -30,18 +30,17 @@ use crate::{
         state::State,
     },
     triggers::{
-        agenda,
-        desk::{Author, DeskError, Parts},
-        preview,
+        admin::{Author, Parts, TriggerError},
+        agenda, preview,
     },
 };
 
 /// How many of the next times are shown with a trigger.
 const NEXT_SHOWN: usize = 3;
 
-impl From<DeskError> for ApiError {
-    fn from(error: DeskError) -> Self {
-        let DeskError { code, field, message, .. } = error;
+impl From<TriggerError> for ApiError {
+    fn from(error: TriggerError) -> Self {
+        let TriggerError { code, field, message, .. } = error;
         let status = match code {
             "not_found" => StatusCode::NOT_FOUND,
             "name_taken" | "name_reserved" | "limit_triggers" | "not_approved" => {
@@ -70,7 +69,7 @@ fn author(caller: &Caller) -> Author<'_> {
 /// The trigger that a path names, if it is of a team that the caller reaches.
 async fn named(state: &State, caller: &Caller, path: &ById) -> ApiResult<(Which, Listed)> {
     let which = Which::Id(TriggerId::from(path.id.as_str()));
-    let listed = state.desk.parts().known(which.clone()).await?;
+    let listed = state.triggers.parts().known(which.clone()).await?;
     if caller.reaches(listed.trigger.team.name.as_str()) {
         Ok((which, listed))
     } else {
@@ -79,8 +78,8 @@ async fn named(state: &State, caller: &Caller, path: &ById) -> ApiResult<(Which,
 }
 
 /// A trigger with its next times in its own zone.
-fn with_times(desk: &Parts, trigger: &Trigger) -> TriggerRow {
-    let next_due = Some(desk.next_times(trigger, NEXT_SHOWN));
+fn with_times(triggers: &Parts, trigger: &Trigger) -> TriggerRow {
+    let next_due = Some(triggers.next_times(trigger, NEXT_SHOWN));
     TriggerRow { next_due, ..TriggerRow::from(trigger) }
 }
 
@@ -124,13 +123,13 @@ pub(super) async fn list(
 pub(super) async fn list_due(
     Call { state, caller, query: filter, page, .. }: Call<Empty, TriggerFilter>,
 ) -> ApiResult<Rows<DueRow>> {
-    let (reaches, desk) = (caller.reach(), state.desk.clone());
+    let (reaches, triggers) = (caller.reach(), state.triggers.clone());
     let rows = state.read(move |storage| {
         let mut rows = Vec::new();
         Range::<Trigger>::all().for_each(storage, &mut |trigger| {
             let is_over = trigger.state == trigger::State::Finished;
             if !is_over && reaches(trigger.team.name.as_str()) && fits(&filter, &trigger) {
-                rows.extend(agenda::agenda(desk.parts(), &trigger));
+                rows.extend(agenda::agenda(triggers.parts(), &trigger));
             }
         })?;
         Ok(rows)
@@ -142,19 +141,19 @@ pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewTrigger>,
 ) -> ApiResult<Created<TriggerRow>> {
     teams::known_team(&state, &caller, &new.team)?;
-    let (desk, author) = (state.desk.parts(), author(&caller));
-    let team = desk.team(&author, &new.team)?;
+    let (triggers, author) = (state.triggers.parts(), author(&caller));
+    let team = triggers.team(&author, &new.team)?;
     let enable = new.enable.unwrap_or_default();
-    let made = desk.create(&author, team, &new.fields, enable, false).await?;
+    let made = triggers.create(&author, team, &new.fields, enable, false).await?;
     caller.names(made.id.as_str());
-    Ok(Created(with_times(desk, &made)))
+    Ok(Created(with_times(triggers, &made)))
 }
 
 pub(super) async fn show(
     Call { state, caller, path, .. }: Call<ById>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (_, listed) = named(&state, &caller, &path).await?;
-    let next_due = state.desk.parts().next_times(&listed.trigger, NEXT_SHOWN);
+    let next_due = state.triggers.parts().next_times(&listed.trigger, NEXT_SHOWN);
     Ok(Data(TriggerRow { next_due: Some(next_due), ..TriggerRow::from(&listed) }))
 }
 
@@ -162,14 +161,14 @@ pub(super) async fn change(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerChange>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let desk = state.desk.parts();
-    let changed = desk.update(&author(&caller), which, body.fields).await?;
-    Ok(Data(with_times(desk, &changed)))
+    let triggers = state.triggers.parts();
+    let changed = triggers.update(&author(&caller), which, body.fields).await?;
+    Ok(Data(with_times(triggers, &changed)))
 }
 
 pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let (which, _) = named(&state, &caller, &path).await?;
-    state.desk.parts().ask(Manage { which, change: Change::Delete }).await?;
+    state.triggers.parts().ask(Manage { which, change: Change::Delete }).await?;
     Ok(Done)
 }
 
@@ -177,9 +176,9 @@ pub(super) async fn enable(
     Call { state, caller, path, .. }: Call<ById>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let desk = state.desk.parts();
-    let enabled = desk.enable(which).await?;
-    Ok(Data(with_times(desk, &enabled)))
+    let triggers = state.triggers.parts();
+    let enabled = triggers.enable(which).await?;
+    Ok(Data(with_times(triggers, &enabled)))
 }
 
 pub(super) async fn disable(
@@ -189,7 +188,7 @@ pub(super) async fn disable(
     let by = || format!("disabled by operator {}", caller.principal.id);
     let reason = off.reason.unwrap_or_else(by);
     let change = Change::Disable { reason, cancel_running: off.cancel_running };
-    let disabled = state.desk.parts().ask(Manage { which, change }).await?;
+    let disabled = state.triggers.parts().ask(Manage { which, change }).await?;
     Ok(Data(TriggerRow::from(&disabled)))
 }
 
@@ -201,7 +200,7 @@ pub(super) async fn run(
         Some(Ok(key)) => key.to_owned(),
         _ => format!("{:016x}", getrandom::u64()?),
     };
-    let fired = state.desk.parts().ask(Fire {
+    let fired = state.triggers.parts().ask(Fire {
         which,
         cause: Cause::Manual,
         key,
@@ -249,7 +248,7 @@ async fn left_by(
     caller: &Caller,
     trigger: &TriggerId,
 ) -> ApiResult<Option<TeamKey>> {
-    let tree = state.desk.parts().view.now();
+    let tree = state.triggers.parts().view.now();
     let reached = tree.iter().filter(|team| caller.reaches(team.name.as_str()));
     let teams: Vec<TeamKey> = reached.map(TeamRecord::key).collect();
     let id = trigger.clone();
@@ -269,13 +268,13 @@ pub(super) async fn set_cursors(
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
     let set = Manage { which, change: Change::SetCursors(body.cursors) };
-    Ok(Data(TriggerRow::from(&state.desk.parts().ask(set).await?)))
+    Ok(Data(TriggerRow::from(&state.triggers.parts().ask(set).await?)))
 }
 
 pub(super) async fn look(
     Call { state, caller, body: sketch, .. }: Call<Empty, Empty, TriggerSketch>,
 ) -> ApiResult<Data<TriggerPreview>> {
     let TriggerSketch { kind, config, sample } = sketch;
-    let (desk, author) = (state.desk.parts(), author(&caller));
-    Ok(Data(preview::preview(desk, &author, kind, config, sample.as_deref())?))
+    let (triggers, author) = (state.triggers.parts(), author(&caller));
+    Ok(Data(preview::preview(triggers, &author, kind, config, sample.as_deref())?))
 }

@@ -68,7 +68,7 @@ pub(super) async fn list(
     let sees = caller.sight();
     let reached = move |scope: &Scope| match scope {
         Scope::System => sees(None),
-        Scope::Team(team) | Scope::Aside(team) => sees(Some(team.name.as_str())),
+        Scope::Team(team) | Scope::Escrow(team) => sees(Some(team.name.as_str())),
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {

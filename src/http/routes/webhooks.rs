@@ -35,7 +35,7 @@ use crate::{
         webhook_proof::{Proof, Signer, check_length, text},
     },
     json_limits,
-    triggers::desk::{Hook, Parts},
+    triggers::admin::{Hook, Parts},
 };
 
 /// A body that does not arrive in this time is given up.
@@ -91,13 +91,13 @@ pub(super) struct Ignored {
 pub(super) async fn receive(
     call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
 ) -> ApiResult<HookReply> {
-    let desk = state.desk.parts();
-    let found = desk.hook(&path.team, path.name).await;
+    let triggers = state.triggers.parts();
+    let found = triggers.hook(&path.team, path.name).await;
     let found = found.map_err(|error| ApiError::internal(error.message))?;
     // Whether it is unknown or off is nobody's business.
     let unknown = || ApiError::not_found("there is no such webhook");
     let hook = found.ok_or_else(unknown)?;
-    let now = desk.now();
+    let now = triggers.now();
     state.callers.admit(hook.id.as_str(), hook.webhook.rate.0, now)?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
@@ -109,11 +109,11 @@ pub(super) async fn receive(
     check_length(&request, most)?;
     let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let body = json::bytes(payload, most, SLOWEST_BODY).await?;
-    proof.check(&signer(desk, &hook, now), &body)?;
+    proof.check(&signer(triggers, &hook, now), &body)?;
     if state.spine.store.room().is_full() {
         return Err(ApiError::disk_full());
     }
-    let filtered = filter(desk, &hook.webhook, &content_type, &body)?;
+    let filtered = filter(triggers, &hook.webhook, &content_type, &body)?;
     let call = Call {
         trigger: hook.id.clone(),
         key: proof.key(),
@@ -121,7 +121,7 @@ pub(super) async fn receive(
         payload: String::from_utf8_lossy(&body).into_owned(),
         filtered,
     };
-    let answer = match desk.scheduler.send(call).timeout(SCHEDULER_TIMEOUT).await? {
+    let answer = match triggers.scheduler.send(call).timeout(SCHEDULER_TIMEOUT).await? {
         Ok(answer) => answer,
         Err(Refusal::QueueFull(reason)) => return Err(ApiError::rate_limited(reason)),
         Err(Refusal::DiskFull) => return Err(ApiError::disk_full()),
@@ -165,7 +165,7 @@ pub(super) async fn receive(
 }
 
 /// Who may have signed a call of a webhook.
-fn signer<'a>(desk: &'a Parts, hook: &'a Hook, now: Timestamp) -> Signer<'a> {
+fn signer<'a>(triggers: &'a Parts, hook: &'a Hook, now: Timestamp) -> Signer<'a> {
     let webhook = &hook.webhook;
     let former = webhook
         .secret_previous
@@ -173,7 +173,7 @@ fn signer<'a>(desk: &'a Parts, hook: &'a Hook, now: Timestamp) -> Signer<'a> {
         .filter(|_| webhook.previous_until.is_some_and(|until| now < until));
     let keys = [Some(&webhook.secret), former].into_iter().flatten().map(SecretRef::key);
     Signer {
-        secrets: &*desk.secrets,
+        secrets: &*triggers.secrets,
         team: &hook.team,
         keys: keys.collect(),
         scheme: &webhook.scheme,
@@ -193,7 +193,7 @@ fn content_type(request: &HttpRequest, webhook: &Webhook) -> ApiResult<String> {
 
 /// Why a body does not concern the trigger.
 fn filter(
-    desk: &Parts,
+    triggers: &Parts,
     webhook: &Webhook,
     content_type: &str,
     body: &[u8],
@@ -205,11 +205,11 @@ fn filter(
     json_limits::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let unreadable = |_| ApiError::invalid("the body is not valid JSON");
     let document: Value = serde_json::from_slice(body).map_err(unreadable)?;
-    let fails = webhook.filter.iter().find(|condition| !holds(desk, condition, &document));
+    let fails = webhook.filter.iter().find(|condition| !holds(triggers, condition, &document));
     Ok(fails.map(|condition| format!("the filter on `{}` does not hold", condition.pointer)))
 }
 
-fn holds(desk: &Parts, condition: &Condition, document: &Value) -> bool {
+fn holds(triggers: &Parts, condition: &Condition, document: &Value) -> bool {
     let Some(found) = document.pointer(&condition.pointer) else {
         return false;
     };
@@ -218,7 +218,7 @@ fn holds(desk: &Parts, condition: &Condition, document: &Value) -> bool {
             Value::String(text) => Cow::Borrowed(text.as_str()),
             other => Cow::Owned(other.to_string()),
         };
-        let read = desk.expressions.read(Language::Message, pattern, None);
+        let read = triggers.expressions.read(Language::Message, pattern, None);
         read.is_ok_and(|matcher| matcher.find(&text).is_some())
     };
     condition.equals.as_ref().is_none_or(|value| found == value)

@@ -185,88 +185,106 @@ async fn what_is_unknown_is_not_found_on_every_route() {
 
 /// OP-01, OP-99: on every route.
 #[actix::test]
-async fn what_makes_no_sense_is_refused_by_every_route() {
+async fn a_query_that_makes_no_sense_is_refused_by_every_route() {
     let bench = Bench::new().await;
     let app = bench.app().await;
     let operator = bench.operator();
-    let ask = |method: &Method, path: &str| {
-        request(method.clone(), path).insert_header(bearer(&operator))
-    };
-    let document = document();
     for resource in table() {
         let path = filled(resource.path);
         for (method, operation) in &resource.operations {
             let case = format!("{method} {path}");
-            let draft = operation.draft();
+            let ask = |query: &str| {
+                request(method.clone(), &queried(&path, query)).insert_header(bearer(&operator))
+            };
             if operation.needs != Needs::Nothing {
-                let wrong = ask(method, &queried(&path, "no_such_field=1"));
-                let answer = answer(&app, wrong.set_json(json!({}))).await;
+                let wrong = ask("no_such_field=1").set_json(json!({}));
+                let answer = answer(&app, wrong).await;
                 assert_eq!(answer.refusal(), (400, "invalid_input".into()), "{case}");
                 assert_eq!(answer.field(), "no_such_field", "{case}");
             }
-            if !operation.sorts.is_empty() {
-                for (query, field) in [
-                    ("limit=100000", "limit"),
-                    ("limit=0", "limit"),
-                    ("offset=10001", "offset"),
-                    ("sort=nothing", "sort"),
-                    ("cursor=nothing", "cursor"),
-                ] {
-                    let answer = answer(&app, ask(method, &queried(&path, query))).await;
-                    // Of something that is not there, no part is wanted.
-                    if answer.status != 404 {
-                        assert_eq!(answer.refusal().0, 400, "{case} {query}");
-                        assert_eq!(answer.field(), field, "{case} {query}");
-                    }
-                }
-            }
-            if draft.body.is_none() {
+            if operation.sorts.is_empty() {
                 continue;
             }
+            for (query, field) in [
+                ("limit=100000", "limit"),
+                ("limit=0", "limit"),
+                ("offset=10001", "offset"),
+                ("sort=nothing", "sort"),
+                ("cursor=nothing", "cursor"),
+            ] {
+                let answer = answer(&app, ask(query)).await;
+                // Of something that is not there, no part is wanted.
+                if answer.status != 404 {
+                    assert_eq!(answer.refusal().0, 400, "{case} {query}");
+                    assert_eq!(answer.field(), field, "{case} {query}");
+                }
+            }
+        }
+    }
+    assert_eq!(bench.get("/healthz", "").await.body, "ok");
+}
+
+/// OP-01, OP-99: on every route that takes one.
+#[actix::test]
+async fn a_body_that_makes_no_sense_is_refused_by_every_route() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let operator = bench.operator();
+    let document = document();
+    for resource in table() {
+        let path = filled(resource.path);
+        for (method, operation) in &resource.operations {
+            if operation.draft().body.is_none() {
+                continue;
+            }
+            let case = format!("{method} {path}");
+            let ask = || request(method.clone(), &path).insert_header(bearer(&operator));
             for body in ["", "{", "[]", "null", "{} {}"] {
-                let broken = ask(method, &path)
-                    .insert_header(("Content-Type", "application/json"))
-                    .set_payload(body);
-                let answer = answer(&app, broken).await;
+                let json = ask().insert_header(("Content-Type", "application/json"));
+                let answer = answer(&app, json.set_payload(body)).await;
                 assert_eq!(answer.refusal(), (400, "invalid_input".into()), "{case} {body}");
             }
-            let unknown = ask(method, &path).set_json(json!({"no_such_field": 1}));
-            let unknown = answer(&app, unknown).await;
+            let unknown = answer(&app, ask().set_json(json!({"no_such_field": 1}))).await;
             assert_eq!(unknown.refusal().0, 400, "{case}");
             assert_eq!(unknown.field(), "no_such_field", "{case}");
             for name in fields_of(&document, resource.path, method) {
                 // No field is a list in a list.
-                let wrong = ask(method, &path).set_json(json!({&name: [[{"no": "sense"}]]}));
-                let wrong = answer(&app, wrong).await;
-                assert!(
-                    matches!(wrong.status, 400 | 404 | 422),
-                    "{case} {name}: {} {}",
-                    wrong.status,
-                    wrong.body
-                );
-                let field = wrong.field();
+                let wrong = ask().set_json(json!({&name: [[{"no": "sense"}]]}));
+                let answer = answer(&app, wrong).await;
+                let (status, body, field) = (answer.status, &answer.body, answer.field());
+                assert!(matches!(status, 400 | 404 | 422), "{case} {name}: {status} {body}");
                 let is_named = field == name || field.starts_with(&format!("{name}["));
                 // Of something that is not there, no field is looked at; another may be missing.
-                assert!(
-                    wrong.status == 404 || is_named || wrong.body.contains("missing"),
-                    "{case} {name}: {}",
-                    wrong.body
-                );
+                let is_told = is_named || body.contains("missing");
+                assert!(status == 404 || is_told, "{case} {name}: {body}");
             }
-            let plain = answer(&app, ask(method, &path).set_payload("{}")).await;
+            let plain = answer(&app, ask().set_payload("{}")).await;
             assert_eq!(plain.refusal().0, 415, "{case}");
             // Only its length is declared: nothing of it is read.
-            let large = ask(method, &path)
+            let large = ask()
                 .insert_header(("Content-Type", "application/json"))
                 .insert_header(("Content-Length", "10000000"));
             assert_eq!(answer(&app, large).await.refusal().0, 413, "{case}");
         }
+    }
+    assert_eq!(bench.get("/healthz", "").await.body, "ok");
+}
+
+/// OP-01
+#[actix::test]
+async fn a_method_that_a_route_lacks_is_refused_with_those_that_it_has() {
+    let bench = Bench::new().await;
+    let app = bench.app().await;
+    let operator = bench.operator();
+    for resource in table() {
+        let path = filled(resource.path);
         let known: Vec<&Method> = resource.operations.iter().map(|(method, _)| method).collect();
         for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::POST] {
             if known.contains(&&method) {
                 continue;
             }
-            let answer = answer(&app, ask(&method, &path)).await;
+            let ask = request(method.clone(), &path).insert_header(bearer(&operator));
+            let answer = answer(&app, ask).await;
             assert_eq!(answer.refusal().0, 405, "{method} {path}");
             let allowed = answer.header("allow").unwrap().to_owned();
             for known in &known {
@@ -274,7 +292,6 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
             }
         }
     }
-    assert_eq!(bench.get("/healthz", "").await.body, "ok");
 }
 
 /// OP-07: what is answered is what is described, by status.

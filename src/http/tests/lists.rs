@@ -23,7 +23,7 @@ use hivewright_actors::{
     },
     store::records::Writes,
     task::{
-        Kind, Lane,
+        Kind, Lane, Task,
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
@@ -56,6 +56,22 @@ async fn fill_vault(bench: &Bench) {
     }
 }
 
+fn done(bench: &Bench, id: &str, at: Timestamp) -> Task {
+    let mut task = bench.task(id, "main", Kind::Delegate, "Dig.");
+    task.created_at = at;
+    task.outcome = Some(Outcome {
+        ending: Ending::Done,
+        code: None,
+        message: None,
+        text: String::new(),
+        truncated: false,
+        usage: Usage::default(),
+        report: None,
+        finished_at: at,
+    });
+    task
+}
+
 /// Stores as many rows of each kind.
 async fn fill(bench: &Bench) {
     let approval = held(bench, Asking::default()).await;
@@ -65,18 +81,7 @@ async fn fill(bench: &Bench) {
     let listen = Config::Keyword(Listen { pattern: "invoice".to_owned(), ..Listen::default() });
     for number in 0..ROWS {
         let at = Timestamp(1_700_000_000_000 + number * 7_919 % ROWS * 3_600_000);
-        let mut task = bench.task(&format!("task-{number:05}"), "main", Kind::Delegate, "Dig.");
-        task.created_at = at;
-        task.outcome = Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text: String::new(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: at,
-        });
+        let task = done(bench, &format!("task-{number:05}"), at);
         let topic = Topic::new(format!("t-{number:016x}").into(), format!("topic {number}"), at);
         let lane = Lane { team: "main".into(), topic: Some(topic.id.clone()) };
         let event = HistoryEvent {

@@ -1,8 +1,6 @@
 //! Tests of the routes over a real spine, with a storage in memory.
 
 use std::{
-    num::NonZeroUsize,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix::Arbiter;
 use actix_http::Request;
 use actix_web::{
     App, HttpRequest, HttpResponse,
@@ -23,85 +20,35 @@ use actix_web::{
     test::{self, TestRequest},
     web,
 };
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
 use hivewright_actors::{
-    approvals::ports::Deciders,
-    briefing::{Assignment, Brief, BriefError, Briefing},
-    budget::{Ledger, Spent},
-    classifier::{Classifier, Purpose},
     clock::Timestamp,
-    doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
+    doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TeamKey},
-    live::Publisher,
-    org::{Settle, view::OrgView},
     queue::schedule::Limits,
-    router::{self, Recovered, rate::Rate, resolve},
-    scheduler::{
-        self,
-        firing::{Findings, Premises},
-        index::Board,
-        trigger::Trigger,
-    },
-    spine::{Ports, Spine, Threads},
-    store::{Store, keys::key_of, records::Writes},
+    store::{keys::key_of, records::Writes},
     task::outcome::Code,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
+use self::fixture::Fixture;
 use super::{
     app::configure,
-    auth::{access::Access, authenticator::Authenticator, identities::Identities, operator},
-    jobs::{Jobs, Work},
-    kit::{error::ApiError, origin::Gate},
-    metrics::Metrics,
-    ports::{Backups, Files, Service},
+    auth::{authenticator::Authenticator, identities::Identities, operator},
+    kit::error::ApiError,
+    ports::Service,
     state::State,
 };
 use crate::{
     api::{
-        backups::BackupRow,
-        jobs::JobProgress,
         scope::{Scope, Scopes},
-        teams::{Equipment, TeamItem},
         tokens::NewToken,
-        when::{Expiry, date},
+        when::Expiry,
     },
-    engines::installed::Installations,
-    logging::{Secrets, tap::Errors},
-    mcp::Servers,
-    memory::doubles::NoSecrets,
-    plugins::{
-        catalogue::{Catalogue, Sources},
-        depot::Depot,
-        instance::Instances,
-    },
-    policy::Policies,
-    retention::Keeper,
-    sandbox::egress::Guard,
-    settings::{
-        channels::WebSocket,
-        config::Server,
-        home::{Flags, Home},
-        live::Live,
-        references::Environment,
-        scaffold,
-    },
-    storage::backup::BackupName,
+    logging::Secrets,
+    settings::{channels::WebSocket, config::Server, home::Home},
     system::{Randomness, sha256},
-    taint::{self, Taint},
-    teams::{
-        folders::TeamFolders,
-        office::{self, Office},
-        self_changes::Changes,
-    },
-    timezone::ZoneDays,
-    triggers::{
-        calendar::Zones,
-        desk::{self, Desk},
-        expressions::LinearExpressions,
-    },
-    vault::{Vault, master::KeyFiles},
 };
 
 mod approvals;
@@ -111,6 +58,7 @@ mod changes;
 mod contract;
 mod documents;
 mod events;
+mod fixture;
 mod fold;
 mod grants;
 mod history;
@@ -140,54 +88,6 @@ mod webhooks;
 mod wire;
 
 const HOST: (&str, &str) = ("Host", "localhost:8080");
-
-/// Triggers depend on nothing.
-struct Unconditional;
-
-impl Premises for Unconditional {
-    fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
-        None
-    }
-}
-
-/// Backups that are made at once and kept nowhere.
-struct Shelf;
-
-impl Backups for Shelf {
-    fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
-        work.report(JobProgress { done: 2, total: 2, unit: "records".to_owned() });
-        match name.map(|name| name.file("/backups".as_ref())) {
-            Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
-            file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
-        }
-    }
-
-    fn list(&self) -> std::io::Result<Vec<BackupRow>> {
-        let kept = [1, 2].map(|number| BackupRow {
-            file: format!("/backups/{number}.tar.zst"),
-            bytes: number * 100,
-            created_at: date(Timestamp(1_700_000_000_000 + number)),
-            holds_redacted: number == 1,
-        });
-        Ok(kept.into())
-    }
-}
-
-struct NoTurns;
-
-impl Briefing for NoTurns {
-    fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        let error =
-            BriefError { code: Code::NoProvider, message: "no test here has a model".to_owned() };
-        async { Err(error) }.boxed()
-    }
-}
-
-impl Classifier for NoTurns {
-    fn ask(&self, _: Purpose, _: String) -> BoxFuture<'static, Option<String>> {
-        async { None }.boxed()
-    }
-}
 
 #[derive(Default)]
 struct Surroundings {
@@ -334,182 +234,10 @@ impl Bench {
     }
 
     async fn with(server: Server) -> Self {
-        let clock = Arc::new(ManualClock::default());
-        let metrics = Arc::new(Metrics::new(["read".to_owned()], Errors::default()));
-        let view = OrgView::default();
-        let folder = tempfile::tempdir().unwrap();
-        let flags = Flags { home: Some(folder.path().join("home")), ..Flags::default() };
-        let home = Home::new(&flags, &Environment::fixed([])).unwrap();
-        home.prepare().unwrap();
-        scaffold::ensure_main(&home).unwrap();
-        let storage = Arc::new(MemoryStorage::default());
-        let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
-        let publisher = Publisher::new(3, clock.clone());
-        let board = Board::default();
-        let (broken, committed) = (storage.clone(), metrics.clone());
-        let store = Store::start(
-            &Arbiter::current(),
-            storage.clone(),
-            Box::new(move |error| assert!(broken.is_broken(), "{error}")),
-            Box::new(move |_, took| committed.committed(took)),
-        );
-        let written = Some((store.clone(), &[] as &[_]));
-        let vault = Vault::open_with(&*storage, files.read(), clock.clone(), written).unwrap();
-        let random = || Ids::new(Arc::new(Randomness));
-        let rules = Policies::open(None, &*storage, store.clone(), random()).unwrap();
-        let auth = Authenticator::open(store.clone(), clock.clone(), folder.path()).await.unwrap();
-        let (spine, contexts) = Spine::new(store.clone(), view.clone(), publisher.clone());
-        let ports = Ports {
-            deciders: Deciders::new({
-                let auth = auth.clone();
-                move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
-            }),
-            briefing: Arc::new(NoTurns),
-            classifier: Arc::new(NoTurns),
-            clock: clock.clone(),
-            ids: Ids::new(Arc::new(Sequence::from(1))),
-            meter: metrics.clone(),
-            on_hindrance: Arc::new(|_| ()),
-            ledger: Ledger::default(),
-            grants: rules.grants(),
-            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
-            secrets: Arc::new(Vault::absent()),
-            digester: sha256,
-            approvals_last: Duration::from_secs(60),
-            folders: Arc::new(TeamFolders::new(home.clone())),
-            triggers: scheduler::Ports {
-                board: board.clone(),
-                calendar: Arc::new(Zones),
-                expressions: Arc::new(LinearExpressions),
-                roster: Arc::new(view.clone()),
-                premises: Arc::new(Unconditional),
-                timezone: "UTC".to_owned(),
-            },
-            retention: Arc::new(Keeper {
-                live: Live::new(home.clone(), Environment::fixed([])),
-                home: home.clone(),
-            }),
-        };
-        let threads =
-            Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };
-        let settings = router::Settings {
-            topics: resolve::Settings {
-                max_active: NonZeroUsize::MIN,
-                idle_after: Duration::from_secs(60),
-            },
-            ask_model: false,
-            titles: false,
-            discord_rate: Rate { per_minute: 30, burst: 10 },
-            channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
-            rate: Rate { per_minute: 0, burst: 1 },
-            trust: router::trust::Policy::None,
-        };
-        let (limits, recovered) = (Limits::default(), Recovered::default());
-        contexts.start(&spine, ports, threads, limits, settings, recovered);
-        let ids = Ids::new(Arc::new(Sequence::from(1 << 32)));
-        spine.org.do_send(Settle { belongings: Vec::new() });
-        // The main team is stored from here on.
-        store.commit(Writes::new()).await.unwrap();
-        let office = Office::new(office::Parts {
-            org: spine.org.clone(),
-            view: spine.view.clone(),
-            work: Arc::new(spine.queue.clone()),
-            store: spine.store.clone(),
-            channel: spine.channel.clone(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-            live: Live::new(home.clone(), Environment::fixed([])),
-            credentials: Arc::new(vault.clone()),
-            roster: Arc::new(|_| Vec::new()),
-            plugins: Catalogue::default(),
-            spent: Arc::new(|_| Spent::default()),
-            keyed: tokio::sync::Mutex::default(),
-        });
-        let desk = Desk::new(desk::Parts {
-            scheduler: spine.scheduler.clone(),
-            store: spine.store.clone(),
-            view: spine.view.clone(),
-            clock: clock.clone(),
-            calendar: Arc::new(Zones),
-            expressions: Arc::new(LinearExpressions),
-            zone: crate::timezone::LocalTime::new(
-                crate::settings::zone::Zone::parse("UTC").unwrap(),
-            ),
-            board,
-            subagents: Arc::new(|_| vec!["editor".to_owned()]),
-            secrets: Arc::new(webhooks::Keys),
-        });
-        let memory =
-            crate::memory::Memory::new(store.clone(), clock.clone(), ids, Arc::new(NoSecrets));
-        let changes = Changes::new(home.clone(), clock.clone(), random(), store.clone());
-        let file_store = crate::files::FileStore::open(
-            home.files(),
-            &*storage,
-            store.clone(),
-            clock.clone(),
-            random(),
-            Live::new(home.clone(), Environment::fixed([])),
-        )
-        .unwrap();
-        let plugin_tools = crate::tools::plugin_tool::PluginTools::open(
-            &*storage,
-            store.clone(),
-            clock.clone(),
-            random(),
-            home.clone(),
-            crate::plugins::host::process::Hosts::unused(),
-        )
-        .unwrap();
-        let kept = taint::Kept { store, clock: clock.clone(), ids: random() };
-        let taint = Taint::open(&*storage, &home.teams(), Some(kept)).unwrap();
+        let fixture = Fixture::new().await;
         let surroundings = Arc::new(Surroundings::default());
-        let plugins = Instances::unused(&home, &spine.store, &vault, &file_store);
-        let identities =
-            Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
-        let state = web::Data::new(State {
-            limits: super::kit::limits::Limits::default(),
-            strangers: super::kit::limits::Strangers::default(),
-            repeats: super::kit::repeats::Repeats::default(),
-            desk,
-            office,
-            callers: super::kit::limits::Callers::default(),
-            rules,
-            explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
-            equipment: Arc::new(|_, _| Equipment {
-                skills: vec![TeamItem {
-                    name: "sums".to_owned(),
-                    source: "operator".to_owned(),
-                    description: "Adds up.".to_owned(),
-                }],
-                ..Equipment::default()
-            }),
-            identities,
-            access: Access { auth, gate: Gate::new(&server) },
-            spine,
-            memory,
-            changes,
-            taint,
-            servers: Servers::unused(),
-            depot: Depot::new(home.plugins(), Sources::default),
-            egress: Guard::default(),
-            plugins,
-            plugin_tools,
-            vault,
-            service: surroundings.clone(),
-            metrics,
-            jobs: Jobs::new(clock.clone(), publisher),
-            secrets: Secrets::default(),
-            files: Files {
-                home: home.clone(),
-                environment: Environment::fixed([]),
-                reload: Arc::new(|| async { Ok(()) }.boxed()),
-            },
-            file_store,
-            installations: Installations::default(),
-            days: Arc::new(ZoneDays(jiff::tz::TimeZone::UTC)),
-            backups: Arc::new(Shelf),
-            started: Instant::now(),
-        });
+        let state = web::Data::new(fixture.state(surroundings.clone(), &server).await);
+        let Fixture { storage, clock, folder, home, .. } = fixture;
         Self { state, storage, clock, surroundings, folder, home }
     }
 

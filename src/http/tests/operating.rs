@@ -259,8 +259,7 @@ async fn the_audit_is_read_by_admins() {
 #[actix::test]
 async fn the_log_is_read_from_the_store() {
     let bench = Bench::new().await;
-    let (tap, secrets) = (Tap::default(), Secrets::default());
-    let lines = tap.open(bench.state.spine.live.clone());
+    let ((tap, lines), secrets) = (Tap::new(), Secrets::default());
     let layer = crate::logging::layer(tap, secrets);
     let mut watch =
         bench.state.spine.live.watch(None, hivewright_actors::live::watch::Filter::default());
@@ -270,14 +269,15 @@ async fn the_log_is_read_from_the_store() {
         tracing::info!(team = "ops", "all is well");
         tracing::error!(request_id = "req-1", "it broke");
     });
-    assert_eq!(watch.take().unwrap().events.len(), 2);
-    let keeper = LogKeeper::start(lines, bench.state.spine.store.clone());
+    let (store, live) = (bench.state.spine.store.clone(), bench.state.spine.live.clone());
+    let keeper = LogKeeper::start(lines, store, live);
     let kept = async {
         while bench.look("/api/v1/logs").await.json()["total"] != 2 {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(10), kept).await.unwrap();
+    assert_eq!(watch.take().unwrap().events.len(), 2);
 
     let messages = async |query: &str| {
         let answer = bench.look(&format!("/api/v1/logs?{query}")).await;

@@ -8,22 +8,18 @@ use std::{
 };
 
 use hivewright_actors::{
-    channel::records::ChannelRow,
     clock::Timestamp,
-    ids::MAIN,
-    retention,
     storage::{Storage, StorageError},
     store::records::Writes,
-    task::Lane,
 };
 
 use super::{
     files::{DiskError, write_file},
     plan::{Artifact, Plan, Planned},
     target::MarkRow,
+    topics,
 };
 use crate::{
-    http::auth::registry::OPERATOR,
     settings::home::Home,
     vault::{Vault, audit::Actor, error::VaultError},
 };
@@ -112,20 +108,7 @@ impl Site<'_> {
             }
             Artifact::Memory(entry) => writes.put(&**entry),
             Artifact::Topic(channel, topic, events) => {
-                // The operator may resume channels of WebSockets.
-                let row = ChannelRow {
-                    principal: OPERATOR.into(),
-                    grant: Some(OPERATOR.into()),
-                    last_seen: self.now,
-                    channel_type: channel.channel_type().parse().unwrap_or_default(),
-                    begins_anew: false,
-                    begins_anew_in: None,
-                };
-                let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
-                let turns = events.chunk_by(|one, next| one.turn == next.turn);
-                let writes = turns.fold(writes, |writes, turn| writes.events(&lane, 1, turn));
-                let writes = writes.and(retention::look_at_all());
-                writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
+                writes.and(topics::rows(channel, topic, events, self.now))
             }
             Artifact::Row { writes: row, .. } => writes.and(row.clone()),
         })

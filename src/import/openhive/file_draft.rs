@@ -9,6 +9,9 @@ use crate::{
     vault::limit::SHORTEST_SECRET,
 };
 
+/// A settings file, or a part of one.
+pub(super) const SETTINGS: Kind = Kind::listed("settings");
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDraft {
     name: &'static str,
@@ -35,11 +38,11 @@ impl FileDraft {
 
     /// Tells of a part that is taken with a change.
     pub(super) fn note(&mut self, path: &str, change: impl Into<String>) {
-        self.items.push(Item::taken(Kind::Settings, self.part(path), &[change.into()]));
+        self.items.push(Item::taken(SETTINGS, self.part(path), &[change.into()]));
     }
 
     pub(super) fn leave(&mut self, path: &str, reason: &str) {
-        self.items.push(Item::left(Kind::Settings, self.part(path), reason));
+        self.items.push(Item::left(SETTINGS, self.part(path), reason));
     }
 
     pub(super) fn unknown(&mut self, path: &str) {
@@ -68,7 +71,7 @@ impl FileDraft {
             let is_unknown = problem.reason.starts_with("unknown key");
             let reason: &str =
                 if is_unknown { "there is no such setting here" } else { &problem.reason };
-            Item::faulty(Kind::Settings, self.part(&problem.path), reason)
+            Item::faulty(SETTINGS, self.part(&problem.path), reason)
         });
         Ok((tree.write(), refused.collect()))
     }

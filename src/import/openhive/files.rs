@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::target::{MAIN_FILE, is_free};
+use super::{
+    report::Kind,
+    target::{MAIN_FILE, is_free},
+};
 use crate::{
     removal::if_there,
     settings::{
@@ -18,6 +21,9 @@ use crate::{
     },
     storage::folder::{self, Found},
 };
+
+/// A file of a team's folder, or the folder.
+pub(super) const KIND: Kind = Kind::listed("file");
 
 /// Where the sources of a team's tools go, in its folder.
 pub(super) const SOURCES: &str = "plugins/imported";

@@ -1,15 +1,15 @@
 //! An OpenHive installation, read once: settings files, rules, folders of teams, tables.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    any::{Any, TypeId},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs, io,
     path::{Path, PathBuf},
 };
 
 use super::{
-    schema::*,
+    schema::{DERIVED, Record, Table},
     source::{DatabaseCopy, Extra, Source, SourceError, disk},
-    team_tree,
     yaml::{self, Yaml},
 };
 use crate::{
@@ -49,57 +49,71 @@ pub(super) struct TeamFolder {
     pub(super) skills: BTreeMap<String, BTreeSet<String>>,
 }
 
-macro_rules! tables {
-    ($($field:ident: $row:ty),* $(,)?) => {
-        /// The rows of the database.
-        #[derive(Clone, Debug, Default)]
-        pub(super) struct Tables {
-            $(pub(super) $field: Vec<$row>,)*
-            /// Empty unless the log is wanted.
-            pub(super) log: Vec<LogRow>,
-            pub(super) log_count: u64,
-            /// How many rows there are that follow from others, by table.
-            pub(super) derived: Vec<(&'static str, u64)>,
-        }
-
-        /// All tables that are read.
-        pub(super) const TABLES: &[&Table] = &[$(&<$row>::TABLE,)* &LogRow::TABLE];
-
-        impl Tables {
-            fn read(copy: &DatabaseCopy, with_log: bool) -> Result<Self, SourceError> {
-                let derived = DERIVED.map(|table| (table, copy.count(table)));
-                Ok(Self {
-                    $($field: copy.all()?,)*
-                    log: if with_log { copy.all()? } else { Vec::new() },
-                    log_count: copy.count(LogRow::TABLE.name),
-                    derived: derived.into_iter().filter(|(_, rows)| *rows > 0).collect(),
-                })
-            }
-        }
-    };
+/// Rows of the database, by their type.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    rows: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// How many rows there are in tables that are not read.
+    unread: BTreeMap<&'static str, u64>,
 }
 
-tables! {
-    teams: OrgRow,
-    keywords: KeywordRow,
-    tasks: TaskRow,
-    triggers: TriggerRow,
-    topics: TopicRow,
-    interactions: InteractionRow,
-    memories: MemoryRow,
-    vault: VaultRow,
-    grants: GrantRow,
-    audit: AuditRow,
-    escalations: EscalationRow,
-    plugins: PluginRow,
+impl Tables {
+    /// All rows of a kind, in the order of their table.
+    pub(super) fn of<R: Record>(&self) -> &[R] {
+        let rows = self.rows.get(&TypeId::of::<R>()).and_then(|rows| rows.downcast_ref::<Vec<R>>());
+        rows.map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn put<R: Record>(&mut self, rows: Vec<R>) {
+        self.rows.insert(TypeId::of::<R>(), Box::new(rows));
+    }
+
+    /// How many rows a table has that is not read; none if it has none.
+    pub(super) fn unread(&self, table: &str) -> Option<u64> {
+        self.unread.get(table).copied().filter(|rows| *rows > 0)
+    }
+
+    pub(super) fn leave(&mut self, table: &'static str, rows: u64) {
+        self.unread.insert(table, rows);
+    }
+}
+
+/// Reads a table.
+pub(super) struct Reader {
+    pub(super) table: Table,
+    read: fn(&DatabaseCopy, &mut Tables) -> Result<(), SourceError>,
+}
+
+impl Reader {
+    pub(super) const fn of<R: Record>() -> Self {
+        Self { table: R::TABLE, read: read_rows::<R> }
+    }
+}
+
+fn read_rows<R: Record>(copy: &DatabaseCopy, tables: &mut Tables) -> Result<(), SourceError> {
+    tables.put::<R>(copy.all()?);
+    Ok(())
 }
 
 impl Installation {
-    pub(super) fn read(source: &Source, with_log: bool) -> Result<Self, SourceError> {
+    pub(super) fn read(
+        source: &Source,
+        readers: &[&Reader],
+        with_log: bool,
+    ) -> Result<Self, SourceError> {
         let copy = DatabaseCopy::make(source)?;
-        let extras = copy.extras(TABLES)?;
-        let mut tables = Tables::read(&copy, with_log)?;
-        team_tree::ensure_main(&mut tables.teams);
+        let extras = copy.extras(readers.iter().map(|reader| &reader.table))?;
+        let mut tables = Tables::default();
+        for table in DERIVED {
+            tables.leave(table, copy.count(table));
+        }
+        for Reader { table, read } in readers {
+            if with_log || !table.on_request {
+                read(&copy, &mut tables)?;
+            } else {
+                tables.leave(table.name, copy.count(table.name));
+            }
+        }
         // It holds secrets: no longer than needed.
         drop(copy);
         let file = |name: &str| yaml::read(&source.data.join("config").join(name));

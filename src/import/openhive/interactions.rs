@@ -19,9 +19,28 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::InteractionRow,
+    schema::row,
     settings::bare_channel,
 };
+
+/// What was said in a channel.
+pub(super) const KIND: Kind = Kind::counted("interactions");
+
+row! {
+    /// Something said in a channel.
+    InteractionRow in "channel_interactions" by "id" known by id {
+        id: i64,
+        direction: String,
+        channel: String as "channel_id",
+        user: Option<String> as "user_id",
+        team: Option<String> as "team_id",
+        snippet: Option<String> as "content_snippet",
+        length: Option<i64> as "content_length",
+        topic: Option<String> as "topic_id" = "NULL",
+        decision: Option<String> as "trust_decision" = "NULL",
+        created_at: String,
+    } unread ["channel_type", "duration_ms"]
+}
 
 /// What was said stays this long, here as there.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -29,7 +48,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let target = planner.target;
     let mut said: BTreeMap<(ChannelId, TopicId), Vec<Line>> = BTreeMap::new();
-    for row in &planner.found.tables.interactions {
+    for row in planner.found.tables.of::<InteractionRow>() {
         let mut changes = Vec::new();
         let interaction = convert(row, target.now, |team| planner.called(team));
         let conversion = interaction.map_err(Refusal::intended).map(|mut interaction| {
@@ -49,7 +68,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             let writes = Writes::new().put_at(&interaction.key_named(&name), &interaction);
             (Artifact::row(name, writes), changes)
         });
-        planner.take(Kind::Interactions, None, &row.channel, row.mark(), conversion);
+        planner.take(KIND, None, &row.channel, row.mark(), conversion);
     }
     for planned in &mut planner.plan.planned {
         if let Artifact::Topic(channel, topic, events) = &mut planned.artifact

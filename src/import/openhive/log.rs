@@ -6,26 +6,41 @@ use super::{
     plan::{Artifact, BEFORE, Planner},
     redact::Redactor,
     report::{Item, Kind},
-    schema::LogRow,
+    schema::row,
 };
+
+pub(super) const KIND: Kind = Kind::listed("log");
+
+row! {
+    /// A line of the log.
+    LogRow in "log_entries" by "id" known by id on request {
+        id: i64,
+        level: String,
+        message: String,
+        context: Option<String>,
+        duration_ms: Option<i64> = "NULL",
+        created_at: String,
+    }
+}
 
 const NAME: &str = "log_entries";
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let tables = &planner.found.tables;
-    if let Some(last) = tables.log.last() {
+    let rows = tables.of::<LogRow>();
+    if let Some(last) = rows.last() {
         let mark = last.mark();
         let item = if planner.target.has(&mark) {
-            Item::left(Kind::Log, NAME, BEFORE)
+            Item::left(KIND, NAME, BEFORE)
         } else {
-            let lines = tables.log.iter().map(|row| line(row, &planner.redactor)).collect();
-            planner.make(Kind::Log, None, mark, Artifact::Log(lines));
-            Item::taken(Kind::Log, NAME, &["written to a file beside the report".to_owned()])
+            let lines = rows.iter().map(|row| line(row, &planner.redactor)).collect();
+            planner.make(KIND, None, mark, Artifact::Log(lines));
+            Item::taken(KIND, NAME, &["written to a file beside the report".to_owned()])
         };
-        planner.report(item.times(tables.log.len() as u64));
-    } else if tables.log_count > 0 && !planner.options.with_logs {
-        let item = Item::left(Kind::Log, NAME, "taken with `--with-logs`");
-        planner.report(item.times(tables.log_count));
+        planner.report(item.times(rows.len() as u64));
+    } else if let Some(count) = tables.unread(NAME) {
+        let item = Item::left(KIND, NAME, "taken with `--with-logs`");
+        planner.report(item.times(count));
     }
 }
 

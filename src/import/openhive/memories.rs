@@ -13,12 +13,32 @@ use super::{
     names,
     plan::{Artifact, Planner, Refusal, Team},
     report::Kind,
-    schema::{MemoryRow, VaultRow},
+    schema::row,
+    vault::VaultRow,
 };
 use crate::memory::{
     entry::{Actor, Entry, Key, Kind as MemoryKind, Remark, Review},
     error::{LONGEST_CONTENT, LONGEST_REASON},
 };
+
+pub(super) const KIND: Kind = Kind::listed("memory");
+
+row! {
+    /// A version of something a team remembers.
+    MemoryRow in "memories" by "id" known by id of team {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        content: String,
+        kind: String as "type",
+        active: bool as "is_active",
+        supersedes: Option<i64> as "supersedes_id",
+        reason: Option<String> as "supersede_reason",
+        updated_by: Option<String>,
+        created_at: String,
+        updated_at: String,
+    }
+}
 
 /// A version to be made.
 struct Draft {
@@ -30,8 +50,10 @@ struct Draft {
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     let (target, tables) = (planner.target, &planner.found.tables);
-    let rows: Vec<_> = tables.memories.iter().filter(|row| row.team == team.former).collect();
-    let journals = tables.vault.iter().filter(|row| row.team == team.former && row.is_journal());
+    let rows: Vec<_> =
+        tables.of::<MemoryRow>().iter().filter(|row| row.team == team.former).collect();
+    let journals =
+        tables.of::<VaultRow>().iter().filter(|row| row.team == team.former && row.is_journal());
     let mut converter = Converter::new(&team.key, planner.ids, target.now);
     let mut drafts = converter.versions(&rows);
     drafts.extend(journals.map(|row| converter.journal(row)));
@@ -52,7 +74,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
             }
             Err(reason) => Err(reason.into()),
         };
-        planner.take(Kind::Memory, Some(team.former), key, mark, conversion);
+        planner.take(KIND, Some(team.former), key, mark, conversion);
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! schema, source, installation   what is there, only read
 //! plan                           all artifacts and the report on them, pure data
-//! settings, rules, teams, …      a file for each kind: what its rows in the source become here
+//! kinds                          the list of all kinds, in their order
+//! settings, rules, teams, …      a file for each kind: its rows in the source, and what they become here
 //! apply, files                   artifacts become files and rows
 //! ```
 //!
@@ -29,6 +30,7 @@ mod file_draft;
 mod files;
 mod installation;
 mod interactions;
+mod kinds;
 mod log;
 mod memories;
 mod moment;
@@ -45,7 +47,7 @@ mod target;
 mod tasks;
 mod team_files;
 mod team_tree;
-mod teams;
+pub mod teams;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -57,9 +59,8 @@ mod yaml;
 use apply::{ApplyError, Site};
 use checks::Checks;
 use installation::Installation;
-use plan::{Options, Plan, Planned, Planner};
+use plan::{Options, Plan, Planner};
 use redact::Redactor;
-use report::Kind;
 use source::{Source, SourceError};
 use target::Target;
 
@@ -93,7 +94,8 @@ pub struct Goal<'a> {
 impl Import {
     /// Reads an installation, without changing anything of it. Blocks.
     pub fn read(source: Source, options: Options) -> Result<Self, SourceError> {
-        let found = Installation::read(&source, options.with_logs)?;
+        let mut found = Installation::read(&source, &kinds::readers(), options.with_logs)?;
+        team_tree::ensure_main(&mut found.tables);
         Ok(Self { source, options, found })
     }
 
@@ -138,27 +140,7 @@ fn make_plan(
         teams: BTreeMap::new(),
         left: BTreeSet::new(),
     };
-    settings::plan(&mut planner);
-    rules::plan(&mut planner);
-    teams::plan(&mut planner);
-    for team in planner.teams.clone().values() {
-        memories::plan(&mut planner, team);
-        triggers::plan(&mut planner, team);
-        tasks::plan(&mut planner, team);
-        plugins::plan(&mut planner, team);
-    }
-    let tables = &found.tables;
-    planner.strays(Kind::Vault, tables.vault.iter().map(|row| &row.team));
-    planner.strays(Kind::Memory, tables.memories.iter().map(|row| &row.team));
-    planner.strays(Kind::Trigger, tables.triggers.iter().map(|row| &row.team));
-    planner.strays(Kind::Task, tables.tasks.iter().map(|row| &row.team));
-    planner.strays(Kind::Plugin, tables.plugins.iter().map(|row| &row.team));
-    topics::plan(&mut planner);
-    interactions::plan(&mut planner);
-    trust::plan(&mut planner);
-    escalations::plan(&mut planner);
-    log::plan(&mut planner);
-    planner.leftovers();
-    planner.plan.planned.sort_by_key(Planned::order);
+    kinds::plan_all(&mut planner);
+    planner.plan.planned.sort_by_key(kinds::order);
     planner.plan
 }

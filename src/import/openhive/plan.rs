@@ -17,6 +17,7 @@ use super::{
     installation::{Installation, TeamFolder},
     redact::Redactor,
     report::{Item, Kind, Report},
+    schema::DERIVED,
     source::Extra,
     target::Target,
 };
@@ -28,6 +29,9 @@ use crate::{
 
 #[cfg(test)]
 mod tests;
+
+/// A part of the database that is not taken.
+pub(super) const TABLE: Kind = Kind::listed("table");
 
 /// So many rows of what is counted rather than listed are committed at once.
 const SLICE: usize = 1_000;
@@ -116,18 +120,16 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Secrets of settings files come first: no file refers to one that is not there. Then teams before
-    /// what is theirs.
-    pub(super) fn order(&self) -> (bool, Kind) {
-        let of_settings =
-            matches!(&self.artifact, Artifact::Secret(entry) if entry.scope == Scope::System);
-        (!of_settings, self.kind)
+    /// A secret of a settings file.
+    pub(super) fn is_of_settings(&self) -> bool {
+        matches!(&self.artifact, Artifact::Secret(entry) if entry.scope == Scope::System)
     }
 
     /// It goes into one commit with the one before it.
     fn follows(before: &Self, this: &Self) -> bool {
         let is_row = !before.artifact.is_on_disk() && !this.artifact.is_on_disk();
-        is_row && before.order() == this.order() && before.team == this.team
+        let is_alike = before.kind == this.kind && before.is_of_settings() == this.is_of_settings();
+        is_row && is_alike && before.team == this.team
     }
 }
 
@@ -142,7 +144,7 @@ impl Plan {
     /// What is committed at once: one kind of one team, or one file.
     pub(super) fn batches(&self) -> impl Iterator<Item = &[Planned]> {
         self.planned.chunk_by(Planned::follows).flat_map(|batch| {
-            let counted = batch.first().is_some_and(|planned| planned.kind.is_counted());
+            let counted = batch.first().is_some_and(|planned| planned.kind.is_counted);
             batch.chunks(if counted { SLICE } else { batch.len() })
         })
     }
@@ -257,9 +259,9 @@ impl Planner<'_> {
     }
 
     /// Reports rows of teams that are not taken, by the teams of all rows.
-    pub(super) fn strays<'r>(&mut self, kind: Kind, teams: impl Iterator<Item = &'r String>) {
+    pub(super) fn strays<'r>(&mut self, kind: Kind, teams: impl Iterator<Item = &'r str>) {
         let mut strays: BTreeMap<&str, u64> = BTreeMap::new();
-        for team in teams.filter(|team| !self.teams.contains_key(team.as_str())) {
+        for team in teams.filter(|team| !self.teams.contains_key(*team)) {
             *strays.entry(team).or_default() += 1;
         }
         for (team, count) in strays {
@@ -271,16 +273,17 @@ impl Planner<'_> {
 
     /// Reports what is in the database and is not taken.
     pub(super) fn leftovers(&mut self) {
-        for (table, rows) in &self.found.tables.derived {
+        for table in DERIVED {
+            let Some(rows) = self.found.tables.unread(table) else { continue };
             let reason = "it follows from the rest, and is made anew";
-            self.report(Item::left(Kind::Table, *table, reason).times(*rows));
+            self.report(Item::left(TABLE, table, reason).times(rows));
         }
         for Extra { table, column } in &self.found.extras {
             let name = match column {
                 Some(column) => format!("{table}.{column}"),
                 None => table.clone(),
             };
-            self.report(Item::left(Kind::Table, name, "nobody here knows what it means"));
+            self.report(Item::left(TABLE, name, "nobody here knows what it means"));
         }
     }
 }

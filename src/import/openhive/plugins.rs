@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hivewright_actors::{clock::Timestamp, store::records::Writes};
+use hivewright_actors::{clock::Timestamp, store::records::Writes, text::quoted};
 
 use super::{
     files::SOURCES,
@@ -10,16 +10,35 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal, Team},
     report::Kind,
-    schema::{PluginRow, mark},
+    schema::{mark, row},
 };
 use crate::{plugins::written::Status, tools::plugin_tool::PluginTool};
+
+/// A tool that a team wrote.
+pub(super) const KIND: Kind = Kind::listed("plugin");
+
+row! {
+    /// A tool that a team wrote.
+    PluginRow in "plugin_tools" by "team_name, tool_name" of team {
+        team: String as "team_name",
+        tool: String as "tool_name",
+        status: String,
+        source_hash: String,
+        created_at: String,
+    }
+    unread ["source_path", "verification", "updated_at"]
+    later [
+        "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
+        "removed_by"
+    ]
+}
 
 /// Why an imported tool does not run.
 pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
      `register_plugin_tool` with its JavaScript puts it into use";
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
-    for row in planner.found.tables.plugins.iter().filter(|row| row.team == team.former) {
+    for row in planner.found.tables.of::<PluginRow>().iter().filter(|row| row.team == team.former) {
         let conversion = if row.status == "removed" {
             Err(Refusal::intended("it was removed"))
         } else {
@@ -29,15 +48,15 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
                 changes.push("its source is missing".into());
             }
             let skills = team.broken_skills.iter().filter(|(_, tools)| tools.contains(&row.tool));
-            let skills: Vec<_> = skills.map(|(skill, _)| format!("`{skill}`")).collect();
+            let skills = quoted(skills.map(|(skill, _)| skill));
             if !skills.is_empty() {
-                changes.push(format!("skills that need it: {}", skills.join(", ")));
+                changes.push(format!("skills that need it: {skills}"));
             }
             let key = format!("{}/{}", team.key, tool.tool);
             Ok((Artifact::row(&tool.tool, Writes::new().put_at(&key, &tool)), changes))
         };
         let mark = mark("plugin_tools", format!("{}/{}", row.team, row.tool), &row.created_at);
-        planner.take(Kind::Plugin, Some(team.former), &row.tool, mark, conversion);
+        planner.take(KIND, Some(team.former), &row.tool, mark, conversion);
     }
 }
 
@@ -62,7 +81,7 @@ pub(super) fn broken_skills(found: &Installation, former: &str) -> BTreeMap<Stri
     let Some(folder) = found.folders.get(former) else {
         return BTreeMap::new();
     };
-    let rows = found.tables.plugins.iter().filter(|row| row.team == former);
+    let rows = found.tables.of::<PluginRow>().iter().filter(|row| row.team == former);
     let files = folder.plugins.iter().filter_map(|name| name.strip_suffix(".ts"));
     let tools = rows.map(|row| row.tool.as_str()).chain(files).map(str::to_owned);
     dependents(&folder.skills, &tools.collect())

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hivewright_actors::words;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// All items, in the order in which they are planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,39 +45,34 @@ words! {
     }
 }
 
-words! {
-    /// A kind of thing, in the order in which an import makes them.
-    pub enum Kind {
-        /// A settings file, or a part of one.
-        Settings = "settings",
-        Rule = "rule",
-        Team = "team",
-        /// A file of a team's folder, or the folder.
-        File = "file",
-        Vault = "vault",
-        Memory = "memory",
-        Trigger = "trigger",
-        Task = "task",
-        /// A tool that a team wrote.
-        Plugin = "plugin",
-        Topic = "topic",
-        /// What was said in a channel.
-        Interactions = "interactions",
-        /// A decision of a person on a sender.
-        Trust = "trust",
-        /// Decisions of the trust gate.
-        Audit = "audit",
-        Escalation = "escalation",
-        Log = "log",
-        /// A part of the database that is not taken.
-        Table = "table",
-    }
+/// A kind of thing. The file that takes it has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    name: &'static str,
+    /// Those of which the report says the same are counted.
+    pub(super) is_counted: bool,
 }
 
 impl Kind {
-    /// Things of this kind are counted where the report says the same of them.
-    pub(super) fn is_counted(self) -> bool {
-        matches!(self, Self::Interactions | Self::Audit)
+    /// A kind whose things are reported one by one.
+    pub(super) const fn listed(name: &'static str) -> Self {
+        Self { name, is_counted: false }
+    }
+
+    pub(super) const fn counted(name: &'static str) -> Self {
+        Self { name, is_counted: true }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
     }
 }
 
@@ -149,7 +144,7 @@ pub struct Totals {
 
 impl Report {
     pub(super) fn push(&mut self, item: Item) {
-        if item.kind.is_counted() {
+        if item.kind.is_counted {
             let mut alike = self.items.iter_mut().rev().take_while(|known| known.kind == item.kind);
             let same = |known: &&mut Item| {
                 (known.outcome, &known.name, &known.reason)
@@ -199,10 +194,10 @@ mod tests {
     fn a_line_says_what_happens_to_which_thing_and_why() {
         let changes = ["`parent` is dropped".to_owned(), "max_steps cut".to_owned()];
         let lines = [
-            Item::taken(Kind::Memory, "goals", &[]).of("research"),
-            Item::taken(Kind::Team, "research", &changes),
-            Item::faulty(Kind::Vault, "pin", "shorter than 8 bytes").of("main"),
-            Item::left(Kind::Interactions, "ws:1", "older than a day").times(7),
+            Item::taken(Kind::listed("memory"), "goals", &[]).of("research"),
+            Item::taken(Kind::listed("team"), "research", &changes),
+            Item::faulty(Kind::listed("vault"), "pin", "shorter than 8 bytes").of("main"),
+            Item::left(Kind::listed("interactions"), "ws:1", "older than a day").times(7),
         ];
 
         assert_eq!(

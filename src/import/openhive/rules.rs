@@ -6,6 +6,8 @@ use super::{
     schema::mark,
 };
 
+pub(super) const KIND: Kind = Kind::listed("rule");
+
 pub(super) fn plan(planner: &mut Planner<'_>) {
     for (name, text) in &planner.found.rules {
         let conversion = if planner.target.rules.contains(name) {
@@ -13,9 +15,9 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
         } else {
             Ok((Artifact::Rule { name: name.clone(), text: text.clone() }, Vec::new()))
         };
-        planner.take(Kind::Rule, None, name, mark("rules", name, ""), conversion);
+        planner.take(KIND, None, name, mark("rules", name, ""), conversion);
     }
     for name in &planner.found.other_rules {
-        planner.report(Item::left(Kind::Rule, name, "only files that end in `.md` are rules"));
+        planner.report(Item::left(KIND, name, "only files that end in `.md` are rules"));
     }
 }

@@ -1,4 +1,6 @@
-//! Tables of an OpenHive database, of whichever version, and the rows that are read from them.
+//! Schema of an OpenHive database, of whichever version: what rows of its tables are declared with.
+
+use std::fmt;
 
 use rusqlite::Row;
 
@@ -12,6 +14,8 @@ pub(super) struct Table {
     pub(super) unread: &'static [&'static str],
     /// The same, of some versions.
     pub(super) unread_later: &'static [&'static str],
+    /// Its rows are read only if the operator wants them.
+    pub(super) on_request: bool,
 }
 
 #[derive(Debug)]
@@ -31,10 +35,16 @@ pub(super) const DERIVED: [&str; 4] =
     ["trigger_dedup", "memory_chunks", "embedding_cache", "team_status"];
 
 /// A row of a table that is read.
-pub(super) trait Record: Sized {
+pub(super) trait Record: fmt::Debug + Send + Sized + Sync + 'static {
     const TABLE: Table;
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
+}
+
+/// One that belongs to a team.
+pub(super) trait TeamRecord: Record {
+    /// Its team in the source.
+    fn team(&self) -> &str;
 }
 
 /// What a thing of the source is known by, so that it is taken once.
@@ -46,9 +56,11 @@ pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> Strin
 }
 
 /// Declares the row of a table: `field: Type as "column" or "former_name" = "default"`. A column is
-/// called like its field unless it says otherwise. `known by` names the field that tells rows apart.
+/// called like its field unless it says otherwise. `known by` names the field that tells rows apart, `of` the one with
+/// their team.
 macro_rules! row {
-    ($(#[$doc:meta])* $row:ident in $table:literal by $order:literal $(known by $id:ident)? {
+    ($(#[$doc:meta])* $row:ident in $table:literal by $order:literal
+        $(known by $id:ident)? $(of $team:ident)? $(on $request:ident)? {
         $($field:ident: $type:ty
             $(as $column:literal $(or $former:literal)?)? $(= $default:literal)?),* $(,)?
     } $(unread [$($unread:literal),*])? $(later [$($later:literal),*])?) => {
@@ -61,216 +73,35 @@ macro_rules! row {
         $(impl $row {
             /// What it is known by, so that it is taken once.
             pub(super) fn mark(&self) -> String {
-                mark($table, &self.$id, &self.created_at)
+                $crate::import::openhive::schema::mark($table, &self.$id, &self.created_at)
             }
         })?
 
-        impl Record for $row {
-            const TABLE: Table = Table {
+        $(impl $crate::import::openhive::schema::TeamRecord for $row {
+            fn team(&self) -> &str {
+                &self.$team
+            }
+        })?
+
+        impl $crate::import::openhive::schema::Record for $row {
+            const TABLE: $crate::import::openhive::schema::Table = $crate::import::openhive::schema::Table {
                 name: $table,
                 order: $order,
-                columns: &[$(Column {
+                columns: &[$($crate::import::openhive::schema::Column {
                     name: [$($column,)? stringify!($field)][0],
                     former: [$($(Some($former),)?)? None][0],
                     default: [$(Some($default),)? None][0],
                 },)*],
                 unread: &[$($($unread),*)?],
                 unread_later: &[$($($later),*)?],
+                on_request: [$(!stringify!($request).is_empty(),)? false][0],
             };
 
-            fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+            fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
                 Ok(Self { $($field: row.get([$($column,)? stringify!($field)][0])?,)* })
             }
         }
     };
 }
 
-row! {
-    OrgRow in "org_tree" by "created_at, id" known by id {
-        id: String,
-        parent: Option<String> as "parent_id",
-        status: String,
-        created_at: String,
-        bootstrapped: bool = "0",
-    } unread ["name"]
-}
-
-row! {
-    /// What a team is for, one word of it.
-    KeywordRow in "scope_keywords" by "team_id, keyword" {
-        team: String as "team_id",
-        keyword: String,
-    }
-}
-
-row! {
-    TaskRow in "task_queue" by "created_at, id" known by id {
-        id: String,
-        team: String as "team_id",
-        task: String,
-        priority: String,
-        kind: String as "type" = "'delegate'",
-        status: String,
-        created_at: String,
-        result: Option<String> = "NULL",
-        duration_ms: Option<i64> = "NULL",
-        options: Option<String> = "NULL",
-        channel: Option<String> as "source_channel_id" = "NULL",
-        topic: Option<String> as "topic_id" = "NULL",
-    } unread ["correlation_id"]
-}
-
-row! {
-    TriggerRow in "trigger_configs" by "id" known by id {
-        id: i64,
-        team: String,
-        name: String,
-        kind: String as "type",
-        config: String,
-        task: String,
-        skill: Option<String> = "NULL",
-        subagent: Option<String> = "NULL",
-        state: String,
-        max_steps: i64 as "max_steps" or "max_turns" = "100",
-        failure_threshold: i64,
-        consecutive_failures: i64,
-        disabled_reason: Option<String>,
-        channel: Option<String> as "source_channel_id" = "NULL",
-        overlap_policy: String = "'skip-then-replace'",
-        created_at: String,
-        updated_at: String,
-    }
-    later ["overlap_count", "active_task_id"]
-}
-
-row! {
-    /// A thread of conversation.
-    TopicRow in "topics" by "created_at, id" known by id {
-        id: String,
-        channel: String as "channel_id",
-        name: String,
-        description: Option<String>,
-        state: String,
-        created_at: String,
-        last_activity: String,
-    }
-}
-
-row! {
-    /// Something said in a channel.
-    InteractionRow in "channel_interactions" by "id" known by id {
-        id: i64,
-        direction: String,
-        channel: String as "channel_id",
-        user: Option<String> as "user_id",
-        team: Option<String> as "team_id",
-        snippet: Option<String> as "content_snippet",
-        length: Option<i64> as "content_length",
-        topic: Option<String> as "topic_id" = "NULL",
-        decision: Option<String> as "trust_decision" = "NULL",
-        created_at: String,
-    } unread ["channel_type", "duration_ms"]
-}
-
-row! {
-    /// A version of something a team remembers.
-    MemoryRow in "memories" by "id" known by id {
-        id: i64,
-        team: String as "team_name",
-        key: String,
-        content: String,
-        kind: String as "type",
-        active: bool as "is_active",
-        supersedes: Option<i64> as "supersedes_id",
-        reason: Option<String> as "supersede_reason",
-        updated_by: Option<String>,
-        created_at: String,
-        updated_at: String,
-    }
-}
-
-row! {
-    /// Something a team keeps: a secret, or a note to itself.
-    VaultRow in "team_vault" by "id" known by id {
-        id: i64,
-        team: String as "team_name",
-        key: String,
-        value: String,
-        secret: Option<bool> as "is_secret",
-        created_at: String,
-        updated_at: String,
-    } unread ["updated_by"]
-}
-
-impl VaultRow {
-    /// A journal of the learning and reflection cycles, which is no secret and no setting.
-    pub(super) fn is_journal(&self) -> bool {
-        self.key.starts_with("learning:") || self.key.starts_with("reflection:")
-    }
-}
-
-row! {
-    /// A decision of a person on a sender.
-    GrantRow in "sender_trust" by "id" known by id {
-        id: i64,
-        channel_type: String,
-        channel: Option<String> as "channel_id",
-        sender: String as "sender_id",
-        level: String as "trust_level",
-        granted_by: String,
-        created_at: String,
-    }
-}
-
-row! {
-    /// A decision of the gate on a message.
-    AuditRow in "trust_audit_log" by "id" known by id {
-        id: i64,
-        channel_type: String,
-        channel: String as "channel_id",
-        sender: String as "sender_id",
-        decision: String,
-        reason: String,
-        created_at: String,
-    }
-}
-
-row! {
-    /// A problem that a team handed up.
-    EscalationRow in "escalation_correlations" by "created_at, correlation_id" known by id {
-        id: String as "correlation_id",
-        from: String as "source_team",
-        to: String as "target_team",
-        task: Option<String> as "task_id",
-        status: String,
-        created_at: String,
-    }
-}
-
-row! {
-    /// A tool that a team wrote.
-    PluginRow in "plugin_tools" by "team_name, tool_name" {
-        team: String as "team_name",
-        tool: String as "tool_name",
-        status: String,
-        source_hash: String,
-        created_at: String,
-    }
-    unread ["source_path", "verification", "updated_at"]
-    later [
-        "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
-        "removed_by"
-    ]
-}
-
-row! {
-    /// A line of the log.
-    LogRow in "log_entries" by "id" known by id {
-        id: i64,
-        level: String,
-        message: String,
-        context: Option<String>,
-        duration_ms: Option<i64> = "NULL",
-        created_at: String,
-    }
-}
+pub(super) use row;

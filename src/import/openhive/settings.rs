@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    file_draft::FileDraft,
+    file_draft::{FileDraft, SETTINGS},
     installation::SettingsFile,
     names,
     plan::{Artifact, BEFORE, Planner},
-    report::{Item, Kind},
+    report::Item,
     schema::mark,
     vault,
     yaml::Yaml,
@@ -43,30 +43,30 @@ fn plan_file(
     let draft = match found {
         Ok(Some(tree)) => convert(tree.clone()),
         Ok(None) => return,
-        Err(reason) => return planner.report(Item::faulty(Kind::Settings, name, reason)),
+        Err(reason) => return planner.report(Item::faulty(SETTINGS, name, reason)),
     };
     let mark = mark("settings", name, "");
     if planner.target.has(&mark) {
         for (key, value) in &draft.secrets {
             planner.redactor.add(value, key);
         }
-        return planner.report(Item::left(Kind::Settings, name, BEFORE));
+        return planner.report(Item::left(SETTINGS, name, BEFORE));
     }
     if planner.target.settings.contains(name) {
         let reason = "there is such a file with settings of its own, and it stays as it is";
-        return planner.report(Item::left(Kind::Settings, name, reason));
+        return planner.report(Item::left(SETTINGS, name, reason));
     }
     let (text, refused) = match draft.settled(|text| planner.checks.settings(name, text)) {
         Ok(settled) => settled,
         Err(problems) => {
-            return planner.report(Item::faulty(Kind::Settings, name, problems.to_string()));
+            return planner.report(Item::faulty(SETTINGS, name, problems.to_string()));
         }
     };
     // What a secret was for may be gone.
     let is_used = |key: &str| text.contains(&format!("${{vault:{key}}}"));
     let secrets: Vec<_> = draft.secrets.iter().filter(|(key, _)| is_used(key)).collect();
     let file = Artifact::SettingsFile { name, text: text.clone() };
-    planner.take(Kind::Settings, None, name, mark, Ok((file, draft.changes)));
+    planner.take(SETTINGS, None, name, mark, Ok((file, draft.changes)));
     planner.plan.report.items.extend(draft.items.into_iter().chain(refused));
     for (key, value) in secrets {
         vault::plan_setting(planner, key, value);

@@ -136,8 +136,11 @@ impl DatabaseCopy {
     }
 
     /// What is in it beside these tables.
-    pub(super) fn extras(&self, tables: &[&Table]) -> Result<Vec<Extra>, SourceError> {
-        check(&self.original, &self.connection, tables)
+    pub(super) fn extras<'t>(
+        &self,
+        tables: impl Iterator<Item = &'t Table>,
+    ) -> Result<Vec<Extra>, SourceError> {
+        check(&self.original, &self.connection, &tables.collect::<Vec<_>>())
     }
 
     /// All rows of a table; none if the version has no such table.
@@ -333,12 +336,13 @@ fn names(
 mod tests {
 
     use super::{
-        super::{
-            installation::TABLES,
-            schema::{TaskRow, TopicRow, TriggerRow},
-        },
+        super::{kinds::readers, tasks::TaskRow, topics::TopicRow, triggers::TriggerRow},
         *,
     };
+
+    fn tables() -> Vec<&'static Table> {
+        readers().into_iter().map(|reader| &reader.table).collect()
+    }
 
     fn database(statements: &str) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
@@ -358,7 +362,7 @@ mod tests {
     #[test]
     fn an_unknown_layout_is_refused_by_file_table_and_column() {
         let refusal = |statements: &str| {
-            let error = check(Path::new(PATH), &database(statements), TABLES).unwrap_err();
+            let error = check(Path::new(PATH), &database(statements), &tables()).unwrap_err();
             error.to_string()
         };
 
@@ -381,7 +385,7 @@ mod tests {
              CREATE TABLE trigger_dedup (event_id);"
         );
 
-        let extras = check(Path::new(PATH), &database(&statements), TABLES).unwrap();
+        let extras = check(Path::new(PATH), &database(&statements), &tables()).unwrap();
 
         let extra = |table: &str, column: Option<&str>| Extra {
             table: table.into(),

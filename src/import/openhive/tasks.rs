@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{MAIN, TaskId, TeamKey},
     store::records::Writes,
     task::{
-        Kind, Lane, Options, Priority, Source, Task, TopicRef,
+        Kind, Lane, Options, Priority, STEPS, Source, Task, TopicRef,
         cause::Cause,
         outcome::{Code, Ending, Outcome},
         records::FinishedTask,
@@ -21,13 +21,32 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal, Team},
     report,
-    schema::TaskRow,
+    schema::row,
     settings::bare_channel,
 };
 
+pub(super) const KIND: report::Kind = report::Kind::listed("task");
+
+row! {
+    TaskRow in "task_queue" by "created_at, id" known by id of team {
+        id: String,
+        team: String as "team_id",
+        task: String,
+        priority: String,
+        kind: String as "type" = "'delegate'",
+        status: String,
+        created_at: String,
+        result: Option<String> = "NULL",
+        duration_ms: Option<i64> = "NULL",
+        options: Option<String> = "NULL",
+        channel: Option<String> as "source_channel_id" = "NULL",
+        topic: Option<String> as "topic_id" = "NULL",
+    } unread ["correlation_id"]
+}
+
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     // Waiting tasks keep the order in which the source accepted them.
-    let rows = planner.found.tables.tasks.iter().zip(planner.target.arrivals + 1..);
+    let rows = planner.found.tables.of::<TaskRow>().iter().zip(planner.target.arrivals + 1..);
     for (row, arrival) in rows.filter(|(row, _)| row.team == team.former) {
         let mut changes = Vec::new();
         let task = convert(row, &team.key, &planner.topics, planner.target.now, &mut changes);
@@ -43,7 +62,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
             };
             (Artifact::row(&task.id, writes), changes)
         });
-        planner.take(report::Kind::Task, Some(team.former), &row.id, row.mark(), conversion);
+        planner.take(KIND, Some(team.former), &row.id, row.mark(), conversion);
     }
 }
 
@@ -157,7 +176,8 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
         })
         .unwrap_or_default();
     Options {
-        max_steps: max_steps.map(|steps| steps.clamp(1.0, 500.0) as u32),
+        max_steps: max_steps
+            .map(|steps| steps.clamp(f64::from(*STEPS.start()), f64::from(*STEPS.end())) as u32),
         // A subagent chooses its skills itself.
         skill: skill.filter(|_| subagent.is_none()),
         subagent,

@@ -4,11 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{clock::Timestamp, ids::MAIN, org::tree::DEEPEST};
 
-use super::{
-    moment::moment,
-    names,
-    schema::{KeywordRow, OrgRow},
-};
+use super::{installation::Tables, moment::moment, names, schema::row};
+
+row! {
+    OrgRow in "org_tree" by "created_at, id" known by id {
+        id: String,
+        parent: Option<String> as "parent_id",
+        status: String,
+        created_at: String,
+        bootstrapped: bool = "0",
+    } unread ["name"]
+}
+
+row! {
+    /// What a team is for, one word of it.
+    KeywordRow in "scope_keywords" by "team_id, keyword" {
+        team: String as "team_id",
+        keyword: String,
+    }
+}
 
 const LONGEST_KEYWORD: usize = 64;
 const MOST_KEYWORDS: usize = 50;
@@ -32,7 +46,8 @@ pub(super) struct TeamDraft<'a> {
 }
 
 /// The main team is always there, also if nobody wrote it down.
-pub(super) fn ensure_main(rows: &mut Vec<OrgRow>) {
+pub(super) fn ensure_main(tables: &mut Tables) {
+    let rows = tables.of::<OrgRow>();
     if rows.iter().all(|row| row.id != MAIN) {
         let main = OrgRow {
             id: MAIN.into(),
@@ -41,7 +56,8 @@ pub(super) fn ensure_main(rows: &mut Vec<OrgRow>) {
             created_at: String::new(),
             bootstrapped: true,
         };
-        rows.insert(0, main);
+        let rows = [std::slice::from_ref(&main), rows].concat();
+        tables.put(rows);
     }
 }
 

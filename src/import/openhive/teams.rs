@@ -9,6 +9,7 @@ use hivewright_actors::{
 
 use super::{
     IMPORT,
+    file_draft::SETTINGS,
     files::{self, FolderCopy},
     installation::TeamFolder,
     plan::{Artifact, Planner, Team},
@@ -17,31 +18,33 @@ use super::{
     schema::mark,
     tasks,
     team_files::{self, TeamFile},
-    team_tree::{TeamDraft, arrange, scope},
+    team_tree::{OrgRow, TeamDraft, arrange, scope},
     vault,
     yaml::Yaml,
 };
 use crate::settings::home::TEAM_FILE;
 
+pub const KIND: Kind = Kind::listed("team");
+
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let (found, target) = (planner.found, planner.target);
     let given: BTreeMap<&str, &String> = found
         .tables
-        .teams
+        .of::<OrgRow>()
         .iter()
         .filter_map(|row| Some((row.id.as_str(), target.marks.get(&row.mark())?)))
         .collect();
     let others = &target.teams - &given.values().map(|name| (*name).clone()).collect();
-    let (drafts, left) = arrange(&found.tables.teams, &found.tables.keywords, &given, &others);
+    let (drafts, left) = arrange(found.tables.of(), found.tables.of(), &given, &others);
     for (former, reason) in left {
-        planner.report(Item::left(Kind::Team, former, reason));
+        planner.report(Item::left(KIND, former, reason));
         planner.left.insert(former);
     }
     for draft in drafts {
         if draft.is_main() && target.main_in_use && !target.has(&draft.mark) {
             let reason = "it has worked here already, and teams are not merged; \
                           an import into a fresh home takes it";
-            planner.report(Item::left(Kind::Team, MAIN, reason));
+            planner.report(Item::left(KIND, MAIN, reason));
             planner.left.insert(draft.former);
         } else {
             plan_team(planner, draft);
@@ -50,7 +53,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
     for name in found.folders.keys().map(String::as_str) {
         if !planner.teams.contains_key(name) && !planner.left.contains(name) {
             let reason = "the tree has no team of this name";
-            planner.report(Item::left(Kind::File, format!("teams/{name}"), reason));
+            planner.report(Item::left(files::KIND, format!("teams/{name}"), reason));
         }
     }
 }
@@ -69,7 +72,7 @@ fn plan_team<'a>(planner: &mut Planner<'a>, mut draft: TeamDraft<'a>) {
             text
         }
         Err(problems) => {
-            items.push(Item::faulty(Kind::Settings, TEAM_FILE, problems.to_string()));
+            items.push(Item::faulty(SETTINGS, TEAM_FILE, problems.to_string()));
             Yaml::map([("name", Yaml::text(&draft.name))]).write()
         }
     };
@@ -85,7 +88,7 @@ fn plan_team<'a>(planner: &mut Planner<'a>, mut draft: TeamDraft<'a>) {
         (Artifact::Team(Box::new(record)), key)
     };
     let conversion = Ok((artifact, draft.changes.clone()));
-    planner.take(Kind::Team, None, former, draft.mark.clone(), conversion);
+    planner.take(KIND, None, former, draft.mark.clone(), conversion);
     let copy_mark = mark("folder", former, &draft.mark);
     let is_copied = target.has(&copy_mark)
         || (is_known && !draft.is_main() && target.folders.contains(&draft.name));
@@ -97,7 +100,7 @@ fn plan_team<'a>(planner: &mut Planner<'a>, mut draft: TeamDraft<'a>) {
     if let Some(folder) = folder.filter(|_| !is_copied) {
         let (is_main, from) = (draft.is_main(), folder.path.clone());
         let copy = FolderCopy { team: draft.name, is_main, from, config };
-        planner.make(Kind::File, Some(former), copy_mark, Artifact::Folder(copy));
+        planner.make(files::KIND, Some(former), copy_mark, Artifact::Folder(copy));
     }
     let broken_skills = plugins::broken_skills(planner.found, former);
     let team = Team { former, key, folder, broken_skills };
@@ -109,9 +112,9 @@ fn plan_team<'a>(planner: &mut Planner<'a>, mut draft: TeamDraft<'a>) {
 fn folder_items(folder: &TeamFolder) -> Vec<Item> {
     let links = folder.links.iter();
     let mut items: Vec<Item> =
-        links.map(|link| Item::left(Kind::File, link, "links are not followed")).collect();
+        links.map(|link| Item::left(files::KIND, link, "links are not followed")).collect();
     if !folder.plugins.is_empty() {
-        let item = Item::taken(Kind::File, "plugins", &[format!("moved to `{}`", files::SOURCES)]);
+        let item = Item::taken(files::KIND, "plugins", &[format!("moved to `{}`", files::SOURCES)]);
         items.push(item.times(folder.plugins.len() as u64));
     }
     items
@@ -136,7 +139,7 @@ impl TeamDraft<'_> {
                 Yaml::Null
             }
             Some(Err(reason)) => {
-                items.push(Item::faulty(Kind::Settings, TEAM_FILE, reason));
+                items.push(Item::faulty(SETTINGS, TEAM_FILE, reason));
                 self.degrade(
                     "its `config.yaml` could not be read",
                     "its `config.yaml` cannot be read, and it is degraded",
@@ -165,7 +168,7 @@ impl TeamDraft<'_> {
 
     fn record(&self, planner: &Planner<'_>) -> TeamRecord {
         let (target, now) = (planner.target, planner.target.now);
-        let bootstrap = tasks::open_bootstrap(&planner.found.tables.tasks, self.former);
+        let bootstrap = tasks::open_bootstrap(planner.found.tables.of(), self.former);
         let is_degraded = self.degraded.is_some();
         TeamRecord {
             name: self.name.as_str().into(),

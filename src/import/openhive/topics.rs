@@ -5,7 +5,16 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{clock::Timestamp, ids::ChannelId, router::topics::Topic, task::TopicRef};
+use hivewright_actors::{
+    channel::records::ChannelRow,
+    clock::Timestamp,
+    history::HistoryEvent,
+    ids::{ChannelId, MAIN},
+    retention,
+    router::topics::Topic,
+    store::records::Writes,
+    task::{Lane, TopicRef},
+};
 
 use super::{
     installation::Installation,
@@ -13,10 +22,26 @@ use super::{
     names,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::TopicRow,
+    schema::row,
     settings::bare_channel,
     target::Target,
 };
+use crate::http::auth::registry::OPERATOR;
+
+pub(super) const KIND: Kind = Kind::listed("topic");
+
+row! {
+    /// A thread of conversation.
+    TopicRow in "topics" by "created_at, id" known by id {
+        id: String,
+        channel: String as "channel_id",
+        name: String,
+        description: Option<String>,
+        state: String,
+        created_at: String,
+        last_activity: String,
+    }
+}
 
 /// A topic is over so long after it became idle.
 const DONE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -28,19 +53,42 @@ const MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 type Converted = Result<(ChannelId, Topic, Vec<String>), String>;
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
-    let (rows, target) = (&planner.found.tables.topics, planner.target);
+    let (rows, target) = (planner.found.tables.of::<TopicRow>(), planner.target);
     for (row, converted) in rows.iter().zip(convert(rows, target.idle_after, target.now)) {
         let conversion = converted
             .map(|(channel, topic, changes)| (Artifact::Topic(channel, topic, Vec::new()), changes))
             .map_err(Refusal::from);
         let name = format!("{} ({})", row.name, row.id);
-        planner.take(Kind::Topic, None, name, row.mark(), conversion);
+        planner.take(KIND, None, name, row.mark(), conversion);
     }
+}
+
+/// The rows of a topic, with what was said in it.
+pub(super) fn rows(
+    channel: &ChannelId,
+    topic: &Topic,
+    events: &[HistoryEvent],
+    now: Timestamp,
+) -> Writes {
+    // The operator may resume channels of WebSockets.
+    let row = ChannelRow {
+        principal: OPERATOR.into(),
+        grant: Some(OPERATOR.into()),
+        last_seen: now,
+        channel_type: channel.channel_type().parse().unwrap_or_default(),
+        begins_anew: false,
+        begins_anew_in: None,
+    };
+    let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
+    let turns = events.chunk_by(|one, next| one.turn == next.turn);
+    let writes = turns.fold(Writes::new(), |writes, turn| writes.events(&lane, 1, turn));
+    let writes = writes.and(retention::look_at_all());
+    writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
 }
 
 /// What topics are called here, by their ids.
 pub(super) fn references(found: &Installation, target: &Target) -> BTreeMap<String, TopicRef> {
-    convert(&found.tables.topics, target.idle_after, target.now)
+    convert(found.tables.of::<TopicRow>(), target.idle_after, target.now)
         .into_iter()
         .flatten()
         .map(|(_, Topic { id, name, .. }, _)| (id.to_string(), TopicRef { id, name }))

@@ -1,6 +1,6 @@
 //! Triggers, as they are configured here.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -10,11 +10,13 @@ use hivewright_actors::{
         trigger::{
             State, Trigger,
             definition::{Definition, MissedPolicy, OverlapPolicy},
+            limits,
             validation::Problems,
         },
     },
     store::records::Writes,
-    text::Span,
+    task::STEPS,
+    text::{Span, quoted},
 };
 use serde_json::{Map, Value, json};
 
@@ -24,13 +26,35 @@ use super::{
     names,
     plan::{Artifact, Conversion, Planner, Refusal, Team},
     report::Kind,
-    schema::TriggerRow,
+    schema::row,
     settings::bare_channel,
 };
 use crate::triggers::{calendar::Zones, form::Writer};
 
-/// The most ticks of a window.
-const MOST_TICKS: u32 = 100_000;
+pub(super) const KIND: Kind = Kind::listed("trigger");
+
+row! {
+    TriggerRow in "trigger_configs" by "id" known by id of team {
+        id: i64,
+        team: String,
+        name: String,
+        kind: String as "type",
+        config: String,
+        task: String,
+        skill: Option<String> = "NULL",
+        subagent: Option<String> = "NULL",
+        state: String,
+        max_steps: i64 as "max_steps" or "max_turns" = "100",
+        failure_threshold: i64,
+        consecutive_failures: i64,
+        disabled_reason: Option<String>,
+        channel: Option<String> as "source_channel_id" = "NULL",
+        overlap_policy: String = "'skip-then-replace'",
+        created_at: String,
+        updated_at: String,
+    }
+    later ["overlap_count", "active_task_id"]
+}
 
 /// A trigger to be made, as people here write one.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,9 +69,10 @@ struct Draft {
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     let mut names = BTreeSet::new();
-    for row in planner.found.tables.triggers.iter().filter(|row| row.team == team.former) {
+    for row in planner.found.tables.of::<TriggerRow>().iter().filter(|row| row.team == team.former)
+    {
         let conversion = convert_one(planner, team, row, &mut names);
-        planner.take(Kind::Trigger, Some(team.former), &row.name, row.mark(), conversion);
+        planner.take(KIND, Some(team.former), &row.name, row.mark(), conversion);
     }
 }
 
@@ -72,6 +97,11 @@ fn convert_one(
     let definition = draft.check(row, planner, team)?;
     let stored = draft.stored(row, definition, planner, team);
     Ok((Artifact::row(&stored.id, Writes::new().put(&stored)), draft.changes))
+}
+
+/// The number of a range that is nearest.
+fn clamp(number: i64, range: &RangeInclusive<u32>) -> i64 {
+    number.clamp((*range.start()).into(), (*range.end()).into())
 }
 
 /// Work on itself that every team of OpenHive is given, and that is a setting here.
@@ -106,7 +136,7 @@ fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Draft, String> 
     }
     let subagent = row.subagent.as_ref().filter(|name| !name.is_empty());
     let task = draft.task(row, subagent.is_some());
-    let max_steps = row.max_steps.clamp(1, 500);
+    let max_steps = clamp(row.max_steps, &STEPS);
     if max_steps != row.max_steps {
         draft.change(format!("`max_steps` is {max_steps}"));
     }
@@ -133,7 +163,7 @@ fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Draft, String> 
         "task": task,
         "subagent": subagent,
         "max_steps": max_steps,
-        "failure_threshold": row.failure_threshold.clamp(1, 100),
+        "failure_threshold": clamp(row.failure_threshold, &limits::FAILURES),
         "overlap_policy": overlap_policy,
     });
     if let Value::Object(form) = form {
@@ -208,10 +238,9 @@ impl Draft {
             self.change("it was always open, and is one window a day now");
         }
         if !window.contains_key("max_ticks_per_window") {
-            window.insert("max_ticks_per_window".into(), json!(MOST_TICKS));
-            self.change(format!(
-                "`max_ticks_per_window` is {MOST_TICKS}, since there was no limit"
-            ));
+            window.insert("max_ticks_per_window".into(), json!(limits::TICKS.end()));
+            let most = limits::TICKS.end();
+            self.change(format!("`max_ticks_per_window` is {most}, since there was no limit"));
         }
         window
     }
@@ -325,8 +354,7 @@ impl Draft {
         let tools: BTreeSet<&String> =
             skills.iter().filter_map(|skill| team.broken_skills.get(skill)).flatten().collect();
         if !tools.is_empty() {
-            let tools: Vec<_> = tools.iter().map(|tool| format!("`{tool}`")).collect();
-            let tools = tools.join(", ");
+            let tools = quoted(tools);
             self.change(format!("it needs {tools}, which must be registered anew"));
         }
         if let Err(problems) = problems.map_or_else(|| planner.checks.trigger(&definition), Err) {
@@ -533,7 +561,7 @@ mod tests {
         );
         assert_eq!(
             problem("window", json!({"watch": "* 9 * * *", "tick_interval": 5})),
-            "config.tick_interval: expected a duration"
+            "config.tick_interval: expected a duration from 5s to 1d"
         );
     }
 

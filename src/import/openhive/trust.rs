@@ -16,13 +16,44 @@ use super::{
     moment::moment,
     plan::{Artifact, Planner, Refusal},
     report::Kind,
-    schema::{AuditRow, GrantRow},
+    schema::row,
     settings::bare_channel,
 };
 
+/// A decision of a person on a sender.
+pub(super) const KIND: Kind = Kind::listed("trust");
+/// Decisions of the trust gate.
+pub(super) const AUDIT: Kind = Kind::counted("audit");
+
+row! {
+    /// A decision of a person on a sender.
+    GrantRow in "sender_trust" by "id" known by id {
+        id: i64,
+        channel_type: String,
+        channel: Option<String> as "channel_id",
+        sender: String as "sender_id",
+        level: String as "trust_level",
+        granted_by: String,
+        created_at: String,
+    }
+}
+
+row! {
+    /// A decision of the gate on a message.
+    AuditRow in "trust_audit_log" by "id" known by id {
+        id: i64,
+        channel_type: String,
+        channel: String as "channel_id",
+        sender: String as "sender_id",
+        decision: String,
+        reason: String,
+        created_at: String,
+    }
+}
+
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let (tables, ids, now) = (&planner.found.tables, planner.ids, planner.target.now);
-    for row in &tables.grants {
+    for row in tables.of::<GrantRow>() {
         let channel = row.channel.as_deref().unwrap_or("all channels");
         let name = format!("{} {}, {channel}", row.channel_type, row.sender);
         let conversion = grant(row, ids, now).map_err(Refusal::from).map(|grant| {
@@ -32,15 +63,15 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             let made = Artifact::row(&grant.id, Writes::new().put(&grant));
             (made, change.into_iter().collect())
         });
-        planner.take(Kind::Trust, None, name, row.mark(), conversion);
+        planner.take(KIND, None, name, row.mark(), conversion);
     }
-    for row in &tables.audit {
+    for row in tables.of::<AuditRow>() {
         let conversion = decision(row, ids, now).map_err(Refusal::from);
         let conversion = conversion.map(|row| {
             let made = Artifact::row(&row.id, Writes::new().put(&row));
             (made, Vec::new())
         });
-        planner.take(Kind::Audit, None, &row.channel, row.mark(), conversion);
+        planner.take(AUDIT, None, &row.channel, row.mark(), conversion);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     names,
     plan::{Artifact, Planner, Refusal, Team, VaultEntry},
     report::Kind,
-    schema::mark,
+    schema::{mark, row},
 };
 use crate::{
     settings::secret::Secret,
@@ -16,6 +16,28 @@ use crate::{
         scope::Scope,
     },
 };
+
+pub(super) const KIND: Kind = Kind::listed("vault");
+
+row! {
+    /// Something a team keeps: a secret, or a note to itself.
+    VaultRow in "team_vault" by "id" known by id of team {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        value: String,
+        secret: Option<bool> as "is_secret",
+        created_at: String,
+        updated_at: String,
+    } unread ["updated_by"]
+}
+
+impl VaultRow {
+    /// A journal of the learning and reflection cycles, which is no secret and no setting.
+    pub(super) fn is_journal(&self) -> bool {
+        self.key.starts_with("learning:") || self.key.starts_with("reflection:")
+    }
+}
 
 struct Candidate<'a> {
     key: &'a str,
@@ -37,7 +59,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>, credentials: &[(S
         origin: Some("from `credentials` in `config.yaml`"),
     });
     let in_file = |key: &str| credentials.iter().any(|(other, _)| other == key);
-    let rows = planner.found.tables.vault.iter().filter(|row| row.team == team.former);
+    let rows = planner.found.tables.of::<VaultRow>().iter().filter(|row| row.team == team.former);
     let of_rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key)).map(|row| Candidate {
         key: &row.key,
         value: Secret::new(row.value.clone()),
@@ -73,7 +95,7 @@ fn plan_entries<'a>(
             let changes = renamed.into_iter().chain(origin.map(str::to_owned)).collect();
             (Artifact::Secret(VaultEntry { scope: scope.clone(), key, value, is_secret }), changes)
         });
-        planner.take(Kind::Vault, Some(team), former, mark, conversion.map_err(Refusal::from));
+        planner.take(KIND, Some(team), former, mark, conversion.map_err(Refusal::from));
     }
 }
 

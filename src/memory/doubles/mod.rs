@@ -6,8 +6,8 @@ use actix::Arbiter;
 use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TeamKey},
-    storage::StorageError,
-    store::{Store, StoreHandle},
+    live::Publisher,
+    store::{Store, StoreHandle, StoreParts},
 };
 
 use super::{Memory, SecretGuard};
@@ -24,10 +24,6 @@ impl SecretGuard for Guard {
     fn holds_hidden(&self, _: &TeamKey, text: &str) -> bool {
         text.contains("master-word")
     }
-
-    fn redactions(&self) -> u64 {
-        0
-    }
 }
 
 /// Knows no secret.
@@ -41,16 +37,13 @@ impl SecretGuard for NoSecrets {
     fn holds_hidden(&self, _: &TeamKey, _: &str) -> bool {
         false
     }
-
-    fn redactions(&self) -> u64 {
-        0
-    }
 }
 
 /// A memory, and what it stands on.
 pub(crate) struct Bench {
     pub(crate) disk: Arc<MemoryStorage>,
     pub(crate) clock: Arc<ManualClock>,
+    pub(crate) live: Publisher,
     pub(crate) store: StoreHandle,
     pub(crate) memory: Memory,
 }
@@ -58,10 +51,11 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new() -> Self {
         let (disk, clock) = (Arc::new(MemoryStorage::default()), Arc::new(ManualClock::default()));
-        let fail = Box::new(|error: &StorageError| panic!("{error}"));
-        let store = Store::start(&Arbiter::current(), disk.clone(), fail, Box::new(|_, _| {}));
+        let live = Publisher::new(1, clock.clone());
+        let parts = StoreParts { live: Some(live.clone()), ..StoreParts::of(disk.clone()) };
+        let store = Store::start(&Arbiter::current(), parts);
         let memory = started(&store, &clock, 1);
-        Self { disk, clock, store, memory }
+        Self { disk, clock, live, store, memory }
     }
 
     /// As another process would find it.

@@ -41,7 +41,7 @@ pub mod offers;
 mod recipe;
 mod removal;
 pub mod setup;
-mod standing;
+mod status;
 #[cfg(test)]
 mod tests;
 pub mod wire;

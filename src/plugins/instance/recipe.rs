@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     blocking,
     clock::millis,
-    plugin::{Begun, PluginPort, Standing, StartFault},
+    plugin::{Begun, InstanceStatus, PluginPort, StartFault},
 };
 use rmcp::{Peer, RoleClient, model::ServerNotification, transport::async_rw::AsyncRwTransport};
 use serde::de::IgnoredAny;
@@ -34,7 +34,7 @@ use crate::{
         loading::find_program,
         manifest::{Protocol, RunKind},
         package::Package,
-        schema::Mismatch,
+        schema::listed,
     },
     sandbox::process::{
         self, SandboxError, plan::Executable, plugin::PluginJob, server::ServerProcess,
@@ -85,8 +85,8 @@ impl PluginPort for Recipe {
         })
     }
 
-    fn stands(&self, standing: &Standing) {
-        self.plugin.stands(standing);
+    fn stands(&self, now: &InstanceStatus) {
+        self.plugin.stands(now);
     }
 
     fn gave_up(&self, reason: &str) {
@@ -132,7 +132,7 @@ async fn start(
     let mut config =
         config::expanded(&grounds.vault, &plugin.team, &plugin.key, &package.schema, &written)
             .await
-            .map_err(|wrong| for_good(listed(&wrong)))?;
+            .map_err(|wrong| for_good(format!("config_invalid: {}", listed(&wrong))))?;
     if let Some(webhook) = manifest.channel.as_ref().and_then(|it| it.webhook.as_ref()) {
         webhook::check_secret(webhook, &config, &written).map_err(for_good)?;
     }
@@ -362,9 +362,4 @@ fn refused(error: RequestError) -> StartFault {
         RequestError::Refused { message, .. } => for_now(format!("it refuses to start: {message}")),
         error => for_now(error),
     }
-}
-
-fn listed(wrong: &[Mismatch]) -> String {
-    let lines = wrong.iter().map(|Mismatch { pointer, message }| format!("`{pointer}`: {message}"));
-    format!("config_invalid: {}", lines.collect::<Vec<_>>().join("; "))
 }

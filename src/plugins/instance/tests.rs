@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use hivewright_actors::{doubles::disk::MemoryStorage, org::belongings::Belongings, store::Store};
+use hivewright_actors::{
+    doubles::disk::MemoryStorage,
+    org::belongings::Belongings,
+    store::{Store, StoreParts},
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -30,12 +34,7 @@ fn scratch(folder: &Path) -> (Instances, Arc<MemoryStorage>) {
     let flags = Flags { home: Some(folder.to_owned()), ..Flags::default() };
     let home = Home::new(&flags, &Environment::fixed([])).unwrap();
     let storage = Arc::new(MemoryStorage::default());
-    let store = Store::start(
-        &Arbiter::new().handle(),
-        storage.clone(),
-        Box::new(|_| ()),
-        Box::new(|_, _| ()),
-    );
+    let store = Store::start(&Arbiter::new().handle(), StoreParts::of(storage.clone()));
     let files = FileStore::open(
         folder.join("files"),
         &*storage,

@@ -23,7 +23,7 @@ use super::{
     passage::{Metered, Passage},
     request::cause,
 };
-use crate::logging::seldom::Seldom;
+use crate::logging::throttle::Throttle;
 
 /// Connections at once.
 const MOST_CONNECTIONS: usize = 64;
@@ -65,7 +65,7 @@ pub async fn serve(listener: TcpListener, guard: Guard, gate: Arc<dyn Gate>) {
                     });
                 }
                 Err(error) => {
-                    static TOLD: Seldom = Seldom::new();
+                    static TOLD: Throttle = Throttle::new();
                     if let Some(times) = TOLD.due() {
                         tracing::warn!(%error, times, "a connection of a team to the network cannot be taken, and is tried again");
                     }

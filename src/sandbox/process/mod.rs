@@ -39,7 +39,7 @@ use super::{
     },
 };
 use crate::{
-    logging::seldom::Seldom,
+    logging::throttle::Throttle,
     removal::{if_there, remove_tree},
     settings::{config::Limits, folder_access::Access},
 };
@@ -388,7 +388,7 @@ fn in_group(groups: &Groups, memory: u64, processes: u64) -> Option<Group> {
     groups
         .make(memory, processes)
         .inspect_err(|error| {
-            static TOLD: Seldom = Seldom::new();
+            static TOLD: Throttle = Throttle::new();
             if let Some(times) = TOLD.due() {
                 tracing::warn!(%error, times, "a command runs without a control group; the other bounds hold");
             }

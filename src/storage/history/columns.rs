@@ -4,9 +4,12 @@ use hivewright_actors::{
     journal::records::Piece,
     store::{keys::prefix_of, records::Record},
 };
-use rusqlite::{Connection, types::Value};
+use rusqlite::{Connection, Row, types::Value};
 
 use super::{keys::Keys, together::Beside};
+
+/// The facet of what cannot be read, and is in no list.
+pub(super) const UNREADABLE: i64 = 0;
 
 /// What the columns of a record hold, from its stored key and its value.
 type ReadColumns =
@@ -20,12 +23,31 @@ pub(super) struct Columns {
     pub(super) names: &'static [&'static str],
     /// The columns as `CREATE TABLE` has them.
     pub(super) declared: &'static str,
+    /// Archives of former programs lack them, and a row without a facet is yet to be filled.
+    pub(super) are_late: bool,
     /// Makes what belongs to the table, if it is not there.
     pub(super) indexes: &'static str,
     /// What the columns of a record hold, from its stored key and its value.
     pub(super) read: ReadColumns,
     /// A record with such columns was removed.
     pub(super) sweep: fn(&Connection, &[Value]) -> rusqlite::Result<()>,
+}
+
+/// Is told what differs between records and what lists know of them, one line each.
+pub(super) type Note<'a> = dyn FnMut(String) + 'a;
+
+/// Whether the columns of a row from one on have these values.
+pub(super) fn have(
+    row: &Row<'_>,
+    first: usize,
+    expected: impl Iterator<Item = Value>,
+) -> rusqlite::Result<bool> {
+    for (value, column) in expected.zip(first..) {
+        if row.get::<_, Value>(column)? != value {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A value as a table has it.

@@ -3,6 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, HashSet, VecDeque},
+    hash::Hash,
 };
 
 use hivewright_actors::{
@@ -109,15 +110,15 @@ impl Stream {
     }
 }
 
-/// The rows of a window, but for those that are known.
-pub(super) fn merge<Place>(
+/// The rows of a window, each with what its key is the id of, but for those that are known.
+pub(super) fn merge<Place, Id: Eq + Hash>(
     connection: &Connection,
-    keys: Keys,
     mut streams: Vec<Stream>,
     window: &Window<Place>,
     after: Option<Row>,
-    known: Option<&HashSet<TaskId>>,
-) -> rusqlite::Result<Vec<(f64, TaskId)>> {
+    known: Option<&HashSet<Id>>,
+    id: impl Fn(&[u8]) -> Id,
+) -> rusqlite::Result<Vec<(f64, Id)>> {
     let mut skip = window.skip;
     let wanted = window.most.saturating_sub(skip);
     if let ([only], None) = (&mut *streams, known) {
@@ -143,7 +144,7 @@ pub(super) fn merge<Place>(
             skip -= 1;
             continue;
         }
-        let id = keys.task(&key);
+        let id = id(&key);
         match known {
             Some(known) if known.contains(&id) => {}
             _ if skip > 0 => skip -= 1,
@@ -183,8 +184,11 @@ pub(super) fn json(list: &impl Serialize) -> rusqlite::Result<Value> {
 
 /// The keys of tasks as a parameter.
 pub(super) fn in_hex(keys: Keys, tasks: &HashSet<TaskId>) -> rusqlite::Result<Value> {
-    let hex = |task| keys.of_task(task).iter().map(|byte| format!("{byte:02x}")).collect();
-    json(&tasks.iter().map(hex).collect::<Vec<String>>())
+    json(&tasks.iter().map(|task| hex(&keys.of_task(task))).collect::<Vec<String>>())
+}
+
+pub(super) fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a statement counts.

@@ -7,16 +7,23 @@
 //! turns.rs     a task and its journal in one value
 //! together.rs  what records say that are taken in at once
 //! tasks.rs     columns of ended tasks, and the lists of them
+//! audit.rs     facets of lines of the audit, and the lists of them
+//! waits.rs     facets of approvals and questions, and the lists of them
 //! usage.rs     what ended tasks have come to
 //! merging.rs   one list of several ranges of an index
+//! filling.rs   columns that a former program did not fill
 //! version.rs   the form of the file
 //! words.rs     the full-text index
+//! checking.rs  whether the indexes agree with the records
 //! writer.rs    the one connection that writes
 //! readers.rs   the few that read
 //! marking.rs   where in a record the words stand that were found
 //! ```
 
+mod audit;
+mod checking;
 mod columns;
+mod filling;
 mod keys;
 pub(super) mod marking;
 mod merging;
@@ -30,18 +37,22 @@ mod together;
 mod turns;
 mod usage;
 mod version;
+mod waits;
 mod words;
 mod writer;
 
 use std::{
     collections::HashSet,
     io,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use hivewright_actors::{
+    approvals::query::{WaitPage, WaitQuery, WaitWindow},
     archive::Shelf,
+    audit::query::{AuditPage, AuditQuery, AuditWindow},
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
@@ -64,6 +75,7 @@ use together::Together;
 use turns::Role;
 use writer::Writer;
 
+use super::{OnProgress, Unit, report};
 use crate::logging::tap::Line;
 
 /// The file, in the folder of the store.
@@ -102,7 +114,7 @@ impl std::fmt::Debug for Reader {
 
 /// What an archive says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct ArchivePosition {
     /// Of which store it is.
     pub(super) store: u64,
     /// How many transactions it has taken in.
@@ -139,7 +151,7 @@ impl History {
     }
 
     /// Opens the archive in a folder. Returns it with what it says of itself.
-    pub(super) fn open(folder: &Path) -> Result<(Self, Standing), String> {
+    pub(super) fn open(folder: &Path) -> Result<(Self, ArchivePosition), String> {
         let path = folder.join(FILE);
         if !path.exists() {
             return Err(format!("`{FILE}`, which holds what is over, is missing"));
@@ -148,10 +160,27 @@ impl History {
         let connection = connect(&path, false).map_err(failed)?;
         let tables = tables::all(&shelves(), version::upgrade(&connection)?);
         let writer = Writer::new(connection);
-        let standing = standing(&writer.connection).map_err(failed)?;
+        let position = position(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
         let writer = Mutex::new(Some(writer));
-        Ok((Self { path: Some(path), tables, writer, ..Self::default() }, standing))
+        Ok((Self { path: Some(path), tables, writer, ..Self::default() }, position))
+    }
+
+    /// Brings into the indexes what came before there were such. May be broken off, and costs nothing once it is done.
+    pub(super) fn fill(&self, progress: OnProgress<'_>) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        let Some(writer) = &mut *writer else { return Ok(()) };
+        let mut told = Ok(());
+        let mut tell = |done, total| {
+            told = report(progress, done, total, Unit::Records);
+            if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let filled = writer.fill(&self.tables, &mut tell);
+        filled.map_err(|error| match unwritten(error) {
+            StorageError::Full => io::ErrorKind::StorageFull.into(),
+            error => io::Error::other(error),
+        })?;
+        told
     }
 
     /// Opens the archive in a folder to look at it: nothing of it changes, also not its version.
@@ -233,7 +262,7 @@ impl History {
             writer.connection.execute_batch("BEGIN IMMEDIATE")?;
             change(writer)?;
             writer.connection.execute("UPDATE standing SET number = number + 1", [])?;
-            let number = standing(&writer.connection)?.number;
+            let number = position(&writer.connection)?.number;
             writer.connection.execute_batch("COMMIT")?;
             writer.clean_log()?;
             Ok(number)
@@ -259,15 +288,21 @@ impl History {
         self.readers.shrink().map_err(unread)
     }
 
-    /// What SQLite finds wrong with the file and its indexes, that of words among them. Reads all of it.
+    /// What is wrong with the file and its indexes, one line each. Reads all of it.
     pub(super) fn faults(&self) -> Result<Vec<String>, StorageError> {
         let Some(path) = &self.path else { return Ok(Vec::new()) };
-        let reader = Reader::open(path).map_err(unread)?;
-        let check = format!("PRAGMA integrity_check({MOST_FAULTS})");
-        let mut check = reader.connection.prepare(&check).map_err(unread)?;
-        let found = check.query_map([], |row| row.get::<_, String>(0)).map_err(unread)?;
-        let found = found.map(|row| row.unwrap_or_else(|error| error.to_string()));
-        Ok(found.filter(|row| row != "ok").map(|row| format!("`{FILE}`: {row}")).collect())
+        let mut reader = Reader::open(path).map_err(unread)?;
+        let mut faults = torn(&reader.connection).map_err(unread)?;
+        // What is torn may not be read to its end.
+        if faults.is_empty() {
+            let mut note = |fault| {
+                if faults.len() < MOST_FAULTS {
+                    faults.push(fault);
+                }
+            };
+            checking::check(&mut reader, &self.tables, &mut note).map_err(unread)?;
+        }
+        Ok(faults.into_iter().map(|fault| format!("`{FILE}`: {fault}")).collect())
     }
 
     /// Whether records under this key are archived.
@@ -365,6 +400,33 @@ impl History {
         self.read(|reader| usage::known_at(&reader.connection, reader.keys, task))
     }
 
+    /// The wanted part of the lines of the audit that it holds, but for those that are known.
+    pub(super) fn audit(
+        &self,
+        wanted: &AuditQuery,
+        window: &AuditWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<AuditPage, StorageError> {
+        self.read_at_once(|connection, _| audit::page(connection, wanted, window, known))
+    }
+
+    /// The wanted part of the approvals or questions that it holds, but for those that are known.
+    pub(super) fn waits(
+        &self,
+        of: &str,
+        wanted: &WaitQuery,
+        window: &WaitWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<WaitPage, StorageError> {
+        self.read_at_once(|connection, _| waits::page(connection, of, wanted, window, known))
+    }
+
+    /// The facets that the lists of the audit know.
+    #[cfg(test)]
+    pub(super) fn facets(&self) -> Vec<String> {
+        self.read(|reader| audit::names(&reader.connection)).unwrap()
+    }
+
     /// The names that the lists of tasks know.
     #[cfg(test)]
     pub(super) fn names(&self, of: &str) -> Vec<String> {
@@ -387,7 +449,7 @@ impl History {
         if let Some(reader) = &reader {
             reader.connection.execute_batch("BEGIN").map_err(unread)?;
             // The moment is that of the first read.
-            standing(&reader.connection).map_err(unread)?;
+            position(&reader.connection).map_err(unread)?;
         }
         Ok(Snapshot { reader, tables: &self.tables })
     }
@@ -453,6 +515,7 @@ impl Reader {
         tune(&connection, READER_CACHE_KIB)?;
         let keys = version::keys(&connection)?;
         tasks::equip(&connection, keys)?;
+        audit::equip(&connection)?;
         Ok(Self { connection, keys, unpacker: Unpacker::default() })
     }
 
@@ -509,13 +572,21 @@ fn tune(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -cache_kib)
 }
 
-fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
+/// What SQLite finds wrong with a file.
+fn torn(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut check = connection.prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
+    let found = check.query_map([], |row| row.get::<_, String>(0))?;
+    let found = found.map(|row| row.unwrap_or_else(|error| error.to_string()));
+    Ok(found.filter(|row| row != "ok").collect())
+}
+
+fn position(connection: &Connection) -> rusqlite::Result<ArchivePosition> {
     let mut statement = connection.prepare_cached("SELECT store, number FROM standing")?;
-    let standing = statement.query_row([], |row| {
+    let position = statement.query_row([], |row| {
         let (store, number): (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok(Standing { store: store.cast_unsigned(), number: number.cast_unsigned() })
+        Ok(ArchivePosition { store: store.cast_unsigned(), number: number.cast_unsigned() })
     });
-    standing.optional()?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+    position.optional()?.ok_or(rusqlite::Error::QueryReturnedNoRows)
 }
 
 /// Gives back what a connection keeps for later.

@@ -13,13 +13,15 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter, types::Value};
 
 use super::{
+    audit,
     columns::{Columns, Held},
     keys::Keys,
     tasks,
     together::Beside,
+    waits,
 };
 
-const COLUMNS: &[Columns] = &[tasks::COLUMNS];
+const COLUMNS: &[Columns] = &[tasks::COLUMNS, audit::COLUMNS, waits::APPROVALS, waits::QUESTIONS];
 
 /// Kinds whose large records arrive in another order than that of their keys. Kept as they arrive, they fill their pages;
 /// by their keys, each would be put between others, in pages that stay half empty.
@@ -36,6 +38,8 @@ pub(super) struct Table {
     columns: Option<&'static Columns>,
     create: String,
     put: String,
+    /// What a record has beside key and value.
+    beside: String,
     remove: String,
     get: String,
     count: String,
@@ -102,6 +106,7 @@ impl Table {
                 each(&|place, _| format!(", ?{}", place + 3)),
                 each(&|_, name| format!(", {name} = excluded.{name}")),
             ),
+            beside: format!("SELECT {returned} FROM {name} WHERE key = ?1"),
             remove: format!("DELETE FROM {name} WHERE key = ?1 RETURNING {returned}"),
             get: format!("SELECT {held} FROM {from} WHERE own.key = ?1"),
             count: format!("SELECT count(*) FROM {name}"),
@@ -111,6 +116,16 @@ impl Table {
 
     pub(super) fn kind(&self) -> &'static str {
         self.shelf.kind
+    }
+
+    /// What statements call it.
+    pub(super) fn name(&self) -> String {
+        format!("\"{}\"", self.kind().replace('\0', "."))
+    }
+
+    /// Its columns that tables of former programs lack.
+    pub(super) fn late_columns(&self) -> &'static [&'static str] {
+        self.columns.filter(|columns| columns.are_late).map_or(&[], |columns| columns.names)
     }
 
     /// How its keys are written.
@@ -198,21 +213,39 @@ impl Table {
         host: Option<i64>,
     ) -> rusqlite::Result<()> {
         let rest = self.stored(self.rest(key));
+        let had = self.columns.map(|_| self.beside(connection, &self.beside, &rest)).transpose()?;
         let fixed: [&dyn ToSql; 2] = [&rest, &packed];
         let host = (self.kind() == GUEST).then_some(&host as &dyn ToSql);
-        let columns = columns.iter().map(|column| column as &dyn ToSql);
-        let all = params_from_iter(fixed.into_iter().chain(host).chain(columns));
-        connection.prepare_cached(&self.put)?.execute(all).map(drop)
+        let all = columns.iter().map(|column| column as &dyn ToSql);
+        let all = params_from_iter(fixed.into_iter().chain(host).chain(all));
+        connection.prepare_cached(&self.put)?.execute(all)?;
+        self.forget(connection, had.flatten().filter(|had| had != columns))
     }
 
     pub(super) fn remove(&self, connection: &Connection, key: &[u8]) -> rusqlite::Result<()> {
-        let mut statement = connection.prepare_cached(&self.remove)?;
+        let removed = self.beside(connection, &self.remove, &self.stored(key))?;
+        self.forget(connection, removed)
+    }
+
+    /// What a statement says that a record has beside key and value; none if it is not there.
+    fn beside(
+        &self,
+        connection: &Connection,
+        statement: &str,
+        stored: &[u8],
+    ) -> rusqlite::Result<Option<Vec<Value>>> {
+        let mut statement = connection.prepare_cached(statement)?;
         let count = statement.column_count();
-        let removed = statement.query_row(params![self.stored(key)], |row| {
+        let found = statement.query_row(params![stored], |row| {
             (0..count).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()
         });
-        match (removed.optional()?, self.columns) {
-            (Some(removed), Some(columns)) => (columns.sweep)(connection, &removed),
+        found.optional()
+    }
+
+    /// No record has this beside it any more.
+    fn forget(&self, connection: &Connection, gone: Option<Vec<Value>>) -> rusqlite::Result<()> {
+        match (gone, self.columns) {
+            (Some(gone), Some(columns)) => (columns.sweep)(connection, &gone),
             _ => Ok(()),
         }
     }

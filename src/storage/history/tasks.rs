@@ -23,11 +23,11 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, functions::FunctionFlags, params, types::Value};
 
 use super::{
-    columns::{Columns, Held},
+    columns::{Columns, Held, Note, have},
     keys::Keys,
     merging::{Bound, Rank, Row, Stream, count, directions, in_hex, json, merge, number, part},
     packing::Unpacker,
-    together::Beside,
+    together::{Beside, Together},
     usage,
 };
 
@@ -37,6 +37,7 @@ pub(super) const COLUMNS: Columns = Columns {
     names: &["created_at", "facet", "topic", "sender", "root", "day", "ended", "usd", "requests"],
     declared: "created_at INTEGER, facet INTEGER, topic INTEGER, sender INTEGER, root TEXT,
         day INTEGER, ended INTEGER, usd REAL, requests INTEGER",
+    are_late: false,
     indexes: r#"
         CREATE TABLE IF NOT EXISTS "done.facet" (
             id INTEGER PRIMARY KEY, team TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
@@ -121,6 +122,51 @@ fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Compares what lists know of each task with the task.
+pub(super) fn check(
+    connection: &Connection,
+    keys: Keys,
+    unpacker: &mut Unpacker,
+    note: &mut Note<'_>,
+) -> rusqlite::Result<()> {
+    let prefix = prefix_of(FinishedTask::KIND, &());
+    let (together, mut ends) = (Together::default(), Unpacker::default());
+    let mut statement = connection.prepare(
+        r#"SELECT own.key, coalesce(hist.value, own.value), hist.key, created_at,
+            team, kind, state, priority, admitted, topic.name, sender.name, root, day, ended, usd, requests
+        FROM done AS own LEFT JOIN hist ON hist.rowid = own.piece
+        LEFT JOIN "done.facet" AS facet ON facet.id = own.facet
+        LEFT JOIN "done.topic" AS topic ON topic.id = own.topic
+        LEFT JOIN "done.sender" AS sender ON sender.id = own.sender"#,
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let key = [&*prefix, &keys.rest(FinishedTask::KIND, row.get_ref(0)?.as_blob()?)].concat();
+        let held = Held::read(row.get_ref(1)?.as_blob()?, row.get_ref(2)?.as_blob_or_null()?);
+        let value = unpacker.unpack_from(held.row(&key), &key, &held.packed);
+        let Ok(task) = value.and_then(|value| decode::<Task>(&key, &value)) else { continue };
+        let mut beside = Beside { unpacker: &mut ends, together: &together };
+        let usage = usage::columns(connection, keys, &task, &mut beside)?;
+        let text = |text: &str| Value::from(text.to_owned());
+        let root = Some(task.root()).filter(|root| **root != task.id);
+        let listed: [Value; 9] = [
+            millis(task.created_at).into(),
+            text(task.lane.team.as_str()),
+            text(task.kind.as_str()),
+            text(task.state().as_str()),
+            text(task.priority.as_str()),
+            task.sender().is_some().into(),
+            task.topic().map(|topic| text(topic.as_str())).into(),
+            task.sender().map(text).into(),
+            root.map(|root| text(root.as_str())).into(),
+        ];
+        if !have(row, 3, listed.into_iter().chain(usage))? {
+            note(format!("the index of tasks lacks `{}`, or has it as another", task.id));
+        }
+    }
+    Ok(())
+}
+
 /// Gives a connection what lists ask of it.
 ///
 /// `has_words(key, value, host, words)`: the one place that looks for words in archived tasks. It reads every task that the
@@ -158,7 +204,9 @@ pub(super) fn page(
     let after = window.after.as_ref();
     let after = list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), keys.of_task(id))));
     part(window, total, |window| {
-        let rows = merge(connection, keys, list.streams(), window, Some(after.clone()), known)?;
+        let after = Some(after.clone());
+        let id = |key: &[u8]| keys.task(key);
+        let rows = merge(connection, list.streams(), window, after, known, id)?;
         Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
     })
 }

@@ -111,7 +111,8 @@ pub(super) fn page(
     let after = after.map(|(rank, id)| (Rank(*rank), keys.of_task(id)));
     let is_short = total <= window.counted;
     part(window, total, |window| {
-        merge(connection, keys, list.streams(is_short), window, after.clone(), known)
+        let id = |key: &[u8]| keys.task(key);
+        merge(connection, list.streams(is_short), window, after.clone(), known, id)
     })
 }
 

@@ -110,6 +110,30 @@ fn forget(
     Ok(Some(id))
 }
 
+/// The keys of records of a kind that the index names and that are not there.
+pub(super) fn left_over(connection: &Connection, kind: &str) -> rusqlite::Result<Vec<Vec<u8>>> {
+    let table = kind.replace('\0', ".");
+    let mut left = connection.prepare(&format!(
+        r#"SELECT key FROM said WHERE kind = ?1 AND NOT EXISTS (SELECT 1 FROM "{table}" WHERE key = said.key)"#
+    ))?;
+    left.query_map(params![kind], |row| row.get(0))?.collect()
+}
+
+/// Whether the first plain word of a record is not found at its row: then none of its words may be.
+pub(super) fn lacks_words(
+    connection: &Connection,
+    id: i64,
+    entry: &Entry,
+) -> rusqlite::Result<bool> {
+    let text = entry.text();
+    let is_plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let Some(word) = text.split_whitespace().find(is_plain) else { return Ok(false) };
+    let mut find = connection
+        .prepare_cached("SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid = ?2")?;
+    let found = find.query_row(params![format!("\"{word}\""), id], |row| row.get::<_, i64>(0))?;
+    Ok(found == 0)
+}
+
 /// What is searched for in the language of FTS5: each term is a string of it, so that nothing in one has a meaning.
 pub(super) fn expression(query: &Query, operator: &str) -> String {
     let terms = query.terms().iter().map(|term| {

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::{
     BUSY_TIMEOUT,
+    filling::{self, Tell},
     packing::{self, Packer, Unpacker},
     shrink,
     tables::Table,
@@ -66,8 +67,14 @@ impl Writer {
 
     /// Makes the tables that are not there yet.
     pub(super) fn prepare(&self, tables: &[Table]) -> rusqlite::Result<()> {
+        filling::add(&self.connection, tables)?;
         tables.iter().try_for_each(|table| table.create(&self.connection))?;
         words::create(&self.connection)
+    }
+
+    /// Fills columns of rows that came before there were such.
+    pub(super) fn fill(&mut self, tables: &[Table], tell: &mut Tell<'_>) -> rusqlite::Result<()> {
+        filling::fill(&self.connection, tables, &mut self.unpacker, tell)
     }
 
     pub(super) fn put(

@@ -9,7 +9,7 @@ use std::{
 use actix::Arbiter;
 use hivewright_actors::{
     ids::Ids,
-    store::{Store, keys::key_of},
+    store::{Store, StoreParts, keys::key_of},
 };
 
 use super::*;
@@ -236,12 +236,7 @@ async fn a_damaged_change_is_reported() {
     let storage = Arc::new(place.open());
     let key = key_of("edge\0self-change", "c1");
     commit(&storage, [(key, Some(b"{".to_vec()))]);
-    let store = Store::start(
-        &Arbiter::current(),
-        storage.clone(),
-        Box::new(|error| unreachable!("{error}")),
-        Box::new(|_, _| ()),
-    );
+    let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
     let home = crate::settings::tests::place();
     let ids = Ids::new(Arc::new(Randomness));
     let changes = Changes::new(home.home.clone(), Arc::new(WallClock), ids, store);

@@ -1,15 +1,18 @@
 //! The store on a real disk, whole: used, killed, damaged, backed up, restored, upgraded.
 
+mod audit;
 mod backups;
 mod damage;
 mod fixtures;
 mod full;
+mod indexes;
 mod killed;
 mod lists;
 mod port;
 mod room;
 mod tiers;
 mod upgrades;
+mod waits;
 
 use std::{
     collections::BTreeMap,

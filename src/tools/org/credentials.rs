@@ -6,7 +6,7 @@ use crate::{
     scrub::json,
     teams::credentials::{masked, reference},
     tools::contract::Redaction,
-    vault::aside::SecretValues,
+    vault::escrow::SecretValues,
 };
 
 const FIELD: &str = "credentials";

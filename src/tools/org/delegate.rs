@@ -29,7 +29,7 @@ use crate::{
         contract::{Tool, ToolContext, not_blank},
         error::ToolError,
     },
-    triggers::premises::unknown_subagent,
+    triggers::preconditions::unknown_subagent,
 };
 
 pub(super) struct DelegateTask(pub(super) Office);

@@ -1,6 +1,6 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
-use super::{made::tools, pools::Pools, registry::Registry};
+use super::{concurrency::ConcurrencyLimits, made::tools, registry::Registry};
 use crate::teams::office::Office;
 
 pub(crate) mod belongings;
@@ -27,7 +27,7 @@ const LONGEST_TEXT: usize = 100_000;
 const LONGEST_ID: usize = 128;
 
 tools! {
-    pub fn made(office: &Office, pools: &Pools, registry: Registry) {
+    pub fn made(office: &Office, pools: &ConcurrencyLimits, registry: Registry) {
         delegate::DelegateTask(office.clone()),
         escalate::Escalate(office.clone()),
         finished::ListCompletedTasks(office.clone()),

@@ -20,9 +20,9 @@ use crate::{
     tools::{
         about::About,
         answer,
+        concurrency::{self, ConcurrencyLimits},
         contract::{Tool, ToolContext},
         error::ToolError,
-        pools::{self, Pools},
     },
 };
 
@@ -85,7 +85,7 @@ impl Tool for ListTeams {
 
 pub(super) struct GetStatus {
     pub(super) office: Office,
-    pub(super) pools: Pools,
+    pub(super) pools: ConcurrencyLimits,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -116,7 +116,7 @@ async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
 
 async fn status(
     parts: &Parts,
-    pools: &Pools,
+    pools: &ConcurrencyLimits,
     team: &TeamRecord,
     open: &[OpenTask],
     steps: &HashMap<TaskId, u32>,
@@ -145,7 +145,7 @@ async fn status(
         "queued": waiting().count(),
         "oldest_wait_ms": waiting().map(|task| task.age_ms).max(),
         "active_daily_ops": busy.daily,
-        "saturated": busy.daily >= pools::DAILY,
+        "saturated": busy.daily >= concurrency::DAILY,
         "org_op_pending": busy.org > 0,
         "budget": { "spent": (parts.spent)(&team.name), "limit": limit.ok() },
     })

@@ -37,8 +37,8 @@ use crate::{
         registry::Registry,
     },
     vault::{
-        aside::{Origin, SecretValues},
         entry::is_key,
+        escrow::{Origin, SecretValues},
     },
 };
 

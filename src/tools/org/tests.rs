@@ -14,13 +14,13 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TaskId, TeamKey, TeamName},
-    org::{self, Org, Settle, record::TeamState, tree::By, view::OrgView, work::Work},
+    org::{self, Org, record::TeamState, tree::By, view::OrgView, work::Work},
     queue::{
         refusal::Refusal,
         submit::{OpenTask, Submission, Submit},
     },
     store::{
-        Store, StoreHandle,
+        Store, StoreHandle, StoreParts,
         keys::key_of,
         records::{Alongside, Writes},
     },
@@ -58,9 +58,9 @@ use crate::{
     tools::{REGISTRY, filter::ToolFilter, grant::Grant, toolbox::Toolbox},
     vault::{
         Vault,
-        aside::{Origin, check_given},
         audit::Actor,
         error::{Locked, VaultError},
+        escrow::{Origin, check_given},
         scrubbers::Scrubbers,
     },
 };
@@ -274,12 +274,7 @@ impl Bench {
         let place = place();
         scaffold::ensure_main(&place.home).unwrap();
         let storage = Arc::new(MemoryStorage::default());
-        let store = Store::start(
-            &Arbiter::current(),
-            storage.clone(),
-            Box::new(|error| panic!("{error}")),
-            Box::new(|_, _| ()),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
         let work = Arc::new(Kept {
             store: store.clone(),
             given: Mutex::default(),
@@ -305,9 +300,9 @@ impl Bench {
             ids: ids.clone(),
             view: view.clone(),
             channel: channel.clone().recipient(),
+            belongings: Arc::new([]),
         };
         let org = Org::new(parts, Vec::new()).start();
-        org.do_send(Settle { belongings: Vec::new() });
         let office = Office::new(Parts {
             org: org.clone(),
             view: view.clone(),

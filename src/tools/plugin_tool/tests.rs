@@ -6,7 +6,7 @@ use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TeamKey},
     notice::Notice,
-    store::{Store, reads::scan},
+    store::{Store, StoreParts, reads::scan},
 };
 use tempfile::TempDir;
 
@@ -30,12 +30,7 @@ impl Bench {
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         fs::create_dir_all(home.team("ops")).unwrap();
         let storage = Arc::new(MemoryStorage::default());
-        let store = Store::start(
-            &Arbiter::current(),
-            storage.clone(),
-            Box::new(|_| ()),
-            Box::new(|_, _| ()),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
         let (clock, ids) = (Arc::new(ManualClock::default()), Ids::new(Arc::new(Randomness)));
         let tools = PluginTools::open(&*storage, store, clock, ids, home, Hosts::unused()).unwrap();
         Self { tools, storage, team: TeamKey::first("ops"), _folder: folder }

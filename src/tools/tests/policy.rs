@@ -10,8 +10,8 @@ use hivewright_actors::{
         resource::Mode,
         rule::{Rule, Who},
     },
-    storage::{Storage, StorageError},
-    store::{Store, records::Writes},
+    storage::Storage,
+    store::{Store, StoreParts, records::Writes},
     task::cause::Cause,
     tool::{Asking, Verdict},
 };
@@ -229,7 +229,7 @@ async fn every_tool_has_a_class_that_rules_know() {
     let (approvals, router) = (Context::new().address(), Context::new().address());
     let toolbox = crate::tools::all()
         .with(crate::tools::ask_operator::made(&approvals))
-        .with(crate::tools::triggers::made(&super::triggers::desk()))
+        .with(crate::tools::triggers::made(&super::triggers::admin()))
         .with(crate::tools::trust::made(&router))
         .with(crate::tools::vault::made())
         .with(crate::tools::web::made(&crate::tools::web::Web::default()));
@@ -286,8 +286,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
     let storage = Arc::new(MemoryStorage::default());
     let writes = Writes::new().put(&grant);
     storage.commit(&writes.batch().unwrap()).unwrap();
-    let (arbiter, fails) = (Arbiter::current(), Box::new(|_: &StorageError| ()));
-    let store = Store::start(&arbiter, storage.clone(), fails, Box::new(|_, _| ()));
+    let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
     let place = place();
     let book = |effect: &str| {
         let live = Live::new(place.home.clone(), place.environment.clone());

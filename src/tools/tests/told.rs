@@ -39,7 +39,7 @@ fn shipped() -> Bench {
     let toolbox = crate::tools::all()
         .with(ask_operator::made(&approvals))
         .with(memory::made(&doubles::Bench::new().memory))
-        .with(crate::tools::triggers::made(&super::triggers::desk()))
+        .with(crate::tools::triggers::made(&super::triggers::admin()))
         .with(crate::tools::trust::made(&router))
         .with(crate::tools::vault::made());
     Bench::with(toolbox, &["*"])

@@ -15,7 +15,7 @@ use hivewright_actors::{
 use super::*;
 use crate::{
     tools::triggers::{made, report::with_report},
-    triggers::{desk::Desk, stage::Stage},
+    triggers::{admin::TriggerAdmin, stage::Stage},
     vault::{entry::Put, tests as doubles},
 };
 
@@ -42,14 +42,14 @@ fn teams() -> Teams {
         team("desk", "news", &[]),
         team("free", "main", &[Capability::Triggers]),
     ]);
-    let desk = Desk::new(stage.desk(tree));
-    Teams { bench: Bench::with(crate::tools::all().with(made(&desk)), &["@triggers"]), stage }
+    let admin = TriggerAdmin::new(stage.admin(tree));
+    Teams { bench: Bench::with(crate::tools::all().with(made(&admin)), &["@triggers"]), stage }
 }
 
-/// A desk at which no team stands.
-pub(super) fn desk() -> Desk {
+/// Administration without any team.
+pub(super) fn admin() -> TriggerAdmin {
     let stage = Stage::new("2025-06-02T12:00", |_| (Duration::ZERO, Ending::Done));
-    Desk::new(stage.desk(Tree::new([])))
+    TriggerAdmin::new(stage.admin(Tree::new([])))
 }
 
 impl Teams {
@@ -216,7 +216,7 @@ async fn a_parent_manages_the_triggers_of_its_child() {
     assert_eq!(listed["triggers"][0]["last_run"]["cause"], "test");
 }
 
-/// TR-50, TO-12: a model is told of `config` alone; the desk takes the others, and checks them.
+/// TR-50, TO-12: a model is told of `config` alone; the administration takes the others, and checks them.
 #[actix::test]
 async fn a_change_may_have_every_field_of_a_new_trigger() {
     let teams = teams();
@@ -361,7 +361,7 @@ async fn a_report_is_taken_beside_the_teams_own_tools() {
 async fn the_group_holds_all_but_the_report() {
     let filter = ToolFilter::parse(&["@triggers"], REGISTRY).unwrap();
 
-    let toolbox = Toolbox::default().with(made(&desk()));
+    let toolbox = Toolbox::default().with(made(&admin()));
     let names = toolbox.abouts().map(|about| about.name).chain([REPORT_RUN]);
     let outside: Vec<_> = names.filter(|name| !filter.allows(name)).collect();
 
@@ -393,7 +393,7 @@ async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets
         let set = vault.vault.set(&scope, "TOKEN", put, &doubles::operator()).await;
         set.unwrap();
     }
-    let toolbox = crate::tools::all().with(made(&desk()));
+    let toolbox = crate::tools::all().with(made(&admin()));
     let bench = Bench::with_vault(toolbox, &["@triggers"], vault.vault.clone());
     let verdict = |team: &str, label| {
         let call = call("test_trigger", named(team));

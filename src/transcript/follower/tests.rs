@@ -28,11 +28,27 @@ fn lane(topic: &str) -> Lane {
     Lane { team: "main".into(), topic: Some(topic.into()) }
 }
 
-fn open_storage(dir: &TempDir) -> Arc<TieredStorage> {
+fn open_storage(dir: &TempDir) -> TieredStorage {
     let home = Home::new(&dir.path().join("data"), &dir.path().join("run"));
     fs::create_dir_all(dir.path().join("run")).unwrap();
     let on_progress = |_| ControlFlow::Continue(());
-    Arc::new(open::open(&home, Durability::Process, &on_progress).unwrap())
+    open::open(&home, Durability::Process, &on_progress).unwrap()
+}
+
+fn said(number: u64, more: &str) -> Fact {
+    Fact::AssistantText { text: format!("answer {number}{more}"), step: 1 }
+}
+
+fn end() -> Fact {
+    Fact::TurnEnd {
+        outcome: Ending::Done,
+        code: None,
+        message: None,
+        text: String::new(),
+        steps: 1,
+        usage: Usage::default(),
+        duration_ms: 1,
+    }
 }
 
 impl Place {
@@ -43,33 +59,26 @@ impl Place {
         Self::over(dir, storage)
     }
 
-    fn over(dir: TempDir, storage: Arc<TieredStorage>) -> Self {
+    fn over(dir: TempDir, storage: TieredStorage) -> Self {
         let folder = Folder::new(dir.path().join("history"), Secrets::default());
         let follower = Arc::new(Follower::new(folder));
-        storage.observe(follower.clone());
-        follower.catch_up(&*storage);
+        let storage = Arc::new(storage.with_observer(follower.clone()));
+        follower.catch_up(&storage);
         Self { dir, storage, follower }
     }
 
     /// A turn with two events, of which the second is its end.
     fn turn(&self, topic: &str, first: u64) {
-        let fact = [
-            Fact::AssistantText { text: format!("answer {first}"), step: 1 },
-            Fact::TurnEnd {
-                outcome: Ending::Done,
-                code: None,
-                message: None,
-                text: String::new(),
-                steps: 1,
-                usage: Usage::default(),
-                duration_ms: 1,
-            },
-        ];
+        self.piece(topic, first, first, [said(first, ""), end()]);
+    }
+
+    /// Events of the turn that begins with an event.
+    fn piece(&self, topic: &str, turn: u64, first: u64, facts: impl IntoIterator<Item = Fact>) {
         let events: Vec<HistoryEvent> = (first..)
-            .zip(fact)
+            .zip(facts)
             .map(|(seq, fact)| HistoryEvent {
                 seq,
-                turn: format!("turn-{first}").into(),
+                turn: format!("turn-{turn}").into(),
                 timestamp: Timestamp(1_794_703_151_000 + seq),
                 fact,
                 redacted: false,
@@ -148,6 +157,28 @@ fn what_had_not_moved_is_written_after_the_next_start() {
     place.move_all();
 
     assert_eq!(place.files(), names(&[("t-1", 1)]));
+}
+
+/// EN-48, SC-135: a power cut may take back what has not moved, and another try of its turn come instead.
+#[test]
+fn nothing_is_written_before_it_has_moved() {
+    let place = Place::new();
+    place.piece("t-1", 1, 1, [said(1, "")]);
+    place.move_all();
+    // As much as moves at once.
+    place.piece("t-1", 1, 2, [said(2, &"long ".repeat(1 << 20)), end()]);
+    place.turn("t-1", 4);
+
+    assert!(place.storage.take_next().unwrap());
+    let first = place.files();
+    fs::remove_file(place.history().join(".complete")).unwrap();
+    place.follower.state().caught_up = false;
+    place.follower.catch_up(&place.storage);
+    let caught_up = place.files();
+    place.move_all();
+
+    assert_eq!((first, caught_up), (names(&[("t-1", 1)]), names(&[("t-1", 1)])));
+    assert_eq!(place.files(), names(&[("t-1", 2)]));
 }
 
 /// EN-48: a file that cannot be written keeps nothing from moving, and is written once it can be, also by the next

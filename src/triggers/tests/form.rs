@@ -233,7 +233,7 @@ fn everything_that_is_wrong_is_named() {
         "config.rate: expected calls per minute such as 60/min",
         "config.scheme.sgned: unknown field (did you mean `signed`?)",
         "config.scheme: missing field `encoding`",
-        "config.tolerance: expected a duration",
+        "config.tolerance: expected a duration from 10s to 1h",
         "quiet.from: expected a time of day such as 22:30",
     ];
     let problems = read_as_operator(form).unwrap_err();

@@ -26,7 +26,7 @@ use hivewright_actors::{
     scheduler::{
         Neighbours, Ports, Scheduler,
         alarm::{Drain, SetZone},
-        firing::{Findings, Premises, Roster, Standing},
+        firing::{Availability, Findings, Preconditions, Roster},
         index::{Board, MessageTriggers},
         manage::Create,
         ports::Calendar,
@@ -36,7 +36,7 @@ use hivewright_actors::{
         views::Get,
     },
     store::{
-        Store, StoreHandle,
+        Store, StoreHandle, StoreParts,
         reads::{Range, scan},
         records::Writes,
     },
@@ -51,7 +51,7 @@ use hivewright_actors::{
 use crate::{
     settings::zone::Zone,
     timezone::LocalTime,
-    triggers::{calendar::Zones, desk, expressions::LinearExpressions},
+    triggers::{admin, calendar::Zones, expressions::LinearExpressions},
     vault::Vault,
 };
 
@@ -64,12 +64,12 @@ pub(crate) type Script = fn(&str) -> (Duration, Ending);
 struct Everyone;
 
 impl Roster for Everyone {
-    fn standing(&self, _: &TeamKey) -> Standing {
-        Standing::Active
+    fn availability(&self, _: &TeamKey) -> Availability {
+        Availability::Active
     }
 }
 
-impl Premises for Everyone {
+impl Preconditions for Everyone {
     fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         None
     }
@@ -179,10 +179,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// What a desk needs of the process that runs, with a tree of teams.
-    pub(crate) fn desk(&self, tree: Tree) -> desk::Parts {
+    /// What administration needs of the process that runs, with a tree of teams.
+    pub(crate) fn admin(&self, tree: Tree) -> admin::Parts {
         let (scheduler, _) = self.process.as_ref().unwrap();
-        desk::Parts {
+        admin::Parts {
             scheduler: scheduler.clone(),
             store: self.store.clone().unwrap(),
             view: OrgView::new(tree),
@@ -213,12 +213,7 @@ impl Stage {
     }
 
     pub(crate) fn start(&mut self) {
-        let store = Store::start(
-            &Arbiter::current(),
-            self.storage.clone(),
-            Box::new(|error| panic!("{error}")),
-            Box::new(|_, _| ()),
-        );
+        let store = Store::start(&Arbiter::current(), StoreParts::of(self.storage.clone()));
         self.store = Some(store.clone());
         let channel = Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start();
         let open = scan::<Task>(&*self.storage, Range::all()).unwrap();
@@ -244,7 +239,7 @@ impl Stage {
                     calendar: Arc::new(Zones),
                     expressions: Arc::new(LinearExpressions),
                     roster: Arc::new(Everyone),
-                    premises: Arc::new(Everyone),
+                    preconditions: Arc::new(Everyone),
                     timezone: ZONE.to_owned(),
                 },
             };

@@ -5,7 +5,7 @@ use std::fs;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
-    aside::Origin,
+    escrow::Origin,
     rotate::{Rotation, Step, rotate_at_rest},
     *,
 };

@@ -7,7 +7,7 @@ use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::TeamKey,
     store::{
-        Store,
+        Store, StoreParts,
         reads::{Range, scan},
     },
 };
@@ -87,10 +87,10 @@ fn files(folder: &TempDir) -> KeyFiles {
 }
 
 fn start(disk: &Arc<MemoryStorage>, folder: &TempDir, clock: &Arc<ManualClock>) -> Vault {
-    let store =
-        Store::start(&Arbiter::new().handle(), disk.clone(), Box::new(|_| {}), Box::new(|_, _| {}));
-    let written = Some((store, &[memory::rows::TEXTS, self_changes::TEXTS] as &[_]));
-    Vault::open_with(&**disk, files(folder).read(), clock.clone(), written).unwrap()
+    let vault = Vault::open(&**disk, files(folder).read(), clock.clone()).unwrap();
+    let redaction = Some(vault.redaction(&[memory::rows::TEXTS, self_changes::TEXTS]));
+    let parts = StoreParts { redaction, ..StoreParts::of(disk.clone()) };
+    vault.with_store(Store::start(&Arbiter::new().handle(), parts))
 }
 
 pub(crate) fn key(name: &str, generation: u32) -> TeamKey {

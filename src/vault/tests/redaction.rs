@@ -1,9 +1,6 @@
 //! What was written before a value became a secret.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use hivewright_actors::{
     blocking,
@@ -19,8 +16,9 @@ use hivewright_actors::{
 use super::{teams::make, *};
 use crate::{
     memory::{
-        Memory, SecretGuard,
+        Memory,
         chain::Draft,
+        doubles::NoSecrets,
         entry::{Actor as Keeper, Key},
         reading::Query,
     },
@@ -229,29 +227,12 @@ async fn a_locked_vault_keeps_its_marks() {
     assert!(!bench.disk.text().contains(VALUE));
 }
 
-/// Lets everything be remembered, and hears of redactions.
-struct Lenient(Vault);
-
-impl SecretGuard for Lenient {
-    fn holds_secret(&self, _: &TeamKey, _: &str) -> Option<String> {
-        None
-    }
-
-    fn holds_hidden(&self, _: &TeamKey, _: &str) -> bool {
-        false
-    }
-
-    fn redactions(&self) -> u64 {
-        self.0.redactions()
-    }
-}
-
 /// MV-52: what is derived from a memory goes with the words that were in it.
 #[actix::test]
 async fn a_memory_that_held_it_is_told_and_found_without_it() {
     let bench = Bench::new();
     let ids = Ids::new(Arc::new(Sequence::from(1)));
-    let guard = Arc::new(Lenient(bench.vault.clone()));
+    let guard = Arc::new(NoSecrets);
     let store = bench.vault.store().unwrap().clone();
     let memory = Memory::new(store, bench.clock.clone(), ids, guard);
     let ops = key("ops", 1);
@@ -317,9 +298,8 @@ async fn nobody_waits_long_for_what_was_written_before() {
     tokio::time::pause();
     let bench = Bench::new();
     write(&bench, "ops", 1, VALUE).await;
-    let told = Arc::new(AtomicBool::new(false));
-    let heard = told.clone();
-    bench.vault.after_redaction(move || heard.store(true, Ordering::Release));
+    let store = bench.vault.store().unwrap();
+    let told = store.watch_redactions();
     let barrier = bench.disk.hold_scan(b"hist\0");
     let meet = || {
         let barrier = barrier.clone();
@@ -336,10 +316,10 @@ async fn nobody_waits_long_for_what_was_written_before() {
     tokio::time::advance(Duration::from_secs(3)).await;
     setting.await.unwrap().unwrap();
 
-    assert!(bench.disk.text().contains(VALUE) && !told.load(Ordering::Acquire));
+    assert!(bench.disk.text().contains(VALUE) && !told.has_changed().unwrap());
     meet().await.unwrap();
     // It finds the other one at work, and nothing left to do after it.
     bench.vault.redact().await;
-    assert!(!bench.disk.text().contains(VALUE) && told.load(Ordering::Acquire));
-    assert_eq!(bench.vault.redactions(), 1);
+    assert!(!bench.disk.text().contains(VALUE) && told.has_changed().unwrap());
+    assert_eq!(store.redactions(), 1);
 }

@@ -12,7 +12,7 @@ use hivewright_actors::{
 
 use super::*;
 use crate::vault::{
-    aside::{Aside, Origin},
+    escrow::{Escrow, Origin},
     teams::Pending,
 };
 
@@ -31,7 +31,7 @@ fn first_call() -> Origin {
 }
 
 /// Makes what was taken out of a call durable, as its turn does.
-async fn keep(bench: &Bench, aside: Aside) {
+async fn keep(bench: &Bench, aside: Escrow) {
     let mut pending = aside.keep().await.unwrap();
     let store = bench.vault.store().unwrap();
     store.commit(pending.take_writes()).await.unwrap();

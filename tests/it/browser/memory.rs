@@ -85,9 +85,8 @@ async fn a_memory_is_found_pinned_and_ended() {
     browser.close().await;
 }
 
-/// MV-31, OP-55, OP-57: what a stranger wants remembered is kept or rejected.
-#[tokio::test]
-async fn what_a_stranger_planted_is_judged() {
+/// A service to which a stranger has told three things to remember.
+async fn service_with_planted_memories() -> Service {
     let service = Service::prepare()
         .with_file(
             "data/config/channels.yaml",
@@ -108,6 +107,13 @@ async fn what_a_stranger_planted_is_judged() {
         let end = stranger.ask(&format!("#call memory_save {saved}\n#reply saved")).await;
         assert_eq!(end["type"], "response", "{end}");
     }
+    service
+}
+
+/// MV-31, OP-55, OP-57: what a stranger wants remembered is kept or rejected.
+#[tokio::test]
+async fn what_a_stranger_planted_is_judged() {
+    let service = service_with_planted_memories().await;
     let Some(browser) = chat(&service).await else {
         return;
     };

@@ -120,7 +120,9 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     go(&browser, "#/settings/policy").await;
     press(&browser, "New policy").await;
     // All that the form says it may begin with, and a name that fits each.
-    let hint = browser.text("dialog label:has([name=resource]) small").await;
+    let hint = "dialog label:has([name=resource]) small";
+    browser.until(&format!("document.querySelector('{hint}') !== null")).await;
+    let hint = browser.text(hint).await;
     let kinds: Vec<&str> = hint.split([' ', ',']).filter(|word| word.ends_with(':')).collect();
     assert_eq!(kinds.len(), 6, "{hint}");
     for (number, kind) in kinds.into_iter().enumerate() {

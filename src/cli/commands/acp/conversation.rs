@@ -46,7 +46,7 @@ pub(super) struct Conversation {
     id: SessionId,
     editor: Editor,
     context: Context,
-    link: Connection,
+    connection: Connection,
     thoughts: Thoughts,
     /// Where the first words went: the others follow there.
     topic: Option<TopicId>,
@@ -57,26 +57,27 @@ impl Conversation {
     /// Connects, answers the request of the editor, and talks until one of both is gone. The name of its channel, which
     /// outlives the connection, is that of the session.
     pub(super) async fn begin(request: Value, editor: Editor, context: Context) {
-        let (link, thoughts) =
+        let (connection, thoughts) =
             tokio::join!(Connection::open(&context, None), Thoughts::open(&context, MAIN));
         let unnamed = || Failure::failed("the service names no channel");
-        let opened = link.and_then(|link| {
-            let channel = link.channel.as_ref().ok_or_else(unnamed)?;
-            Ok((SessionId::new(channel.as_str()), link))
+        let opened = connection.and_then(|connection| {
+            let channel = connection.channel.as_ref().ok_or_else(unnamed)?;
+            Ok((SessionId::new(channel.as_str()), connection))
         });
-        let (id, link) = match opened {
+        let (id, connection) = match opened {
             Ok(opened) => opened,
             Err(failure) => return editor.failed(request, &failure),
         };
         let orders = editor.opened(request, &id);
-        let talk = Self { id, editor, context, link, thoughts, topic: None, open: Vec::new() };
+        let talk =
+            Self { id, editor, context, connection, thoughts, topic: None, open: Vec::new() };
         talk.run(orders).await;
     }
 
     /// The same with an earlier conversation, which the editor is shown first.
     pub(super) async fn load(id: SessionId, request: Value, editor: Editor, context: Context) {
         let (found, thoughts) = tokio::join!(find(&id, &context), Thoughts::open(&context, MAIN));
-        let (earlier, said, link) = match found {
+        let (earlier, said, connection) = match found {
             Ok(found) => found,
             Err(failure) => return editor.failed(request, &failure),
         };
@@ -85,7 +86,7 @@ impl Conversation {
         }
         let orders = editor.loaded(request, &id);
         let topic = Some(earlier.topic).filter(|_| earlier.is_open);
-        let talk = Self { id, editor, context, link, thoughts, topic, open: Vec::new() };
+        let talk = Self { id, editor, context, connection, thoughts, topic, open: Vec::new() };
         talk.run(orders).await;
     }
 
@@ -97,7 +98,7 @@ impl Conversation {
                     Some(Order::Cancel) => self.stop(),
                     None => return,
                 },
-                event = self.link.next() => match event {
+                event = self.connection.next() => match event {
                     Ok(event) => self.happened(event),
                     Err(failure) => return self.give_up(&failure, |_| true),
                 },
@@ -123,13 +124,13 @@ impl Conversation {
             stops: false,
         });
         self.thoughts.expect();
-        self.link.say(words);
+        self.connection.say(words);
     }
 
     fn stop(&mut self) {
         for said in &mut self.open {
             said.stops = true;
-            said.exchange.open_topics().for_each(|topic| self.link.cancel(topic.clone()));
+            said.exchange.open_topics().for_each(|topic| self.connection.cancel(topic.clone()));
         }
     }
 
@@ -157,7 +158,7 @@ impl Conversation {
             if let (Heard::Accepted(_), Some(topic)) = (&heard, &frame.topic_id) {
                 self.topic.get_or_insert_with(|| topic.clone());
                 if said.stops {
-                    self.link.cancel(topic.clone());
+                    self.connection.cancel(topic.clone());
                 }
             }
             if said.exchange.is_over() {
@@ -244,6 +245,6 @@ async fn find(
     let path = ById { id: earlier.topic.to_string() };
     let said =
         Service::find(context)?.all_rows(&LIST_OWN_MESSAGES, &path, &SaidFilter::default()).await?;
-    let link = Connection::open(context, Some(&earlier)).await?;
-    Ok((earlier, said.data()?, link))
+    let connection = Connection::open(context, Some(&earlier)).await?;
+    Ok((earlier, said.data()?, connection))
 }

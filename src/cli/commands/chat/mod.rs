@@ -87,7 +87,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let hears =
         |kind| signal(kind).map_err(|error| Failure::system("signals cannot be heard", error));
     let (interrupts, ends) = (hears(SignalKind::interrupt())?, hears(SignalKind::terminate())?);
-    let link = Connection::open(context, earlier.as_ref()).await?;
+    let connection = Connection::open(context, earlier.as_ref()).await?;
     let typed = io::stdin().is_terminal();
     let screen = context.screen;
     let editor = if typed && screen.live && !screen.json {
@@ -96,7 +96,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         None
     };
     let mut chat = Chat {
-        link,
+        connection,
         context,
         paper: ChatOutput::new(screen, editor.as_ref().map(Editor::printer)),
         source: editor.map_or_else(|| Source::Lines(read_lines()), Source::Editor),
@@ -192,7 +192,7 @@ impl Source {
 
 struct Chat<'a> {
     context: &'a Context,
-    link: Connection,
+    connection: Connection,
     source: Source,
     paper: ChatOutput,
     interrupts: Signal,
@@ -276,7 +276,7 @@ impl Chat<'_> {
             let reads = !self.ended && self.held.is_none();
             tokio::select! {
                 input = self.source.next(), if reads => self.take(input).await?,
-                event = self.link.next() => self.happened(event?).await?,
+                event = self.connection.next() => self.happened(event?).await?,
                 _ = self.interrupts.recv() => self.interrupted().await?,
                 _ = self.ends.recv() => return Err(left()),
             }
@@ -394,25 +394,25 @@ impl Chat<'_> {
         }
         let words = Words { id: message_id()?, content, topic, files: Vec::new() };
         self.open.push(Sent::new(&words, self.screen));
-        self.link.say(words);
+        self.connection.say(words);
         Ok(())
     }
 
-    /// Says something to another team than the main one. What comes of it is heard on the link. While the service is
+    /// Says something to another team than the main one. What comes of it is heard on the connection. While the service is
     /// away it is kept, as are words for the main team.
-    async fn say_to(&mut self, errand: TeamMessage) {
-        let channel = self.link.channel.clone();
+    async fn say_to(&mut self, message: TeamMessage) {
+        let channel = self.connection.channel.clone();
         let said = async {
             let service = Service::find(self.context)?;
-            errand.say(channel.as_ref(), &service).await
+            message.say(channel.as_ref(), &service).await
         };
         match said.await {
-            Err(_) if self.is_away => return self.unsaid.push(errand),
+            Err(_) if self.is_away => return self.unsaid.push(message),
             Ok(MessageRow { reply: Some(reply), .. }) => {
                 self.print(Print::Text(reply.text));
                 self.print(Print::EndLine);
             }
-            Ok(row) => return self.open.push(Sent::to_team(&errand.team, row, self.screen)),
+            Ok(row) => return self.open.push(Sent::to_team(&message.team, row, self.screen)),
             Err(failure) => self.print(Print::Error(failure.to_string())),
         }
         self.ask_plainly();
@@ -453,8 +453,8 @@ impl Chat<'_> {
     /// Says what was kept while the service was away.
     async fn is_back(&mut self) {
         self.is_away = false;
-        for errand in std::mem::take(&mut self.unsaid) {
-            self.say_to(errand).await;
+        for message in std::mem::take(&mut self.unsaid) {
+            self.say_to(message).await;
         }
     }
 
@@ -488,7 +488,7 @@ impl Chat<'_> {
         self.remark("· stopping; Ctrl-C again leaves, and what was accepted goes on");
         let topics = self.open.iter().flat_map(|open| open.exchange.open_topics());
         for topic in topics.cloned().collect::<BTreeSet<_>>() {
-            self.link.cancel(topic);
+            self.connection.cancel(topic);
         }
         let of_teams = self.open.iter().filter(|open| open.team.is_some());
         let tasks = of_teams.filter_map(|open| open.exchange.task());
@@ -545,7 +545,7 @@ impl Chat<'_> {
             }
             if self.presses > 0 {
                 // Only now it is known what there is to stop.
-                self.link.cancel(topic.clone());
+                self.connection.cancel(topic.clone());
             }
         }
         if self.open[place].exchange.is_over() {

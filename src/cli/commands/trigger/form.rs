@@ -128,8 +128,10 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
 
     use super::*;
+    use crate::api::trigger_form::DEFINITIONS;
 
     #[test]
     fn flags_make_a_type_and_a_config() {
@@ -144,6 +146,44 @@ mod tests {
         assert_eq!(kind, Some(TriggerType::Schedule));
         let expected = json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"});
         assert_eq!(Value::Object(config), expected);
+    }
+
+    /// Flags that are fields of a definition have their names.
+    #[test]
+    fn flags_are_fields_of_the_definition() {
+        #[derive(Debug, Parser)]
+        struct Line {
+            #[command(flatten)]
+            form: Form,
+        }
+        let sent = ["--task", "a", "--subagent", "b", "--notify-channel", "c"];
+        let line = Line::try_parse_from(["create"].iter().chain(&sent)).unwrap();
+        let definition = DEFINITIONS.schema();
+        let of_type = |kind: TriggerType| {
+            let types = definition["oneOf"].as_array().unwrap();
+            let is_it = |one: &&Value| one["properties"]["type"]["const"] == kind.as_str();
+            types.iter().find(is_it).unwrap()["properties"]["config"]["properties"].clone()
+        };
+
+        let fields = line.form.fields().unwrap();
+        assert_eq!(fields.len(), 3);
+        for name in fields.keys() {
+            assert!(definition["properties"].get(name).is_some(), "{name}");
+        }
+        let text = || Some("x".to_owned());
+        for when in [
+            When { cron: text(), timezone: text(), ..When::default() },
+            When { at: text(), ..When::default() },
+            When { every: text(), ..When::default() },
+            When { keyword: text(), ..When::default() },
+            When { message: text(), ..When::default() },
+        ] {
+            let (kind, config) = when.config().unwrap();
+            let known = of_type(kind.unwrap());
+            for name in config.keys() {
+                assert!(known.get(name).is_some(), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
         routes::teams::known_team,
         state::State,
     },
-    triggers::premises::unknown_subagent,
+    triggers::preconditions::unknown_subagent,
 };
 
 /// Where notices about the work go.

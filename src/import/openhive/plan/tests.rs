@@ -15,10 +15,20 @@ use hivewright_actors::{
 
 use super::{
     super::{
+        escalations::{self, EscalationRow},
+        file_draft::SETTINGS,
+        files,
         installation::Tables,
-        make_plan,
+        log, make_plan,
+        memories::{self, MemoryRow},
+        plugins::{self, PluginRow},
         report::Outcome,
-        schema::{EscalationRow, MemoryRow, OrgRow, PluginRow, TaskRow, TriggerRow, VaultRow},
+        rules,
+        tasks::{self, TaskRow},
+        team_tree::OrgRow,
+        teams,
+        triggers::{self, TriggerRow},
+        vault::{self, VaultRow},
         yaml::parse,
     },
     *,
@@ -157,51 +167,55 @@ fn found() -> Installation {
             ("lost".to_owned(), folder("name: lost\n")),
         ]
         .into(),
-        tables: Tables {
-            teams: vec![
-                team("main", None),
-                team("research", Some("main")),
-                team("bare", Some("research")),
-            ],
-            memories: vec![
-                memory(1, "research", "goal", "uses value-of-the-token daily"),
-                memory(2, "nobody", "x", "y"),
-            ],
-            vault: vec![
-                kept(1, "research", "TOKEN", "older-value-of-it", true),
-                kept(2, "research", "cursor", "7", false),
-                kept(3, "research", "PIN", "1234", true),
-                kept(4, "research", "learning:research:scout:journal", "learnt", false),
-            ],
-            triggers: vec![
-                trigger(1, "learning-cycle", "Learn."),
-                trigger(2, "daily", "Look."),
-                trigger(3, "bad", "wrong"),
-                TriggerRow { subagent: Some("scout".into()), ..trigger(4, "scouting", "Scout.") },
-                TriggerRow { subagent: Some("ghost".into()), ..trigger(5, "haunted", "Boo.") },
-            ],
-            tasks: vec![task("task-1", "research", "Do it."), task("task-2", "main", "Too.")],
-            plugins: vec![PluginRow {
-                team: "research".into(),
-                tool: "lookup".into(),
-                status: "active".into(),
-                source_hash: "ab".into(),
-                created_at: MADE.into(),
-            }],
-            escalations: vec![EscalationRow {
-                id: "esc-1".into(),
-                from: "research".into(),
-                to: "main".into(),
-                task: None,
-                status: "pending".into(),
-                created_at: MADE.into(),
-            }],
-            log_count: 3,
-            derived: vec![("trigger_dedup", 2)],
-            ..Tables::default()
-        },
+        tables: tables(),
         extras: Vec::new(),
     }
+}
+
+/// The rows of its database.
+fn tables() -> Tables {
+    let mut tables = Tables::default();
+    tables.put(vec![
+        team("main", None),
+        team("research", Some("main")),
+        team("bare", Some("research")),
+    ]);
+    tables.put(vec![
+        memory(1, "research", "goal", "uses value-of-the-token daily"),
+        memory(2, "nobody", "x", "y"),
+    ]);
+    tables.put(vec![
+        kept(1, "research", "TOKEN", "older-value-of-it", true),
+        kept(2, "research", "cursor", "7", false),
+        kept(3, "research", "PIN", "1234", true),
+        kept(4, "research", "learning:research:scout:journal", "learnt", false),
+    ]);
+    tables.put(vec![
+        trigger(1, "learning-cycle", "Learn."),
+        trigger(2, "daily", "Look."),
+        trigger(3, "bad", "wrong"),
+        TriggerRow { subagent: Some("scout".into()), ..trigger(4, "scouting", "Scout.") },
+        TriggerRow { subagent: Some("ghost".into()), ..trigger(5, "haunted", "Boo.") },
+    ]);
+    tables.put(vec![task("task-1", "research", "Do it."), task("task-2", "main", "Too.")]);
+    tables.put(vec![PluginRow {
+        team: "research".into(),
+        tool: "lookup".into(),
+        status: "active".into(),
+        source_hash: "ab".into(),
+        created_at: MADE.into(),
+    }]);
+    tables.put(vec![EscalationRow {
+        id: "esc-1".into(),
+        from: "research".into(),
+        to: "main".into(),
+        task: None,
+        status: "pending".into(),
+        created_at: MADE.into(),
+    }]);
+    tables.leave("log_entries", 3);
+    tables.leave("trigger_dedup", 2);
+    tables
 }
 
 fn target() -> Target {
@@ -260,38 +274,38 @@ fn everything_of_the_source_is_in_the_report() {
     let plan = planned(&target());
 
     for (kind, name, outcome, error) in [
-        (Kind::Settings, "config.yaml", Outcome::Converted, false),
-        (Kind::Settings, "channels.yaml", Outcome::Skipped, true),
-        (Kind::Rule, "house.md", Outcome::Imported, false),
-        (Kind::Team, "research", Outcome::Converted, false),
-        (Kind::Team, "main", Outcome::Imported, false),
-        (Kind::File, "outside", Outcome::Skipped, false),
-        (Kind::File, "teams/lost", Outcome::Skipped, false),
-        (Kind::Vault, "TOKEN", Outcome::Converted, false),
-        (Kind::Vault, "cursor", Outcome::Imported, false),
-        (Kind::Vault, "PIN", Outcome::Skipped, true),
-        (Kind::Memory, "goal", Outcome::Converted, false),
-        (Kind::Memory, "learning:research:scout:journal", Outcome::Converted, false),
-        (Kind::Trigger, "learning-cycle", Outcome::Skipped, false),
-        (Kind::Trigger, "daily", Outcome::Imported, false),
-        (Kind::Trigger, "bad", Outcome::Converted, false),
-        (Kind::Trigger, "haunted", Outcome::Converted, false),
-        (Kind::Task, "task-1", Outcome::Imported, false),
-        (Kind::Plugin, "lookup", Outcome::Converted, false),
-        (Kind::Escalation, "esc-1", Outcome::Converted, false),
-        (Kind::Log, "log_entries", Outcome::Skipped, false),
-        (Kind::Table, "trigger_dedup", Outcome::Skipped, false),
+        (SETTINGS, "config.yaml", Outcome::Converted, false),
+        (SETTINGS, "channels.yaml", Outcome::Skipped, true),
+        (rules::KIND, "house.md", Outcome::Imported, false),
+        (teams::KIND, "research", Outcome::Converted, false),
+        (teams::KIND, "main", Outcome::Imported, false),
+        (files::KIND, "outside", Outcome::Skipped, false),
+        (files::KIND, "teams/lost", Outcome::Skipped, false),
+        (vault::KIND, "TOKEN", Outcome::Converted, false),
+        (vault::KIND, "cursor", Outcome::Imported, false),
+        (vault::KIND, "PIN", Outcome::Skipped, true),
+        (memories::KIND, "goal", Outcome::Converted, false),
+        (memories::KIND, "learning:research:scout:journal", Outcome::Converted, false),
+        (triggers::KIND, "learning-cycle", Outcome::Skipped, false),
+        (triggers::KIND, "daily", Outcome::Imported, false),
+        (triggers::KIND, "bad", Outcome::Converted, false),
+        (triggers::KIND, "haunted", Outcome::Converted, false),
+        (tasks::KIND, "task-1", Outcome::Imported, false),
+        (plugins::KIND, "lookup", Outcome::Converted, false),
+        (escalations::KIND, "esc-1", Outcome::Converted, false),
+        (log::KIND, "log_entries", Outcome::Skipped, false),
+        (TABLE, "trigger_dedup", Outcome::Skipped, false),
     ] {
         let item = find(&plan, kind, name);
         assert_eq!((item.outcome, item.error), (outcome, error), "{item}");
     }
-    let stray = find(&plan, Kind::Memory, "(all)");
+    let stray = find(&plan, memories::KIND, "(all)");
     assert_eq!((stray.team.as_deref(), stray.count), (Some("nobody"), 1));
-    let bad = &find(&plan, Kind::Trigger, "bad").reason;
+    let bad = &find(&plan, triggers::KIND, "bad").reason;
     assert_eq!(bad.as_deref(), Some("disabled: config.cron: no"));
-    let scouting = &find(&plan, Kind::Trigger, "scouting").reason;
+    let scouting = &find(&plan, triggers::KIND, "scouting").reason;
     assert!(scouting.as_deref().unwrap().contains("`lookup`"));
-    let tool = &find(&plan, Kind::Plugin, "lookup").reason;
+    let tool = &find(&plan, plugins::KIND, "lookup").reason;
     assert!(tool.as_deref().unwrap().contains("skills that need it: `dig`"));
 }
 
@@ -332,7 +346,7 @@ fn teams_come_with_their_places_and_a_missing_folder_degrades() {
         shape,
         [("research", "main", TeamState::Paused), ("bare", "research", TeamState::Degraded)]
     );
-    let main = plan.planned.iter().find(|planned| planned.kind == Kind::Team).unwrap();
+    let main = plan.planned.iter().find(|planned| planned.kind == teams::KIND).unwrap();
     assert!(matches!(main.artifact, Artifact::MainTeam), "{main:?}");
     let config = of_team(&plan, "research").find_map(|planned| match &planned.artifact {
         Artifact::Folder(folder) => Some(&folder.config),
@@ -350,10 +364,10 @@ fn secrets_come_before_the_files_that_refer_to_them_and_teams_before_what_is_the
     let order: Vec<_> =
         plan.planned.iter().map(|planned| (planned.team.as_deref(), planned.kind)).collect();
 
-    assert_eq!(order[0], (Some("system"), Kind::Vault));
+    assert_eq!(order[0], (Some("system"), vault::KIND));
     let place = |kind| order.iter().rposition(|(_, found)| *found == kind).unwrap();
     let of_research = order.iter().position(|(team, _)| *team == Some("research")).unwrap();
-    assert!(place(Kind::Settings) < place(Kind::Team) && place(Kind::Team) < of_research);
+    assert!(place(SETTINGS) < place(teams::KIND) && place(teams::KIND) < of_research);
 }
 
 /// OR-26
@@ -385,13 +399,13 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
     let names: Vec<_> = records(&plan).iter().map(|team| team.name.as_str()).collect();
     assert_eq!(names, ["bare"]);
     assert!(!plan.planned.iter().any(|made| matches!(made.artifact, Artifact::MainTeam)));
-    let left = find(&plan, Kind::Team, "research");
+    let left = find(&plan, teams::KIND, "research");
     assert!(left.reason.as_deref().unwrap().contains("not merged"));
     let memories = plan
         .report
         .items
         .iter()
-        .find(|item| item.kind == Kind::Memory && item.team.as_deref() == Some("research"));
+        .find(|item| item.kind == memories::KIND && item.team.as_deref() == Some("research"));
     assert_eq!(memories.unwrap().reason.as_deref(), Some("their team stays behind"));
 }
 
@@ -399,10 +413,10 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
 #[test]
 fn an_entry_that_nobody_called_harmless_becomes_a_secret() {
     let mut source = found();
-    source.tables.vault = vec![
+    source.tables.put(vec![
         kept(71, "research", "said", "a-harmless-value", false),
         VaultRow { secret: None, ..kept(72, "research", "unsaid", "another-value", false) },
-    ];
+    ]);
 
     let planned = planned_from(&source, &target());
 
@@ -418,13 +432,13 @@ fn an_entry_that_nobody_called_harmless_becomes_a_secret() {
 #[test]
 fn a_key_that_an_earlier_import_used_is_not_overwritten_by_another_of_the_same_form() {
     let mut source = found();
-    source.tables.vault = vec![
+    source.tables.put(vec![
         kept(71, "research", "a b", "the-first-value", true),
         kept(72, "research", "a-b", "the-second-value", true),
-    ];
+    ]);
     let planned = |target: &Target| planned_from(&source, target);
     let keys = |plan: &Plan| {
-        let vaults = of_team(plan, "research").filter(|planned| planned.kind == Kind::Vault);
+        let vaults = of_team(plan, "research").filter(|planned| planned.kind == vault::KIND);
         let keys: Vec<_> = vaults.map(|planned| planned.mark.clone()).collect();
         keys
     };

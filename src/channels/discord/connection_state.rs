@@ -1,9 +1,10 @@
-//! How Discord stands, for whoever asks, and when a lost connection is tried again.
+//! State of the connection to Discord, for whoever asks, and when a lost one is tried again.
 
 use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{
     clock::{Clock, Timestamp, doubling},
+    ids::Entropy as _,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -11,15 +12,17 @@ use hivewright_actors::{
 };
 use parking_lot::Mutex;
 
-use super::gateway::jitter;
-use crate::{api::channels::Channel, system::WallClock};
+use crate::{
+    api::channels::Channel,
+    system::{Randomness, WallClock},
+};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// The state of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConnectionState {
     /// No token is given.
     #[default]
     Off,
@@ -37,7 +40,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl ConnectionState {
     /// As lists show it; none while it is off.
     pub fn row(&self) -> Option<Channel> {
         (*self != Self::Off).then(|| self.shown())
@@ -64,57 +67,57 @@ impl Standing {
     }
 }
 
-/// The standing that everybody sees. Cheap to clone.
+/// The state that everybody sees. Cheap to clone.
 #[derive(Clone)]
-pub struct SharedStanding {
-    now: Arc<Mutex<Standing>>,
+pub struct SharedState {
+    now: Arc<Mutex<ConnectionState>>,
     live: Publisher,
 }
 
-impl SharedStanding {
+impl SharedState {
     pub(super) fn new(live: Publisher) -> Self {
         Self { now: Arc::default(), live }
     }
 
-    pub fn now(&self) -> Standing {
+    pub fn now(&self) -> ConnectionState {
         self.now.lock().clone()
     }
 
     /// Tells whoever watches, if it is news.
-    pub(super) fn set(&self, standing: Standing) {
+    pub(super) fn set(&self, state: ConnectionState) {
         let former = {
             let mut now = self.now.lock();
-            std::mem::replace(&mut *now, standing.clone())
+            std::mem::replace(&mut *now, state.clone())
         };
-        if former == standing {
+        if former == state {
             return;
         }
-        match &standing {
-            Standing::Off => tracing::info!("Discord is off"),
-            Standing::Connecting => {}
-            Standing::Connected => tracing::info!("Discord is connected"),
-            Standing::Retrying { attempt, last_error, .. } => {
+        match &state {
+            ConnectionState::Off => tracing::info!("Discord is off"),
+            ConnectionState::Connecting => {}
+            ConnectionState::Connected => tracing::info!("Discord is connected"),
+            ConnectionState::Retrying { attempt, last_error, .. } => {
                 tracing::warn!(
                     attempt,
                     error = last_error,
                     "Discord is not connected; it is tried again"
                 );
             }
-            Standing::Failed { reason } => tracing::error!(
+            ConnectionState::Failed { reason } => tracing::error!(
                 error = reason,
                 "Discord is not connected, and is not tried again before its settings change"
             ),
         }
-        if let Ok(data) = serde_json::to_value(standing.shown()) {
+        if let Ok(data) = serde_json::to_value(state.shown()) {
             self.live.publish(Event::new(Kind::ChannelChanged, data));
         }
     }
 
     /// Says that attempt number so many failed, and how long to wait for the next.
     pub(super) fn retry(&self, attempt: u32, last_error: String) -> Duration {
-        let pause = pause_after(attempt, jitter());
+        let pause = pause_after(attempt, Randomness.fraction());
         let next_at = WallClock.now() + pause;
-        self.set(Standing::Retrying { attempt, next_at, last_error });
+        self.set(ConnectionState::Retrying { attempt, next_at, last_error });
         pause
     }
 }
@@ -145,7 +148,7 @@ mod tests {
     /// CH-144
     #[test]
     fn a_row_says_why_it_is_not_connected() {
-        let retrying = Standing::Retrying {
+        let retrying = ConnectionState::Retrying {
             attempt: 2,
             next_at: Timestamp(0),
             last_error: "no route".to_owned(),
@@ -157,7 +160,7 @@ mod tests {
             row.error.as_deref(),
             Some("no route; attempt 3 follows at 1970-01-01T00:00:00.000Z")
         );
-        assert!(Standing::Off.row().is_none());
-        assert_eq!(Standing::Connected.row().unwrap().connected, 1);
+        assert!(ConnectionState::Off.row().is_none());
+        assert_eq!(ConnectionState::Connected.row().unwrap().connected, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Pools: how many calls of a team run at once, by what they do.
+//! Concurrency limits: how many calls of a team run at once, by what they do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ pub const DAILY: usize = 5;
 /// … and so many that change what teams and triggers there are.
 const ORG: usize = 1;
 /// How long a call waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The calls of all teams. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Pools(Arc<DashMap<TeamName, Places>>);
+pub struct ConcurrencyLimits(Arc<DashMap<TeamName, Places>>);
 
 #[derive(Clone, Debug)]
 struct Places {
@@ -42,7 +42,7 @@ pub struct Busy {
 /// A place in a pool, until it is dropped. A call that is bounded otherwise has none.
 pub type Slot = Option<OwnedSemaphorePermit>;
 
-impl Pools {
+impl ConcurrencyLimits {
     pub fn busy(&self, team: &TeamName) -> Busy {
         let places = self.0.get(team).map(|places| places.clone());
         places.map_or_else(Busy::default, |places| Busy {
@@ -67,7 +67,7 @@ impl Pools {
         tokio::select! {
             biased;
             permit = places.acquire_owned() => Ok(permit.ok()),
-            () = tokio::time::sleep(PATIENCE) => Err(busy()),
+            () = tokio::time::sleep(SLOT_TIMEOUT) => Err(busy()),
             () = cancel.cancelled() => Err(ToolError::new(ToolFault::Cancelled, "Cancelled.")),
         }
     }
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    async fn enter(pools: &Pools, team: &str, pool: Pool) -> Result<Slot, ToolError> {
+    async fn enter(pools: &ConcurrencyLimits, team: &str, pool: Pool) -> Result<Slot, ToolError> {
         let cancel = CancellationToken::new();
         pools.enter(&team.into(), pool, &cancel).await
     }
@@ -92,7 +92,7 @@ mod tests {
     /// TO-132, TO-133, TO-135
     #[tokio::test(start_paused = true)]
     async fn a_full_pool_lets_nobody_in_until_somebody_leaves() {
-        let pools = Pools::default();
+        let pools = ConcurrencyLimits::default();
         let mut inside = Vec::new();
         for _ in 0..DAILY {
             inside.push(enter(&pools, "news", Pool::Daily).await.unwrap());
@@ -116,13 +116,13 @@ mod tests {
     /// TO-135: whoever waits gets the next place, in order.
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_its_turn() {
-        let pools = Pools::default();
+        let pools = ConcurrencyLimits::default();
         let first = enter(&pools, "news", Pool::Structural).await.unwrap();
         let waiting = tokio::spawn({
             let pools = pools.clone();
             async move { enter(&pools, "news", Pool::Structural).await.is_ok() }
         });
-        tokio::time::sleep(PATIENCE / 2).await;
+        tokio::time::sleep(SLOT_TIMEOUT / 2).await;
 
         drop(first);
 

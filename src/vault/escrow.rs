@@ -1,4 +1,4 @@
-//! Aside: values in a call, kept from the moment it was let through until it has its result.
+//! Escrow: values in a call, kept from the moment it was let through until it has its result.
 //!
 //! A call that makes a team holds credentials in the clear. They leave it before it is journalled,
 //! and become secrets of the new team when that is made, be it at once or days later when a person
@@ -52,7 +52,7 @@ pub struct Origin {
 
 impl Origin {
     fn scope(&self) -> Scope {
-        Scope::Aside(self.team.clone())
+        Scope::Escrow(self.team.clone())
     }
 
     fn actor(&self) -> Actor {
@@ -71,13 +71,13 @@ impl Origin {
 
 /// Credentials that are known here and not durable yet.
 #[derive(Clone)]
-pub struct Aside {
+pub struct Escrow {
     vault: Vault,
     of: Origin,
     values: Arc<[(Entry, Plain)]>,
 }
 
-impl Aside {
+impl Escrow {
     /// What makes them durable.
     pub async fn keep(&self) -> Result<Pending> {
         let Self { vault, of, values } = self;
@@ -105,14 +105,14 @@ impl Aside {
 
 impl Vault {
     /// Takes the credentials of a call, all or none. They are scrubbed from now on for the team that
-    /// asks and at the borders, and count once what [`Aside::keep`] says is durable. Does not wait.
-    pub fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Aside> {
+    /// asks and at the borders, and count once what [`Escrow::keep`] says is durable. Does not wait.
+    pub fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
         check_given(values)?;
         self.take_aside(of, values, Put::secret)
     }
 
     /// Takes texts of a call that are no secrets, all or none. Does not wait.
-    pub fn put_facts_aside(&self, of: &Origin, values: &SecretValues) -> Result<Aside> {
+    pub fn put_facts_aside(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
         self.take_aside(of, values, Put::public)
     }
 
@@ -121,7 +121,7 @@ impl Vault {
         of: &Origin,
         values: &SecretValues,
         put: fn(String) -> Put,
-    ) -> Result<Aside> {
+    ) -> Result<Escrow> {
         let (scope, now) = (of.scope(), self.now());
         let mut taken = Vec::new();
         let changed = {
@@ -151,7 +151,7 @@ impl Vault {
         if changed {
             self.tell();
         }
-        Ok(Aside { vault: self.clone(), of: of.clone(), values: taken.into() })
+        Ok(Escrow { vault: self.clone(), of: of.clone(), values: taken.into() })
     }
 
     /// Makes the credentials of a call secrets of a team that is being made.
@@ -289,7 +289,7 @@ impl Vault {
 impl State {
     /// Entries that are kept for teams that are not made yet.
     fn aside(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Vec<(Scope, Entry)> {
-        let scopes = self.scopes().filter(|scope| matches!(scope, Scope::Aside(_)));
+        let scopes = self.scopes().filter(|scope| matches!(scope, Scope::Escrow(_)));
         let entries = scopes.flat_map(|scope| {
             let entries = self.entries(scope).map(|item| &item.entry);
             entries.filter(|entry| which(scope, entry)).map(|entry| (scope.clone(), entry.clone()))

@@ -1,4 +1,4 @@
-//! The note of rest: the store was closed in order, and nothing was written since.
+//! Clean shutdown marker: the store was closed in order, and nothing was written since.
 //!
 //! After a crash a copy of the store is opened first, since sled repairs what it opens (`open.rs`). A store at rest needs no
 //! repair, and is opened in place. The note goes before anything is opened or written, so it never speaks of another state.
@@ -16,13 +16,13 @@ const NAME: &str = "rest";
 
 /// What a store was when it was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rest {
+pub(super) struct CleanShutdown {
     pub(super) commits: u64,
     /// The length of its file.
     pub(super) length: u64,
 }
 
-impl Rest {
+impl CleanShutdown {
     /// Notes it, durably.
     pub(super) fn note(self, store: &Path) -> io::Result<()> {
         let mut note = [self.commits.to_be_bytes(), self.length.to_be_bytes()].concat();

@@ -11,7 +11,7 @@ use hivewright_actors::{
         maintain::{Wanted, definitions},
         trigger::definition::Definition,
     },
-    store::{Store, records::Writes},
+    store::{Store, StoreParts, records::Writes},
     task::{
         outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
@@ -27,7 +27,7 @@ use crate::{
 
 struct Scene {
     place: Place,
-    outlook: Outlook,
+    preconditions: TeamPreconditions,
     store: StoreHandle,
     taint: Taint,
 }
@@ -48,14 +48,11 @@ fn scene(record: TeamRecord) -> Scene {
     let (place, taint) = (place(), Taint::default());
     let view = OrgView::new(Tree::new([TeamRecord::main(Timestamp(0)), record]));
     let prompts = Prompts::new(place.home.clone(), taint.clone());
-    let store = Store::start(
-        &Arbiter::current(),
-        Arc::new(MemoryStorage::default()),
-        Box::new(|error| unreachable!("{error}")),
-        Box::new(|_, _| ()),
-    );
-    let outlook = Outlook { home: place.home.clone(), prompts, view, store: store.clone() };
-    Scene { place, outlook, store, taint }
+    let store =
+        Store::start(&Arbiter::current(), StoreParts::of(Arc::new(MemoryStorage::default())));
+    let preconditions =
+        TeamPreconditions { home: place.home.clone(), prompts, view, store: store.clone() };
+    Scene { place, preconditions, store, taint }
 }
 
 fn lane(team: &TeamKey) -> Lane {
@@ -69,7 +66,7 @@ impl Scene {
     }
 
     async fn look(&self, trigger: &Trigger) -> Findings {
-        self.outlook.look(trigger).unwrap().await
+        self.preconditions.look(trigger).unwrap().await
     }
 
     /// A task of the team has ended.
@@ -119,7 +116,7 @@ fn plain(subagent: Option<&str>) -> Trigger {
 async fn a_plain_trigger_is_not_looked_at() {
     let scene = scene(record());
 
-    assert!(scene.outlook.look(&plain(None)).is_none());
+    assert!(scene.preconditions.look(&plain(None)).is_none());
 }
 
 /// TR-01, TR-02

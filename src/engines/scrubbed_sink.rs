@@ -1,4 +1,4 @@
-//! What a model says on its way out: scrubbed, and taken back if the call breaks.
+//! Scrubbed event sink: what a model says on its way out, without secrets, and taken back if the call breaks.
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, EventSink},
@@ -7,7 +7,7 @@ use hivewright_actors::{
 
 use crate::scrub::{Scrubber, json, stream::StreamScrubber};
 
-pub(super) struct Voice {
+pub(super) struct ScrubbedSink {
     sink: EventSink,
     /// What the team must not see, and nobody of it.
     pub(super) scrubber: Scrubber,
@@ -16,7 +16,7 @@ pub(super) struct Voice {
     spoke: bool,
 }
 
-impl Voice {
+impl ScrubbedSink {
     pub(super) fn new(sink: EventSink, scrubber: Scrubber) -> Self {
         let (text, thinking) = (scrubber.stream(), scrubber.stream());
         Self { sink, scrubber, text, thinking, spoke: false }
@@ -131,11 +131,11 @@ mod tests {
 
     const KEY: &str = "very-secret-key";
 
-    fn voice() -> (Voice, Arc<Mutex<Vec<EngineEvent>>>) {
+    fn scrubbed() -> (ScrubbedSink, Arc<Mutex<Vec<EngineEvent>>>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&heard);
         let sink: EventSink = Arc::new(move |event| ear.lock().unwrap().push(event));
-        (Voice::new(sink, Scrubber::new([KEY])), heard)
+        (ScrubbedSink::new(sink, Scrubber::new([KEY])), heard)
     }
 
     fn text(piece: &str) -> EngineEvent {
@@ -145,12 +145,12 @@ mod tests {
     /// SE-136, MV-50
     #[test]
     fn a_secret_that_is_split_between_pieces_does_not_get_out() {
-        let (mut voice, heard) = voice();
+        let (mut scrubbed, heard) = scrubbed();
 
         for piece in ["it is very-", "secret", "-key!"] {
-            voice.say(text(piece));
+            scrubbed.say(text(piece));
         }
-        voice.say(EngineEvent::TextEnd);
+        scrubbed.say(EngineEvent::TextEnd);
 
         assert_eq!(
             *heard.lock().unwrap(),
@@ -161,13 +161,13 @@ mod tests {
     /// SE-125
     #[test]
     fn only_what_was_said_is_taken_back() {
-        let (mut voice, heard) = voice();
+        let (mut scrubbed, heard) = scrubbed();
 
-        voice.reset();
-        voice.say(text("hello very-"));
-        voice.reset();
-        voice.say(text("again"));
-        voice.end();
+        scrubbed.reset();
+        scrubbed.say(text("hello very-"));
+        scrubbed.reset();
+        scrubbed.say(text("again"));
+        scrubbed.end();
 
         assert_eq!(*heard.lock().unwrap(), [text("hello "), EngineEvent::Reset, text("again")]);
     }

@@ -1,4 +1,4 @@
-//! The mark: the number of the newest commit, noted beside the database.
+//! High-water mark: the number of the newest commit, noted beside the database.
 //!
 //! sled takes a damaged log for one that a crash cut short: it drops the rest without a word. The
 //! mark tells the two apart, since it is written after a commit is durable and so never runs ahead.
@@ -18,13 +18,13 @@ const LENGTH: usize = 8 + 1 + 36 + 4;
 
 /// The open mark of a store in use.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct HighWaterMark {
     file: File,
     durability: Durability,
     boot: [u8; 36],
 }
 
-impl Mark {
+impl HighWaterMark {
     pub(super) fn open(store: &Path, durability: Durability) -> io::Result<Self> {
         let file = OpenOptions::new()
             .write(true)
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn the_newest_commit_is_expected() {
         let folder = tempfile::tempdir().unwrap();
-        let mark = Mark::open(folder.path(), Durability::Power).unwrap();
+        let mark = HighWaterMark::open(folder.path(), Durability::Power).unwrap();
 
         mark.note(1).unwrap();
         mark.note(258).unwrap();
@@ -99,7 +99,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(expected(folder.path()), 0);
 
-        let mark = Mark::open(folder.path(), Durability::Power).unwrap();
+        let mark = HighWaterMark::open(folder.path(), Durability::Power).unwrap();
         mark.note(258).unwrap();
         mark.file.write_all_at(b"x", 3).unwrap();
 
@@ -111,7 +111,7 @@ mod tests {
     fn after_a_boot_only_a_synced_mark_holds() {
         let folder = tempfile::tempdir().unwrap();
         let note = |durability, boot| {
-            let mut mark = Mark::open(folder.path(), durability).unwrap();
+            let mut mark = HighWaterMark::open(folder.path(), durability).unwrap();
             mark.boot = boot;
             mark.note(9).unwrap();
             expected(folder.path())

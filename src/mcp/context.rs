@@ -1,4 +1,4 @@
-//! Site: what a server is made of, and what of the service it is given.
+//! Context of a server: what it is made of, and what of the service it is given.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -64,15 +64,15 @@ impl Make {
     }
 }
 
-/// Where a server of a team stands.
-pub struct Site {
+/// What a server of a team has around it.
+pub struct ServerContext {
     pub name: String,
     pub(super) make: Make,
     pub(super) workspace: Arc<Workspace>,
     pub(super) grounds: Arc<Grounds>,
 }
 
-impl Site {
+impl ServerContext {
     pub fn team(&self) -> &TeamKey {
         &self.make.team
     }

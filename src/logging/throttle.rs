@@ -1,4 +1,4 @@
-//! A line that others can cause as often as they like: it is written once a minute, with how often there was reason to.
+//! Throttle of a log line that others can cause as often as they like: once a minute, with how often there was reason to.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// When a line was last written, and how often it was left out since.
 #[derive(Debug, Default)]
-pub struct Seldom(Mutex<(Option<Instant>, u64)>);
+pub struct Throttle(Mutex<(Option<Instant>, u64)>);
 
-impl Seldom {
+impl Throttle {
     pub const fn new() -> Self {
         Self(Mutex::new((None, 0)))
     }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_line_comes_once_a_minute_with_its_count() {
-        let (seldom, start) = (Seldom::new(), Instant::now());
+        let (seldom, start) = (Throttle::new(), Instant::now());
         assert_eq!(seldom.due_at(start), Some(1));
         assert_eq!(seldom.due_at(start + Duration::from_secs(1)), None);
         assert_eq!(seldom.due_at(start + Duration::from_secs(59)), None);

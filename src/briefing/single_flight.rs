@@ -1,4 +1,4 @@
-//! Shared looks: whoever wants to know the same at the same time is served by one look at the files.
+//! Single flight: whoever wants to know the same at the same time is served by one look at the files.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -12,17 +12,17 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Who waits for the next look, by what is looked at. What is listed is being looked at.
-pub(super) struct Looks<Key, Wanted, Seen>(Mutex<HashMap<Key, Waiting<Wanted, Seen>>>);
+pub(super) struct SingleFlight<Key, Wanted, Seen>(Mutex<HashMap<Key, Waiting<Wanted, Seen>>>);
 
 type Waiting<Wanted, Seen> = Vec<(Wanted, oneshot::Sender<Seen>)>;
 
-impl<Key, Wanted, Seen> Default for Looks<Key, Wanted, Seen> {
+impl<Key, Wanted, Seen> Default for SingleFlight<Key, Wanted, Seen> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<Key, Wanted, Seen> Looks<Key, Wanted, Seen>
+impl<Key, Wanted, Seen> SingleFlight<Key, Wanted, Seen>
 where
     Key: Clone + Eq + Hash + Send + 'static,
     Wanted: PartialEq + Send + 'static,
@@ -40,9 +40,9 @@ where
         match self.0.lock().entry(of) {
             Entry::Occupied(mut waiting) => waiting.get_mut().push((wanted, seen)),
             Entry::Vacant(place) => {
-                let (looks, of) = (Arc::clone(self), place.key().clone());
+                let (flight, of) = (Arc::clone(self), place.key().clone());
                 place.insert(vec![(wanted, seen)]);
-                blocking::begin(move || looks.serve(&of, look));
+                blocking::begin(move || flight.serve(&of, look));
             }
         }
         answer.await.map_err(|_| CutOff)
@@ -95,7 +95,7 @@ mod tests {
     /// OR-23: what was changed before a turn began counts for it, however many begin at once.
     #[actix::test]
     async fn those_who_come_during_a_look_share_the_next_one() {
-        let looks = Arc::<Looks<&str, u32, usize>>::default();
+        let looks = Arc::<SingleFlight<&str, u32, usize>>::default();
         let number = Arc::new(AtomicUsize::new(0));
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! Who may start next: teams take turns, however many requests each of them has.
+//! Fair queue of requests: teams take turns, however many each of them has.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ pub(super) enum Turn {
 
 /// The requests of one profile: who runs, who waits.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct FairQueue {
     places: usize,
     per_minute: Option<usize>,
     running: usize,
@@ -33,7 +33,7 @@ pub(super) struct Line {
     last_ticket: Ticket,
 }
 
-impl Line {
+impl FairQueue {
     pub(super) fn new(places: usize, per_minute: Option<u32>) -> Self {
         Self {
             places: places.max(1),
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// Ends one request after the other and says who came next.
-    fn order(line: &mut Line, now: Instant) -> Vec<Ticket> {
+    fn order(line: &mut FairQueue, now: Instant) -> Vec<Ticket> {
         let mut started = Vec::new();
         while let Some(ticket) = line.head() {
             assert_eq!(line.start(ticket, now), Turn::Now);
@@ -109,7 +109,7 @@ mod tests {
     /// SE-110
     #[test]
     fn a_flood_of_one_team_does_not_hold_up_another() {
-        let mut line = Line::new(1, None);
+        let mut line = FairQueue::new(1, None);
         let flood: Vec<Ticket> = (0..3).map(|_| line.join(&"busy".into())).collect();
         let quiet = line.join(&"quiet".into());
         let other = line.join(&"other".into());
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn no_more_run_at_once_than_there_are_places() {
         let now = Instant::now();
-        let mut line = Line::new(2, None);
+        let mut line = FairQueue::new(2, None);
         let tickets: Vec<Ticket> = (0..3).map(|_| line.join(&"a".into())).collect();
 
         let first: Vec<Turn> = tickets.iter().map(|ticket| line.start(*ticket, now)).collect();
@@ -138,7 +138,7 @@ mod tests {
     fn no_more_start_in_a_minute_than_allowed() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut line = Line::new(9, Some(2));
+        let mut line = FairQueue::new(9, Some(2));
         let tickets: Vec<Ticket> = (0..4).map(|_| line.join(&"a".into())).collect();
 
         assert_eq!(line.start(tickets[0], at(0)), Turn::Now);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn who_leaves_holds_up_nobody() {
-        let mut line = Line::new(1, None);
+        let mut line = FairQueue::new(1, None);
         let gone = line.join(&"a".into());
         let next = line.join(&"b".into());
 

@@ -1,4 +1,4 @@
-//! What a firing depends on beyond its trigger: subagents, the heartbeat list, whether there is
+//! Preconditions of a firing beyond its trigger: subagents, the heartbeat list, whether there is
 //! anything to learn from.
 
 use std::{
@@ -16,7 +16,7 @@ use hivewright_actors::{
     inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
-        firing::{Findings, Premises},
+        firing::{Findings, Preconditions},
         maintain::HEARTBEAT_OK,
         trigger::{SystemKind, Trigger, validation::Problem},
     },
@@ -40,16 +40,16 @@ const HEARTBEAT_FILE: &str = "HEARTBEAT.md";
 /// The longest such list, in bytes.
 const LONGEST_LIST: u64 = 64 * 1024;
 
-/// See [`Premises`]. Cheap to clone.
+/// See [`Preconditions`]. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlook {
+pub struct TeamPreconditions {
     pub home: Home,
     pub prompts: Prompts,
     pub view: OrgView,
     pub store: StoreHandle,
 }
 
-impl Outlook {
+impl TeamPreconditions {
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
         let folder = self.home.team(team.name.as_str());
         let taint = self.prompts.taint().clone();
@@ -189,7 +189,7 @@ fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
     Ok(excerpt::marked(&list, missing, Unit::Byte, &rest))
 }
 
-impl Premises for Outlook {
+impl Preconditions for TeamPreconditions {
     fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         if trigger.system.is_none() && trigger.definition.subagent.is_none() {
             return None;
@@ -211,5 +211,5 @@ impl Premises for Outlook {
 }
 
 #[cfg(test)]
-#[path = "tests/premises.rs"]
+#[path = "tests/preconditions.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The desk: where teams and operators manage triggers. What it lets through, the scheduler decides.
+//! Trigger administration: how teams and operators manage triggers. What it lets through, the scheduler decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{form::Writer, premises::unknown_subagent};
+use super::{form::Writer, preconditions::unknown_subagent};
 use crate::{timezone::LocalTime, vault::reading::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
@@ -46,7 +46,7 @@ const SHORTEST_SECRET: usize = 24;
 /// The subagents of a team, by name. May block.
 pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
 
-/// What is at the desk.
+/// What is at the administration.
 #[derive(Clone)]
 pub struct Parts {
     pub scheduler: Addr<Scheduler>,
@@ -65,9 +65,9 @@ pub struct Parts {
 
 /// Where triggers are managed. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk(Arc<Parts>);
+pub struct TriggerAdmin(Arc<Parts>);
 
-/// Who stands at the desk.
+/// Who stands at the administration.
 #[derive(Clone, Copy)]
 pub enum Author<'a> {
     /// A team, by its turn.
@@ -103,9 +103,9 @@ pub struct Hook {
     pub webhook: Webhook,
 }
 
-/// Why something is not done at the desk.
+/// Why something is not done at the administration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DeskError {
+pub struct TriggerError {
     pub code: &'static str,
     /// Where, if it is about a field.
     pub field: Option<String>,
@@ -114,14 +114,14 @@ pub struct DeskError {
     pub details: Option<Value>,
 }
 
-impl DeskError {
+impl TriggerError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, field: None, message: message.into(), details: None }
     }
 }
 
 /// The first problem is the one to blame; the others are told with it.
-impl From<Problems> for DeskError {
+impl From<Problems> for TriggerError {
     fn from(problems: Problems) -> Self {
         let field = problems.0.first().map(|first| first.field.clone());
         let field = field.filter(|field| !field.is_empty());
@@ -129,13 +129,13 @@ impl From<Problems> for DeskError {
     }
 }
 
-impl From<Problem> for DeskError {
+impl From<Problem> for TriggerError {
     fn from(problem: Problem) -> Self {
         Problems::from(problem).into()
     }
 }
 
-impl From<Refusal> for DeskError {
+impl From<Refusal> for TriggerError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Invalid(problems) => problems.into(),
@@ -144,7 +144,7 @@ impl From<Refusal> for DeskError {
     }
 }
 
-impl Desk {
+impl TriggerAdmin {
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
@@ -170,13 +170,14 @@ impl Parts {
     }
 
     /// Under which the triggers of a team are kept, if the author may manage them.
-    pub fn team(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, DeskError> {
+    pub fn team(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, TriggerError> {
         let tree = self.view.now();
-        let unknown = || DeskError::new("not_found", format!("`team`: there is no team `{name}`"));
+        let unknown =
+            || TriggerError::new("not_found", format!("`team`: there is no team `{name}`"));
         let team = tree.get(name).ok_or_else(unknown)?;
         if team.state == TeamState::Draining {
             let message = format!("team `{name}` is being shut down");
-            return Err(DeskError::new("team_draining", message));
+            return Err(TriggerError::new("team_draining", message));
         }
         let Author::Team(caller) = author else { return Ok(team.key()) };
         let own = caller.team == team.key();
@@ -185,7 +186,7 @@ impl Parts {
         if is_parent || own && may_own {
             Ok(team.key())
         } else {
-            Err(DeskError::new(
+            Err(TriggerError::new(
                 "not_authorized",
                 format!(
                     "the triggers of team `{name}` are managed by its direct parent{}",
@@ -200,7 +201,7 @@ impl Parts {
     }
 
     /// The same for looking: a team may always see its own.
-    pub fn team_to_see(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, DeskError> {
+    pub fn team_to_see(&self, author: &Author<'_>, name: &str) -> Result<TeamKey, TriggerError> {
         match author {
             Author::Team(caller) if caller.team.name.as_str() == name => Ok(caller.team.clone()),
             _ => self.team(author, name),
@@ -215,7 +216,7 @@ impl Parts {
         form: &Map<String, Value>,
         enable: bool,
         rerun: bool,
-    ) -> Result<Trigger, DeskError> {
+    ) -> Result<Trigger, TriggerError> {
         let definition = self.writer(author).definition(form)?;
         self.check(&team, &definition, enable).await?;
         self.check_channel(author, &definition).await?;
@@ -236,7 +237,7 @@ impl Parts {
         author: &Author<'_>,
         which: Which,
         form: Map<String, Value>,
-    ) -> Result<Trigger, DeskError> {
+    ) -> Result<Trigger, TriggerError> {
         let present = self.known(which.clone()).await?.trigger;
         let definition = self.writer(author).changed(&present, &form)?;
         self.check(&present.team, &definition, present.is_active()).await?;
@@ -254,32 +255,32 @@ impl Parts {
     }
 
     /// Lets a trigger fire from now on.
-    pub async fn enable(&self, which: Which) -> Result<Trigger, DeskError> {
+    pub async fn enable(&self, which: Which) -> Result<Trigger, TriggerError> {
         let present = self.known(which.clone()).await?.trigger;
         self.check(&present.team, &present.definition, true).await?;
         self.ask(Manage { which, change: Change::Enable }).await
     }
 
     /// The triggers of a team, or all.
-    pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, DeskError> {
+    pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, TriggerError> {
         self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
-    pub async fn find(&self, which: Which) -> Result<Option<Listed>, DeskError> {
+    pub async fn find(&self, which: Which) -> Result<Option<Listed>, TriggerError> {
         self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
     /// A trigger that has to be there.
-    pub async fn known(&self, which: Which) -> Result<Listed, DeskError> {
+    pub async fn known(&self, which: Which) -> Result<Listed, TriggerError> {
         let named = match &which {
             Which::Named { team, name } => format!("team `{}` has no trigger `{name}`", team.name),
             Which::Id(_) => Refusal::NotFound.to_string(),
         };
-        self.find(which).await?.ok_or_else(|| DeskError::new("not_found", named))
+        self.find(which).await?.ok_or_else(|| TriggerError::new("not_found", named))
     }
 
     /// The webhook of this name that is on, of a team that is there.
-    pub async fn hook(&self, team: &TeamName, name: String) -> Result<Option<Hook>, DeskError> {
+    pub async fn hook(&self, team: &TeamName, name: String) -> Result<Option<Hook>, TriggerError> {
         let tree = self.view.now();
         let team = tree.get(team.as_str()).filter(|team| team.state != TeamState::Draining);
         let Some(team) = team.map(TeamRecord::key) else { return Ok(None) };
@@ -300,10 +301,10 @@ impl Parts {
         trigger: TriggerId,
         before: Option<Timestamp>,
         most: usize,
-    ) -> Result<Vec<Run>, DeskError> {
+    ) -> Result<Vec<Run>, TriggerError> {
         let read =
             self.store.read(move |storage| records::runs(storage, &team, &trigger, before, most));
-        read.await.map_err(|error| DeskError::new("internal", error.to_string()))
+        read.await.map_err(|error| TriggerError::new("internal", error.to_string()))
     }
 
     /// What only files and the vault can tell.
@@ -312,13 +313,13 @@ impl Parts {
         team: &TeamKey,
         definition: &Definition,
         enable: bool,
-    ) -> Result<(), DeskError> {
+    ) -> Result<(), TriggerError> {
         if let Some(subagent) = &definition.subagent {
             let (subagents, of) = (self.subagents.clone(), team.name.clone());
             let known = blocking::run(move || subagents(&of)).await;
             let known = known.unwrap_or_default();
             if let Some(problem) = unknown_subagent(&team.name, subagent, &known) {
-                return Err(DeskError {
+                return Err(TriggerError {
                     code: "unknown_subagent",
                     details: Some(json!({ "known": known })),
                     ..problem.into()
@@ -350,7 +351,7 @@ impl Parts {
                 "what a webhook brings is not to be trusted, and team `{}` has secrets: an operator must set `allow_untrusted` before it can be enabled",
                 team.name
             );
-            return Err(DeskError::new("not_approved", message));
+            return Err(TriggerError::new("not_approved", message));
         }
         Ok(())
     }
@@ -360,7 +361,7 @@ impl Parts {
         &self,
         author: &Author<'_>,
         definition: &Definition,
-    ) -> Result<(), DeskError> {
+    ) -> Result<(), TriggerError> {
         let Some(channel) = definition.notify_channel.clone() else { return Ok(()) };
         if author.source().is_some_and(|source| source.channel == channel) {
             return Ok(());
@@ -376,12 +377,12 @@ impl Parts {
                 );
                 Err(Problem::new("notify_channel", reason).into())
             }
-            Err(error) => Err(DeskError::new("internal", error.to_string())),
+            Err(error) => Err(TriggerError::new("internal", error.to_string())),
         }
     }
 
     /// Asks the scheduler, which decides.
-    pub async fn ask<M, T>(&self, message: M) -> Result<T, DeskError>
+    pub async fn ask<M, T>(&self, message: M) -> Result<T, TriggerError>
     where
         M: actix::Message<Result = Result<T, Refusal>> + Send + 'static,
         T: Send + 'static,
@@ -392,6 +393,6 @@ impl Parts {
     }
 }
 
-fn stopping() -> DeskError {
+fn stopping() -> TriggerError {
     Refusal::Stopping.into()
 }

@@ -1,4 +1,4 @@
-//! Standing of a plugin of a team: its status, its last error and its state, as they are shown and stored.
+//! Status of a plugin of a team: whether it runs, its last error and its state, as they are shown and stored.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
     plugin::{
-        Standing,
+        InstanceStatus,
         lifecycle::Status,
         records::{PluginState, TeamPlugin as Row},
     },
@@ -121,18 +121,16 @@ impl TeamPlugin {
         self.grounds.scrubbers.everything().scrub_known(text).into_owned()
     }
 
-    pub(super) fn stands(self: &Arc<Self>, standing: &Standing) {
+    pub(super) fn stands(self: &Arc<Self>, now: &InstanceStatus) {
         {
-            let error = standing.error.as_deref().map(|error| self.clean(error));
-            if let (Some(error), Status::Backoff) = (&error, standing.status) {
+            let error = now.error.as_deref().map(|error| self.clean(error));
+            if let (Some(error), Status::Backoff) = (&error, now.status) {
                 let team = &self.team.name;
                 tracing::warn!(%team, plugin = self.key, error, "a plugin has ended, and is started again");
             }
             let mut state = self.state();
-            state.row.status = standing.status;
-            if state.row.last_error != error
-                && (error.is_some() || standing.status == Status::Running)
-            {
+            state.row.status = now.status;
+            if state.row.last_error != error && (error.is_some() || now.status == Status::Running) {
                 state.row.last_error_at = error.is_some().then(|| WallClock.now());
                 state.row.last_error = error;
             }
@@ -155,10 +153,10 @@ impl TeamPlugin {
     }
 
     /// Tells whoever watches how it stands.
-    fn publish(&self, mut standing: Value) {
+    fn publish(&self, mut row: Value) {
         let team = &self.team.name;
-        (standing["team"], standing["plugin"]) = (json!(team), json!(self.key));
-        self.grounds.live.publish(Event::new(Kind::PluginChanged, standing).of_team(team));
+        (row["team"], row["plugin"]) = (json!(team), json!(self.key));
+        self.grounds.live.publish(Event::new(Kind::PluginChanged, row).of_team(team));
     }
 
     /// Tells whoever watches, and stores how it stands soon.

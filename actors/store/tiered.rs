@@ -1,0 +1,68 @@
+//! Lists of records that lie in the hot tier of the store first and in the archive later.
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    reads::Range,
+    records::{Record, decode},
+};
+use crate::{
+    order::{Order, Part, Window},
+    storage::{Storage, StorageError, Tiers},
+};
+
+/// The wanted part of a list of all records of a kind. `place` says where one stands, from its stored key, if it is wanted;
+/// `archived` asks the archive for its part, but for the stored keys that are known already. Blocks.
+pub fn part<R: Record + DeserializeOwned, Place: Ord + Clone>(
+    storage: &dyn Storage,
+    window: &Window<Place>,
+    place: impl Fn(&[u8], R) -> Option<Place>,
+    archived: impl FnOnce(
+        &dyn Tiers,
+        &Window<Place>,
+        &HashSet<Vec<u8>>,
+    ) -> Result<Part<Place>, StorageError>,
+) -> Result<Part<Place>, StorageError> {
+    let mut part = Part::default();
+    let mut see = |key: &[u8], row: R| {
+        if let Some(place) = place(key, row) {
+            part.total += 1;
+            part.places.extend(Some(place).filter(|place| window.reaches(place)));
+        }
+    };
+    let all = Range::<R>::all();
+    match storage.tiers() {
+        None => all.walk(storage, Order::Rising, &mut |key, row| {
+            if let Ok(row) = row {
+                see(key, row);
+            }
+            ControlFlow::Continue(())
+        })?,
+        Some(tiers) => {
+            // In this order: what moves meanwhile is found in both, and never in none.
+            let (start, end) = all.bounds();
+            let mut known = HashSet::new();
+            tiers.pending(&start, &end, &mut |key, value| {
+                known.insert(key.to_vec());
+                if let Some(Ok(row)) = value.map(|value| decode(key, value)) {
+                    see(key, row);
+                }
+            });
+            // Each of those here may come before one there that was skipped.
+            let skip = window.skip.saturating_sub(part.places.len());
+            let over = archived(tiers, &Window { skip, ..window.clone() }, &known)?;
+            part.places.extend(over.places);
+            part.skipped = over.skipped;
+            part.total += over.total;
+        }
+    }
+    part.places.sort_unstable();
+    if window.order == Order::Falling {
+        part.places.reverse();
+    }
+    part.places.truncate(window.most.saturating_sub(part.skipped));
+    part.total = part.total.min(window.counted + 1).max(part.skipped + part.places.len());
+    Ok(part)
+}
