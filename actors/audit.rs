@@ -135,6 +135,7 @@ impl Audit {
             call: None,
         }
     }
+
     /// What it has in common with other lines.
     pub fn facet(&self) -> AuditFacet<'_> {
         let call = self.call.as_deref();
