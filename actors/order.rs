@@ -45,6 +45,34 @@ pub struct Part<Place> {
     pub total: usize,
 }
 
+impl<Place: Ord + Clone> Part<Place> {
+    /// This part of a list with the part of it that others have, of which the window is asked for: one list.
+    pub fn joined<Error>(
+        mut self,
+        window: &Window<Place>,
+        others: impl FnOnce(&Window<Place>) -> Result<Self, Error>,
+    ) -> Result<Self, Error> {
+        // Each of those here may come before one there that was skipped.
+        let skip = window.skip.saturating_sub(self.places.len());
+        let others = others(&Window { skip, ..window.clone() })?;
+        self.places.extend(others.places);
+        self.skipped = others.skipped;
+        self.total += others.total;
+        Ok(self.within(window))
+    }
+
+    /// What of these places a window shows, in the order of the list.
+    pub fn within(mut self, window: &Window<Place>) -> Self {
+        self.places.sort_unstable();
+        if window.order == Order::Falling {
+            self.places.reverse();
+        }
+        self.places.truncate(window.most.saturating_sub(self.skipped));
+        self.total = self.total.min(window.counted + 1).max(self.skipped + self.places.len());
+        self
+    }
+}
+
 impl<Place> Default for Part<Place> {
     fn default() -> Self {
         Self { places: Vec::new(), skipped: 0, total: 0 }

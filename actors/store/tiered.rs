@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::ControlFlow};
 use serde::de::DeserializeOwned;
 
 use super::{
-    reads::Range,
+    reads::{Range, report},
     records::{Record, decode},
 };
 use crate::{
@@ -33,36 +33,26 @@ pub fn part<R: Record + DeserializeOwned, Place: Ord + Clone>(
         }
     };
     let all = Range::<R>::all();
-    match storage.tiers() {
-        None => all.walk(storage, Order::Rising, &mut |key, row| {
+    let Some(tiers) = storage.tiers() else {
+        all.walk(storage, Order::Rising, &mut |key, row| {
             if let Ok(row) = row {
                 see(key, row);
             }
             ControlFlow::Continue(())
-        })?,
-        Some(tiers) => {
-            // In this order: what moves meanwhile is found in both, and never in none.
-            let (start, end) = all.bounds();
-            let mut known = HashSet::new();
-            tiers.pending(&start, &end, &mut |key, value| {
-                known.insert(key.to_vec());
-                if let Some(Ok(row)) = value.map(|value| decode(key, value)) {
-                    see(key, row);
-                }
-            });
-            // Each of those here may come before one there that was skipped.
-            let skip = window.skip.saturating_sub(part.places.len());
-            let over = archived(tiers, &Window { skip, ..window.clone() }, &known)?;
-            part.places.extend(over.places);
-            part.skipped = over.skipped;
-            part.total += over.total;
+        })?;
+        return Ok(part.within(window));
+    };
+    // In this order: what moves meanwhile is found in both, and never in none.
+    let (start, end) = all.bounds();
+    let mut known = HashSet::new();
+    tiers.pending(&start, &end, &mut |key, value| {
+        known.insert(key.to_vec());
+        match value.map(|value| decode(key, value)) {
+            Some(Ok(row)) => see(key, row),
+            Some(Err(error)) => report(storage, key, &error),
+            // It was removed.
+            None => {}
         }
-    }
-    part.places.sort_unstable();
-    if window.order == Order::Falling {
-        part.places.reverse();
-    }
-    part.places.truncate(window.most.saturating_sub(part.skipped));
-    part.total = part.total.min(window.counted + 1).max(part.skipped + part.places.len());
-    Ok(part)
+    });
+    part.joined(window, |window| archived(tiers, window, &known))
 }

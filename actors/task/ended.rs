@@ -45,21 +45,10 @@ pub fn ended(
     {
         see(&task);
     }
-    if let Some(tiers) = tiers {
-        // Each of those here may come before one there that was skipped.
-        let skip = window.skip.saturating_sub(page.places.len());
-        let over = tiers.tasks(wanted, &TaskWindow { skip, ..window.clone() }, &known)?;
-        page.places.extend(over.places);
-        page.skipped = over.skipped;
-        page.total += over.total;
+    match tiers {
+        None => Ok(page.within(window)),
+        Some(tiers) => page.joined(window, |window| tiers.tasks(wanted, window, &known)),
     }
-    page.places.sort_unstable();
-    if window.order == Order::Falling {
-        page.places.reverse();
-    }
-    page.places.truncate(window.most.saturating_sub(page.skipped));
-    page.total = page.total.min(window.counted + 1).max(page.skipped + page.places.len());
-    Ok(page)
 }
 
 /// Shows the ended tasks that are not in the archive, but those that are known; then they are known, too. What is

@@ -10,6 +10,7 @@ use crate::{
         records::Recovered,
         refusal::NotDecided,
     },
+    channel::records as outboxes,
     doubles::disk::{Crash, Disk},
     storage::Storage,
     store::{reads::get, records::Writes},
@@ -106,6 +107,12 @@ async fn the_end_of_a_task_cancels_what_it_waited_for() {
     let row = bench.row(&process, &approval);
     assert_eq!(row.status, Status::Cancelled);
     assert_eq!(late, Err(NotDecided::AlreadyResolved(Box::new(row))));
+    // Where the card is, nobody is left to think that it waits.
+    let frames = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().into_iter();
+    let told: Vec<_> = frames
+        .map(|row| serde_json::to_value(&row.frame).unwrap()["body"]["status"].clone())
+        .collect();
+    assert_eq!(told, ["pending", "cancelled"]);
     // What was kept for its calls goes with it.
     assert_eq!(*bench.vault.released.lock().unwrap(), ["task-1".into()]);
 }
