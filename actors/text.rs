@@ -151,6 +151,15 @@ pub fn quoted<N: fmt::Display>(names: impl IntoIterator<Item = N>) -> String {
     quoted.join(", ")
 }
 
+/// An error as a sentence.
+pub fn sentence(error: &str) -> String {
+    let mut letters = error.trim().trim_end_matches('.').chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => "Something went wrong.".to_owned(),
+    }
+}
+
 /// Words of lower-case letters and digits with single hyphens between, in at most so many bytes.
 pub fn is_slug(name: &str, longest: usize) -> bool {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -1,8 +1,11 @@
-//! Texts for people: names that were probably meant, sentences, causes, sizes in round numbers.
+//! Texts for people: names that were probably meant, endings of turns, causes, sizes in round numbers.
 
 use std::error::Error;
 
-use hivewright_actors::{excerpt, text::quoted};
+use hivewright_actors::{
+    excerpt,
+    text::{quoted, sentence},
+};
 use serde_json::Value;
 
 /// Names at this distance are taken for slips.
@@ -48,15 +51,6 @@ pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
 /// A value of JSON as people write it: a text without its quotes.
 pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// An error as a sentence.
-pub(crate) fn sentence(error: &str) -> String {
-    let mut letters = error.trim().trim_end_matches('.').chars();
-    match letters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
-        None => "Something went wrong.".to_owned(),
-    }
 }
 
 /// What a person reads at the end of a turn, of which this much is still to be said; none if nothing.

@@ -15,6 +15,6 @@ pub fn lines(
     wanted: &AuditQuery,
     window: &AuditWindow,
 ) -> Result<AuditPage, StorageError> {
-    let place = |key: &[u8], line: Audit| line.is_wanted(wanted).then(|| key.to_vec());
+    let place = |_: &[u8], line: Audit| line.is_wanted(wanted).then_some((line.at, line.id));
     tiered::part(storage, window, place, |tiers, window, known| tiers.audit(wanted, window, known))
 }

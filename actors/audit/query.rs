@@ -56,8 +56,9 @@ impl AuditQuery {
     }
 }
 
-/// The part of the audit that is wanted. A line stands where its stored key does; rising is oldest first.
-pub type AuditWindow = Window<Vec<u8>>;
+/// Where a line stands in lists: by its moment, then by its id. Rising is oldest first.
+pub type AuditPlace = (Timestamp, String);
 
-/// The wanted part of the audit.
-pub type AuditPage = Part<Vec<u8>>;
+pub type AuditWindow = Window<AuditPlace>;
+
+pub type AuditPage = Part<AuditPlace>;

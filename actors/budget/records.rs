@@ -183,29 +183,21 @@ pub fn each_task_calls(
             ControlFlow::Continue(())
         })?,
     }
-    let mut failed = None;
-    days_of::<TaskCalls>(*from, *to).walk(storage, Order::Falling, &mut |key, tally| {
+    days_of::<TaskCalls>(*from, *to).try_walk(storage, Order::Falling, &mut |key, tally| {
         let (Some((DayKey(day), id)), Ok(TaskCalls(tally))) = (parse::<TaskCalls>(key), tally)
         else {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         };
         // At its end, and else on its last day, a task says the whole.
         let ended = tiers.filter(|_| !known.contains(&id)).map(|tiers| tiers.usage_known_at(&id));
-        match ended.transpose() {
-            Ok(ended) => {
-                let is_said = ended.flatten().is_some_and(|at| (since..=until).contains(&&at));
-                if !is_said && shown.insert(digest(id.as_str())) {
-                    visit(&day.to_string(), &id, &tally);
-                }
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
+        let ended = ended.transpose()?.flatten();
+        let is_said = ended.is_some_and(|at| (since..=until).contains(&&at));
+        if !is_said && shown.insert(digest(id.as_str())) {
+            visit(&day.to_string(), &id, &tally);
         }
+        Ok(ControlFlow::Continue(()))
     })?;
-    failed.map_or(Ok(known), Err)
+    Ok(known)
 }
 
 /// The stored key of an end, and its value unless it was removed.

@@ -264,16 +264,11 @@ fn walk(
     lane: &LaneKey,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let mut damaged = None;
     let range = Range::<Piece<'_>>::under(&(lane,));
-    range.walk(storage, Order::Falling, &mut |_, piece| match piece {
-        Ok(Piece(events)) => visit(events.into_owned()),
-        Err(error) => {
-            damaged = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
-    damaged.map_or(Ok(()), Err)
+    range.try_walk(storage, Order::Falling, &mut |_, piece| {
+        let Piece(events) = piece?;
+        Ok(visit(events.into_owned()))
+    })
 }
 
 /// The last row of a lane's journal.

@@ -50,36 +50,26 @@ pub fn sessions(
     team: Option<&str>,
     visit: &mut dyn FnMut(Session) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let mut range = match team {
+    let mut range: Range<Piece<'_>> = match team {
         // Later lives of a team stand behind it, under `team~2`.
         Some(team) => Range::all().since(&Beginning(team)).through(&Beginning(&format!("{team}~"))),
         None => Range::all(),
     };
     // Journals are jumped over: only their first and last records are read.
-    while let Some(key) = first_lane(storage, &range)? {
-        range = range.behind_all(&(&key,));
-        if team.is_some_and(|team| key.lane.team.as_str() != team) {
+    while let Some(first) = range.first_key(storage, Order::Rising)?
+        && let Some((lane, _)) = parse::<Piece<'_>>(&first)
+    {
+        range = range.behind_all(&(&lane,));
+        if team.is_some_and(|team| lane.lane.team.as_str() != team) {
             continue;
         }
-        if let Some(session) = session(storage, &key)?
+        if let Some(session) = session(storage, &lane)?
             && visit(session).is_break()
         {
             break;
         }
     }
     Ok(())
-}
-
-fn first_lane(
-    storage: &dyn Storage,
-    range: &Range<Piece<'_>>,
-) -> Result<Option<LaneKey>, StorageError> {
-    let mut found = None;
-    range.visit(storage, Order::Rising, &mut |key, _| {
-        found = parse::<Piece<'_>>(key).map(|(lane, _)| lane);
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
 }
 
 pub fn session(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Session>, StorageError> {
@@ -172,11 +162,7 @@ pub fn piece_since(
 
 /// Where the piece begins that holds the event after a number.
 fn first_piece(storage: &dyn Storage, lane: &LaneKey, after: u64) -> Result<u64, StorageError> {
-    let mut first = 0;
     let range = Range::<Piece<'_>>::under(&(lane,)).until(&(lane, after.saturating_add(1)));
-    range.visit(storage, Order::Falling, &mut |key, _| {
-        first = parse::<Piece<'_>>(key).map_or(0, |(_, first)| first);
-        ControlFlow::Break(())
-    })?;
-    Ok(first)
+    let key = range.first_key(storage, Order::Falling)?;
+    Ok(key.and_then(|key| parse::<Piece<'_>>(&key)).map_or(0, |(_, first)| first))
 }

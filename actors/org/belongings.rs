@@ -1,6 +1,8 @@
 //! Port: what other parts keep for a team, and what the spine itself does.
 #![warn(missing_docs)]
 
+use std::fmt::Display;
+
 use actix::Addr;
 use futures_util::future::BoxFuture;
 
@@ -30,6 +32,26 @@ pub trait Belongings: Send + Sync + 'static {
     }
 }
 
+/// What is to be deleted of a team: the rows with these keys. If the keys cannot be read the rows stay, and the log says so in
+/// these words.
+pub fn dropped(
+    team: &TeamKey,
+    keys: impl Future<Output = Result<Vec<Vec<u8>>, impl Display>> + Send + 'static,
+    stay: &'static str,
+) -> BoxFuture<'static, Vec<Writes>> {
+    let team = team.name.clone();
+    Box::pin(async move {
+        match keys.await {
+            Ok(keys) if keys.is_empty() => Vec::new(),
+            Ok(keys) => vec![Writes::new().drop_keys(keys)],
+            Err(error) => {
+                tracing::error!(%team, %error, "{stay}");
+                Vec::new()
+            }
+        }
+    })
+}
+
 /// What a team has spent. Those above it keep count of it.
 impl Belongings for Ledger {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
@@ -44,19 +66,9 @@ pub struct Inboxes(pub StoreHandle);
 
 impl Belongings for Inboxes {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let (store, team) = (self.0.clone(), team.clone());
-        Box::pin(async move {
-            let of = team.clone();
-            let keys = store.read(move |storage| inbox::keys_of(storage, &of));
-            match keys.await {
-                Ok(keys) if !keys.is_empty() => vec![Writes::new().drop_keys(keys)],
-                Ok(_) => Vec::new(),
-                Err(error) => {
-                    tracing::error!(team = %team.name, %error, "the inbox of a team that is gone stays in the store");
-                    Vec::new()
-                }
-            }
-        })
+        let of = team.clone();
+        let keys = self.0.read(move |storage| inbox::keys_of(storage, &of));
+        dropped(team, keys, "the inbox of a team that is gone stays in the store")
     }
 }
 

@@ -159,12 +159,8 @@ impl TeamWork {
         let after = person.rank();
         let before = std::mem::replace(&mut person.ready_as, after);
         if before != after {
-            if let Some(rank) = before {
-                self.ready.remove(&(rank, name.clone()));
-            }
-            if let Some(rank) = after {
-                self.ready.insert((rank, name.clone()));
-            }
+            let key = |rank| (rank, name.clone());
+            reindex(&mut self.ready, before.map(key), after.map(key));
         }
     }
 
@@ -183,6 +179,14 @@ impl TeamWork {
                 .retain(|_, person| person.last_start > forgotten || !person.ready.is_empty());
         }
     }
+}
+
+/// Moves something in an index from where it stood to where it stands.
+fn reindex<K: Ord>(index: &mut BTreeSet<K>, before: Option<K>, after: Option<K>) {
+    if let Some(before) = before {
+        index.remove(&before);
+    }
+    index.extend(after);
 }
 
 /// Where a task stands in its lane: by urgency, then by round, then by age.
@@ -469,28 +473,22 @@ impl Schedule {
     pub fn hold(&mut self, lane: &Lane, until: Timestamp) {
         let mut former = None;
         self.change(lane, |work| former = work.held_until.replace(until));
-        if let Some(former) = former {
-            self.held.remove(&(former, lane.clone()));
-        }
-        self.held.insert((until, lane.clone()));
+        let key = |until| (until, lane.clone());
+        reindex(&mut self.held, former.map(key), Some(key(until)));
     }
 
     /// A lane that was held may go on.
     pub fn unhold(&mut self, lane: &Lane) {
         let mut former = None;
         self.change(lane, |work| former = work.held_until.take());
-        if let Some(former) = former {
-            self.held.remove(&(former, lane.clone()));
-        }
+        reindex(&mut self.held, former.map(|until| (until, lane.clone())), None);
     }
 
     /// No turn of the team starts before a moment.
     pub fn rest(&mut self, name: &TeamName, until: Timestamp) {
         let former = self.change_team(name, |team| team.rests_until.replace(until));
-        if let Some(former) = former {
-            self.resting.remove(&(former, name.clone()));
-        }
-        self.resting.insert((until, name.clone()));
+        let key = |until| (until, name.clone());
+        reindex(&mut self.resting, former.map(key), Some(key(until)));
     }
 
     /// Takes a waiting task of a lane whose turn is running, to join that turn. Returns whether it
@@ -524,9 +522,7 @@ impl Schedule {
                 }
             }
         });
-        if let Some(until) = held {
-            self.held.remove(&(until, lane.clone()));
-        }
+        reindex(&mut self.held, held.map(|until| (until, lane.clone())), None);
         if removed {
             self.count_waiting(&lane.team, -1);
         }
@@ -630,12 +626,8 @@ impl Schedule {
         let changed = change(team);
         let after = team.is_ready().then_some(team.virtual_time);
         if before != after {
-            if let Some(virtual_time) = before {
-                self.ready.remove(&(virtual_time, name.clone()));
-            }
-            if let Some(virtual_time) = after {
-                self.ready.insert((virtual_time, name.clone()));
-            }
+            let key = |virtual_time| (virtual_time, name.clone());
+            reindex(&mut self.ready, before.map(key), after.map(key));
         }
         changed
     }

@@ -154,28 +154,17 @@ impl Journals {
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
         while let Some(range) = self.ranges.pop() {
-            let mut next = None;
-            let mut failed = None;
-            let mut paused = false;
-            range.walk(sweep.storage, Order::Rising, &mut |key, piece| {
-                match self.row(&mut sweep, key, piece) {
-                    // The rest of a lane that was left is younger.
-                    Ok(left) => next = left.map(|lane| range.clone().behind_all(&(&lane,))),
-                    Err(error) => failed = Some(error),
-                }
+            let (mut next, mut paused) = (None, false);
+            range.try_walk(sweep.storage, Order::Rising, &mut |key, piece| {
+                // The rest of a lane that was left is younger.
+                let left = self.row(&mut sweep, key, piece)?;
+                next = left.map(|lane| range.clone().behind_all(&(&lane,)));
                 paused = sweep.slice.is_full() || enough();
                 if paused && next.is_none() {
                     next = Some(range.clone().behind(key));
                 }
-                if next.is_some() || failed.is_some() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                Ok(if next.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
             if next.is_none() {
                 self.leave_lane(&mut sweep)?;
                 paused = !self.ranges.is_empty() && (sweep.slice.is_full() || enough());

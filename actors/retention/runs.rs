@@ -46,27 +46,19 @@ impl Runs {
         loop {
             let before = self.before.take();
             let range = before.map_or_else(Range::<Run>::all, |key| Range::all().before(&key));
-            let (mut failed, mut paused) = (None, false);
-            range.walk(sweep.storage, Order::Falling, &mut |key, run| {
-                match run.map(|run| self.weigh(&mut sweep, key, &run)) {
-                    Ok(Ok(next)) => self.before = next,
-                    Ok(Err(error)) => failed = Some(error),
-                    // It was reported, and is left alone.
-                    Err(_) => {}
+            let mut paused = false;
+            range.try_walk(sweep.storage, Order::Falling, &mut |key, run| {
+                // One that cannot be read was reported, and is left alone.
+                if let Ok(run) = run {
+                    self.before = self.weigh(&mut sweep, key, &run)?;
                 }
                 paused = sweep.slice.is_full() || enough();
                 if paused && self.before.is_none() {
                     self.before = Some(key.to_vec());
                 }
-                if self.before.is_some() || failed.is_some() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                let is_enough = self.before.is_some();
+                Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
             if paused || self.before.is_none() {
                 return Ok(self.before.is_none());
             }

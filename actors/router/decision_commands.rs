@@ -16,6 +16,7 @@ use crate::{
     ids::{ChannelId, PrincipalId},
     router::records::Undecided,
     store::records::Writes,
+    text::sentence,
 };
 
 /// A command about what waits for a person.
@@ -247,12 +248,4 @@ fn listed(approvals: &[Approval], questions: &[Question], now: Timestamp) -> Str
         format!("{}: {} asks: {}", question.id, question.team.name, question.question)
     });
     approvals.chain(questions).collect::<Vec<_>>().join("\n")
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
-        None => String::new(),
-    }
 }

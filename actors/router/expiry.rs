@@ -1,9 +1,6 @@
 //! Expiry of topics: one in which nothing was said for as long as history is kept goes, though its channel lives on.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, HashSet};
 
 use actix::Context;
 
@@ -82,13 +79,8 @@ fn awaited(storage: &dyn Storage) -> Result<HashSet<TopicId>, StorageError> {
 
 /// Something of what was said in a topic is kept.
 fn has_entries(storage: &dyn Storage, topic: &TopicId) -> Result<bool, StorageError> {
-    let mut found = false;
     let entries = Range::<ConversationEntry>::under(&(&topic.to_string(),));
-    entries.visit(storage, Order::Rising, &mut |_, _| {
-        found = true;
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
+    Ok(entries.first_key(storage, Order::Rising)?.is_some())
 }
 
 impl Router {

@@ -220,12 +220,13 @@ impl StoreHandle {
             // A record that cannot be read keeps no other, and is looked at again the next time.
             left = self.commit(again).await.map(drop).map_err(failed).and(left);
         }
-        // What the archive still holds of it is replaced.
-        self.archived().await.map_err(failed)?;
-        left?;
+        // Whatever comes of the rest: the next try finds nothing in those that are clean.
         if !held.is_empty() {
             self.redactions.send_modify(|redactions| *redactions += 1);
         }
+        // What the archive still holds of it is replaced.
+        self.archived().await.map_err(failed)?;
+        left?;
         Ok(held.len())
     }
 

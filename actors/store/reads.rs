@@ -15,6 +15,9 @@ use crate::storage::{Damage, Order, Storage, StorageError, Visit};
 
 /// Is shown each row of a range: its stored key, and the row or why it cannot be read.
 pub type RowVisit<'a, R> = dyn FnMut(&[u8], Result<R, StorageError>) -> ControlFlow<()> + 'a;
+/// The same of a visitor that may fail.
+pub type TryRowVisit<'a, R> =
+    dyn FnMut(&[u8], Result<R, StorageError>) -> Result<ControlFlow<()>, StorageError> + 'a;
 
 /// A range of keys of one kind of record.
 pub struct Range<R> {
@@ -100,6 +103,20 @@ impl<R: Record> Range<R> {
         })?;
         Ok(keys)
     }
+
+    /// The stored key of the first record in an order, whatever it holds.
+    pub fn first_key(
+        &self,
+        storage: &dyn Storage,
+        order: Order,
+    ) -> Result<Option<Vec<u8>>, StorageError> {
+        let mut first = None;
+        self.visit(storage, order, &mut |key, _| {
+            first = Some(key.to_vec());
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
 }
 
 impl<R: Record + DeserializeOwned> Range<R> {
@@ -114,6 +131,23 @@ impl<R: Record + DeserializeOwned> Range<R> {
             let row = value.and_then(|value| decode(key, value));
             visit(key, row.inspect_err(|error| report(storage, key, error)))
         })
+    }
+
+    /// The same for a visitor that may fail: its first error ends the walk, and is returned.
+    pub fn try_walk(
+        &self,
+        storage: &dyn Storage,
+        order: Order,
+        visit: &mut TryRowVisit<'_, R>,
+    ) -> Result<(), StorageError> {
+        let mut failed = None;
+        self.walk(storage, order, &mut |key, row| {
+            visit(key, row).unwrap_or_else(|error| {
+                failed = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Shows the rows until the visitor has enough.

@@ -12,7 +12,7 @@ use crate::{
     ids::TaskId,
     storage::{Order, Storage, StorageError},
     store::{
-        reads::{Range, get_readable, parse},
+        reads::{Range, get_readable, parse, report},
         records::decode,
     },
 };
@@ -71,9 +71,11 @@ fn outside_archive(
     let (start, end) = all.bounds();
     tiers.pending(&start, &end, &mut |key, value| {
         let is_new = is_new(key);
-        let task = value.filter(|_| is_new).map(|value| decode::<Task>(key, value));
-        if let Some(Ok(task)) = task {
-            see(&task);
+        match value.filter(|_| is_new).map(|value| decode::<Task>(key, value)) {
+            Some(Ok(task)) => see(&task),
+            Some(Err(error)) => report(storage, key, &error),
+            // It was seen before, or removed.
+            None => {}
         }
     });
     Ok(())

@@ -23,6 +23,8 @@ const MESSAGES: usize = 1_000_000;
 /// Who says them, each in a conversation of its own.
 const CHANNELS: usize = 20;
 const STARTS: usize = 5;
+/// What was over at the end of the talk is in the archive by then, and the archive's log is empty.
+const REST: Duration = Duration::from_secs(8);
 /// A page is asked for so often; the middle one counts.
 const ASKED: usize = 3;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -37,6 +39,10 @@ pub(crate) fn measure(report: &mut Report) {
     let messages = (each * CHANNELS) as f64;
     report.figure("history: messages", messages, "", Bound::None);
     report.figure("history: messages answered", messages / said.took(), "/s", Bound::None);
+    let at_once = start::start(full.path()).as_secs_f64() * 1e3;
+    report.figure("history: to ready, killed amid the talk", at_once, "ms", Bound::None);
+    empty.rest();
+    full.rest();
     costs(report, [&empty, &full], messages);
     let service = Process::serve(full.path());
     let asker = Asker::new(full.path(), &service);
@@ -129,6 +135,13 @@ impl Home {
             future::join_all(people).await;
         });
         Said { began, ended: SystemTime::now() }
+    }
+
+    /// Has the service come to rest, and kills it.
+    fn rest(&self) {
+        let service = Process::serve(self.path());
+        process::address(self.path(), &service);
+        std::thread::sleep(REST);
     }
 
     /// How long a start takes, in seconds.

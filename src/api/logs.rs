@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::*};
-use crate::settings::config::Level;
+use crate::{logging::tap::Line, settings::config::Level};
 
 pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> =
     get("/api/v1/logs", Read, "Lists what the service wrote to its log in the last 14 days.")
@@ -31,21 +31,27 @@ pub struct LogFilter {
     pub words: Option<String>,
 }
 
-/// A line as answers show it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct LogLine {
-    /// An event about a line has none.
-    #[serde(default)]
-    pub id: String,
-    pub at: Option<Moment>,
-    pub level: String,
-    pub target: String,
-    pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub team: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-    pub fields: Map<String, Value>,
+row! {
+    /// A line as answers show it.
+    #[derive(Clone)]
+    pub struct LogLine from (id, line): (String, Line) {
+        /// An event about a line has none.
+        #[serde(default)]
+        pub id: String = id,
+        pub at: Option<Moment> = date(line.at),
+        pub level: String = line.level,
+        pub target: String = line.target,
+        pub message: String = line.message,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub team: Option<String> = text(&line.fields, "team"),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub task_id: Option<String> = text(&line.fields, "task").or(text(&line.fields, "task_id")),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub request_id: Option<String> = text(&line.fields, "request_id"),
+        pub fields: Map<String, Value> = line.fields,
+    }
+}
+
+fn text(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    fields.get(name)?.as_str().map(str::to_owned)
 }

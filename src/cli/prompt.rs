@@ -1,11 +1,15 @@
-//! Prompts: a confirmation before something that cannot be taken back, and secrets, which are not shown
-//! while they are typed.
+//! Prompts: a confirmation before something that cannot be taken back, secrets, which are not shown while they are typed,
+//! and what else comes on standard input.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::{
+    io::{self, BufRead, IsTerminal, Read, Write},
+    thread,
+};
 
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
+use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
 use super::{
@@ -42,6 +46,21 @@ pub(super) fn line_of(question: &str) -> Result<String, Failure> {
         .read_line(&mut line)
         .map_err(|error| Failure::system("the answer cannot be read", error))?;
     Ok(line)
+}
+
+/// The lines of standard input, until one cannot be read. Reading blocks, so it has a thread of its own, which ends with the
+/// process.
+pub(super) fn stdin_lines() -> mpsc::Receiver<io::Result<Vec<u8>>> {
+    let (sender, lines) = mpsc::channel(1);
+    thread::spawn(move || {
+        for line in io::stdin().lock().split(b'\n') {
+            let is_last = line.is_err();
+            if sender.blocking_send(line).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 /// A secret: typed at the terminal, or from standard input, where one line end at its end is not part of it.

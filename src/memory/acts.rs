@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     ids::{MemoryId, TaskId, TeamKey},
     journal,
-    org::belongings::Belongings,
+    org::belongings::{Belongings, dropped},
     storage::StorageError,
     store::records::Writes,
     task::{Label, records::LaneKey},
@@ -304,18 +304,9 @@ impl Drop for UnderWay {
 /// What a team remembers goes with the team.
 impl Belongings for Memory {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let (memory, team) = (self.clone(), team.clone());
-        async move {
-            match memory.forget_team(&team).await {
-                Ok(keys) if keys.is_empty() => Vec::new(),
-                Ok(keys) => vec![Writes::new().drop_keys(keys)],
-                Err(error) => {
-                    tracing::error!(team = %team.name, %error, "the memory of a team that is gone stays in the store");
-                    Vec::new()
-                }
-            }
-        }
-        .boxed()
+        let (memory, of) = (self.clone(), team.clone());
+        let keys = async move { memory.forget_team(&of).await };
+        dropped(team, keys, "the memory of a team that is gone stays in the store")
     }
 
     fn has_any(&self, team: &TeamKey) -> BoxFuture<'static, bool> {

@@ -144,18 +144,15 @@ pub(super) fn of_team(
 pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageError> {
     let mut teams = BTreeSet::new();
     let mut range = Range::<Entry>::all();
-    loop {
-        let mut found = None;
-        range.visit(storage, Order::Rising, &mut |key, _| {
-            found = parse::<Entry>(key);
-            ControlFlow::Break(())
-        })?;
-        let Some(found) = found else { return Ok(teams) };
+    while let Some(first) = range.first_key(storage, Order::Rising)?
+        && let Some(found) = parse::<Entry>(&first)
+    {
         let name = found.split_once('/').map_or(&*found, |(team, _)| team);
         // On to the first row of another team.
         range = range.behind_all(&Beginning(&format!("{name}/")));
         teams.extend(TeamKey::parse(name));
     }
+    Ok(teams)
 }
 
 /// The stored keys of all rows of a team.

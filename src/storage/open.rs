@@ -13,7 +13,7 @@
 //!
 //! sled repairs what it opens, and a repair of a damaged log destroys what could still be saved.
 //! So after a crash a copy of its file is opened first, and the store itself only when the copy was found good. The file holds
-//! what is open, so it is small. A store that was closed in order is opened in place (`rest.rs`).
+//! what is open, so it is small. A store that was closed in order is opened in place (`clean_shutdown.rs`).
 
 use std::{
     fs, io,

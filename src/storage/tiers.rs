@@ -420,6 +420,10 @@ impl Storage for Archived<'_> {
         self.0.scan_with(Over::Archived, (start, end), order, visit)
     }
 
+    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.salvage(key)
+    }
+
     fn damage_reports(&self) -> Option<&DamageReports> {
         self.0.damage_reports()
     }

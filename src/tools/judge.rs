@@ -9,6 +9,7 @@ use hivewright_actors::{
         caution::{Caution, Kind, Risk},
         resource::Touch,
     },
+    text::sentence,
     tool::{Asking, ToolFault, Verdict},
 };
 use serde_json::Value;
@@ -17,7 +18,6 @@ use super::{about::About, error::ToolError, grant::Grant, reach::Reach, secrets}
 use crate::{
     sandbox::workspace::WorkspaceError,
     scrub::json,
-    text::sentence,
     vault::{
         expand::{BEGIN, keys_in},
         scope::Scope,

@@ -300,12 +300,8 @@ pub fn remove(folder: &Path, lane: &LaneKey) -> io::Result<()> {
 
 /// Where the journal of a session begins; none if it has none.
 fn first_piece(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<u64>, StorageError> {
-    let mut first = None;
-    Range::<Piece<'_>>::under(&(lane,)).visit(storage, Order::Rising, &mut |key, _| {
-        first = parse::<Piece<'_>>(key).map(|(_, first)| first);
-        ControlFlow::Break(())
-    })?;
-    Ok(first)
+    let key = Range::<Piece<'_>>::under(&(lane,)).first_key(storage, Order::Rising)?;
+    Ok(key.and_then(|key| parse::<Piece<'_>>(&key)).map(|(_, first)| first))
 }
 
 /// The session that a file is of.

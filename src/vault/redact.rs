@@ -60,18 +60,20 @@ impl Vault {
             return Ok(());
         }
         let mut done = Change::default();
-        let records = store.redact().await?;
-        if records > 0 {
+        let redactions = store.redactions();
+        let redacted = store.redact().await;
+        // Also if a part of it failed: backups of before hold what was cleaned.
+        if store.redactions() > redactions {
             done.redaction(self.now());
-            tracing::info!(
-                records,
-                "values that are secrets now were taken out of what was written"
-            );
+            tracing::info!("values that are secrets now were taken out of what was written");
         }
-        for (scope, key) in &marked {
-            done.redacted(scope, key);
+        if redacted.is_ok() {
+            for (scope, key) in &marked {
+                done.redacted(scope, key);
+            }
         }
         store.commit(done.writes).await?;
+        redacted?;
         Ok(())
     }
 

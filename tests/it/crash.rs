@@ -241,5 +241,6 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
     no_effect_is_repeated(&service);
     let found = cuts.found().await;
     println!("{said} messages, {} runs, {searches} searches, {found:?}", known.count_ran());
+    assert!(searches > 0 && known.count_ran() > 0, "nothing was searched for, or no trigger ran");
     found.check();
 }

@@ -15,6 +15,7 @@ use hivewright_actors::{
         sender::Sender,
     },
     store::reads::get,
+    text::sentence,
 };
 use parking_lot::Mutex;
 use serenity::model::{
@@ -30,9 +31,7 @@ use super::{
     cards::{self, Pressed},
     post::Post,
 };
-use crate::{
-    files, logging::throttle::Throttle, settings::channels::Discord as Settings, text::sentence,
-};
+use crate::{files, logging::throttle::Throttle, settings::channels::Discord as Settings};
 
 /// A sender is told of one refusal in this time.
 const REFUSED_ONCE_IN: Duration = Duration::from_secs(60);

@@ -11,10 +11,11 @@ use hivewright_actors::{
     frame::{Body, ErrorBody, Notification, NotificationKind, Progress, ProgressKind, Response},
     ids::{MessageId, TaskId},
     task::WaitReason,
+    text::sentence,
 };
 use tokio::time::Instant;
 
-use crate::text::{self, sentence};
+use crate::text;
 
 /// Blocks of text within a turn are posted this far apart.
 const APART: Duration = Duration::from_secs(5);

@@ -89,7 +89,8 @@ pub(in crate::http) fn scan<R: Record + DeserializeOwned, T>(
         total += usize::from(row.is_ok_and(|row| read(key, row).is_some()));
         if total > MOST_COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    let range = match key_of(page) {
+    let after = page.after.as_ref().and_then(Value::as_str);
+    let range = match after.and_then(|key| URL_SAFE_NO_PAD.decode(key).ok()) {
         Some(key) if page.sort.falling => range.before(&key),
         Some(key) => range.behind(&key),
         None => range,
@@ -116,42 +117,6 @@ pub(in crate::http) fn scan<R: Record + DeserializeOwned, T>(
         total,
         next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(json!(place))),
     })
-}
-
-/// The stored key of the last row of the page before.
-fn key_of(page: &Page) -> Option<Vec<u8>> {
-    let place = page.after.as_ref().and_then(Value::as_str)?;
-    URL_SAFE_NO_PAD.decode(place).ok()
-}
-
-/// What is to be asked of a list whose places are stored keys, as those of [`scan`] are.
-pub(in crate::http) fn window(page: &Page) -> Window<Vec<u8>> {
-    Window {
-        order: page.order(),
-        after: key_of(page),
-        skip: page.offset,
-        // One more tells that the list goes on.
-        most: page.offset.saturating_add(page.limit).saturating_add(1),
-        counted: MOST_COUNTED,
-    }
-}
-
-/// The rows of that part of such a list.
-pub(in crate::http) fn part<T>(
-    part: Part<Vec<u8>>,
-    page: &Page,
-    mut row: impl FnMut(&[u8]) -> Result<Option<T>, StorageError>,
-) -> Result<Rows<T>, StorageError> {
-    let Part { places, skipped, total } = part;
-    let mut places = places.into_iter().skip(page.offset.saturating_sub(skipped));
-    let (mut data, mut last) = (Vec::new(), None);
-    for key in places.by_ref().take(page.limit) {
-        data.extend(row(&key)?);
-        last = Some(key);
-    }
-    let goes_on = places.next().is_some();
-    let last = last.filter(|_| goes_on).map(|key| page.cursor(json!(URL_SAFE_NO_PAD.encode(key))));
-    Ok(Rows { data, total, next_cursor: last })
 }
 
 /// Finds the wanted part of rows that come in any order, each with what it is sorted by. Of all rows

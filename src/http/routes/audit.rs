@@ -3,12 +3,16 @@
 use hivewright_actors::{
     audit::{Audit, lines::lines, query::AuditQuery},
     clock::Timestamp,
-    store::reads::{get_readable, parse},
+    store::reads::get_readable,
 };
 
 use crate::{
     api::{audit::*, endpoint::*, reply::*, when::Period},
-    http::kit::{call::*, error::*, listing},
+    http::kit::{
+        call::*,
+        error::*,
+        listing::{Gathering, Place},
+    },
 };
 
 fn wanted(filter: AuditFilter, now: Timestamp) -> AuditQuery {
@@ -33,10 +37,12 @@ pub(super) async fn list(
     caller.all_teams()?;
     let wanted = wanted(filter, state.now());
     let rows = state.read(move |storage| {
-        let part = lines(storage, &wanted, &listing::window(&page))?;
-        listing::part(part, &page, |key| match parse::<Audit>(key) {
-            Some(key) => Ok(get_readable::<Audit>(storage, &key)?.map(AuditRow::from)),
-            None => Ok(None),
+        let mut gathering = Gathering::new(&page);
+        let place = |place: &Place| Some((Timestamp(place.value.as_u64()?), place.id.clone()));
+        let part = lines(storage, &wanted, &gathering.window(place))?;
+        gathering.see_part(part, |(at, id)| (at.0.into(), id));
+        gathering.rows_at(&page, |at, id| {
+            Ok(get_readable::<Audit>(storage, &(at, id.to_owned()))?.map(AuditRow::from))
         })
     });
     rows.await

@@ -5,25 +5,10 @@ use serde_json::json;
 
 use crate::{
     api::{endpoint::*, logs::*, reply::*},
-    http::kit::{call::*, error::*, json, listing},
+    http::kit::{call::*, error::*, listing},
     logging::{keeper, tap::Line},
     settings::config::Level,
 };
-
-fn row(id: String, line: Line) -> LogLine {
-    let field = |name: &str| line.field(name).map(str::to_owned);
-    LogLine {
-        id,
-        at: json::date(line.at),
-        team: field("team"),
-        task_id: field("task").or(field("task_id")),
-        request_id: field("request_id"),
-        level: line.level,
-        target: line.target,
-        message: line.message,
-        fields: line.fields,
-    }
-}
 
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, LogFilter>,
@@ -42,7 +27,7 @@ pub(super) async fn list(
             let is_wanted = worst.is_none_or(is_bad)
                 && (team.is_none() || line.field("team") == team.as_deref())
                 && words.as_ref().is_none_or(says);
-            is_wanted.then(|| row(parse::<Line>(key).unwrap_or_default(), line))
+            is_wanted.then(|| (parse::<Line>(key).unwrap_or_default(), line).into())
         })
     });
     rows.await

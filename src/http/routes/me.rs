@@ -143,27 +143,21 @@ impl Look<'_> {
         if last_activity + STORE_INTERVAL <= read {
             return Ok(0);
         }
-        let (place, mut count, mut failed) = (key.1, 0, None);
+        let (place, mut count) = (key.1, 0);
         let range = Range::<ConversationEntry>::under(&(&place,));
         // A message that was sent before may have ended since.
         let range = range.since(&(&place, read - DEADLINE));
-        range.walk(self.storage, Order::Falling, &mut |key, entry| {
+        range.try_walk(self.storage, Order::Falling, &mut |key, entry| {
             let came = match (parse::<ConversationEntry>(key), entry) {
-                (Some((_, at, _)), Ok(ConversationEntry::Notification(_))) => Ok(Some(at)),
-                (Some((_, _, id)), Ok(ConversationEntry::Message)) => answered(self.storage, &id),
-                _ => Ok(None),
+                (Some((_, at, _)), Ok(ConversationEntry::Notification(_))) => Some(at),
+                (Some((_, _, id)), Ok(ConversationEntry::Message)) => answered(self.storage, &id)?,
+                _ => None,
             };
-            match came {
-                Ok(came) => count += usize::from(came.is_some_and(|at| at > read)),
-                Err(error) => failed = Some(error),
-            }
-            if count < MOST_UNREAD && failed.is_none() {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
+            count += usize::from(came.is_some_and(|at| at > read));
+            let is_enough = count == MOST_UNREAD;
+            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        failed.map_or(Ok(count), Err)
+        Ok(count)
     }
 }
 
@@ -175,27 +169,22 @@ fn answered(storage: &dyn Storage, id: &str) -> Result<Option<Timestamp>, Storag
 
 /// When the newest thing was said or answered in a place: the same moments as frames tell.
 fn newest(storage: &dyn Storage, place: &str) -> Result<Timestamp, StorageError> {
-    let (place, mut seen) = (place.to_owned(), 0);
-    let mut newest = Ok(Timestamp::default());
+    let (place, mut seen, mut newest) = (place.to_owned(), 0, Timestamp::default());
     let range = Range::<ConversationEntry>::under(&(&place,));
-    range.walk(storage, Order::Falling, &mut |key, entry| {
+    range.try_walk(storage, Order::Falling, &mut |key, entry| {
         let Some((_, at, id)) = parse::<ConversationEntry>(key) else {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         };
         let ended = match entry {
-            Ok(ConversationEntry::Message) => answered(storage, &id),
-            _ => Ok(None),
+            Ok(ConversationEntry::Message) => answered(storage, &id)?,
+            _ => None,
         };
         seen += 1;
-        let is_enough = !matches!(ended, Ok(None)) || seen == MOST_LOOKED_AT;
-        newest = match (&newest, ended) {
-            (Ok(newest), Ok(ended)) => Ok(at.max(*newest).max(ended.unwrap_or(at))),
-            (_, Err(error)) => Err(error),
-            (Err(_), _) => return ControlFlow::Break(()),
-        };
-        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        newest = newest.max(at).max(ended.unwrap_or(at));
+        let is_enough = ended.is_some() || seen == MOST_LOOKED_AT;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    newest
+    Ok(newest)
 }
 
 fn lane(topic: &TopicId) -> LaneKey {

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use actix_web::http::StatusCode;
-use futures_util::StreamExt;
 use hivewright_actors::{
     approvals::{Propose, Withdraw, requests::Proposal},
     blocking,
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     api::{endpoint::*, plugins::*, reply::*},
     http::{
-        kit::{ask::ask, call::*, error::*, listing},
+        kit::{ask::ask, call::*, error::*, json, listing},
         state::State,
     },
     plugins::{
@@ -221,19 +220,8 @@ async fn archive(
             return Err(ApiError::invalid_field("url", "a SHA-256 needs an address"));
         }
     }
-    let mut payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
-    let receiving = async {
-        let mut bytes = Vec::new();
-        while let Some(piece) = payload.next().await {
-            let piece = piece.map_err(|_| ApiError::invalid("the body broke off"))?;
-            if (bytes.len() + piece.len()) as u64 > MOST_BYTES {
-                return Err(ApiError::too_large(MOST_BYTES as usize));
-            }
-            bytes.extend_from_slice(&piece);
-        }
-        Ok(bytes)
-    };
-    tokio::time::timeout(SLOWEST, receiving).await.map_err(|_| ApiError::too_slow())?
+    let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
+    json::bytes(payload, MOST_BYTES as usize, SLOWEST).await
 }
 
 async fn stage(depot: &Depot, archive: Vec<u8>) -> ApiResult<Staged> {

@@ -14,7 +14,8 @@ use hivewright_actors::{
     clock::Timestamp,
     storage::Order,
     store::{
-        keys::{prefix_of, printable},
+        keys::{key_of, prefix_of, printable},
+        reads::parse,
         records::{Record, decode},
     },
 };
@@ -29,7 +30,7 @@ use super::{
     columns::{Columns, Note, UNREADABLE},
     keys::Keys,
     merging::{
-        Bound, Rank, Row as Place, Stream, count, directions, hex, json, merge, number, part,
+        Bound, Rank, Row as Place, Stream, count, count_up_to, directions, hex, json, merge, part,
     },
     packing::Unpacker,
     together::Beside,
@@ -40,7 +41,7 @@ pub(super) const COLUMNS: Columns = Columns {
     kind: Audit::KIND,
     names: &["facet"],
     declared: "facet INTEGER",
-    are_late: true,
+    is_backfilled: true,
     indexes: r#"
         CREATE TABLE IF NOT EXISTS "audit.facet" (
             id INTEGER PRIMARY KEY, actor TEXT NOT NULL, action TEXT NOT NULL, team TEXT, tool TEXT, decision TEXT) STRICT;
@@ -151,12 +152,13 @@ pub(super) fn page(
     let found = list.count_known(&known.iter().map(|key| hex(&rest(key))).collect::<Vec<_>>())?;
     let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
     let known = (found > 0).then_some(known);
-    let after = list.start(window.after.as_deref().map(rest));
+    let after = window.after.as_ref().map(|place| rest(&key_of(Audit::KIND, place)));
+    let after = list.start(after);
     part(window, total, |window| {
         let id = |rest: &[u8]| [&*prefix, rest].concat();
         let after = Some(after.clone());
         let rows = merge(connection, list.streams(), window, after, known, id)?;
-        Ok(rows.into_iter().map(|(_, key)| key).collect())
+        Ok(rows.iter().filter_map(|(_, key)| parse::<Audit>(key)).collect())
     })
 }
 
@@ -220,15 +222,7 @@ impl<'a> List<'a> {
             "SELECT count(*) FROM (SELECT 1 FROM {} AND key >= :since AND key < :until LIMIT :most)",
             self.table()
         );
-        let mut total = 0;
-        for mut bound in self.ranges() {
-            if total >= most {
-                break;
-            }
-            bound.push((":most", number(most - total).into()));
-            total += count(self.connection, &select, &bound)?;
-        }
-        Ok(total)
+        count_up_to(self.connection, &select, self.ranges(), most)
     }
 
     /// How many of those are known already.

@@ -1,6 +1,7 @@
 //! Columns of the archive's tables: what a row has beside its key, and its value as it is held.
 
 use hivewright_actors::{
+    clock::Timestamp,
     journal::records::Piece,
     store::{keys::prefix_of, records::Record},
 };
@@ -24,8 +25,8 @@ pub(super) struct Columns {
     /// The columns as `CREATE TABLE` has them.
     pub(super) declared: &'static str,
     /// Archives of former programs lack them, and a row without a facet is yet to be filled.
-    pub(super) are_late: bool,
-    /// Makes what belongs to the table, if it is not there.
+    pub(super) is_backfilled: bool,
+    /// Makes what belongs to the table of the `{kind}`, if it is not there.
     pub(super) indexes: &'static str,
     /// What the columns of a record hold, from its stored key and its value.
     pub(super) read: ReadColumns,
@@ -48,6 +49,11 @@ pub(super) fn have(
         }
     }
     Ok(true)
+}
+
+/// A moment as a column has it.
+pub(super) fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
 /// A value as a table has it.

@@ -204,6 +204,24 @@ pub(super) fn count(
     Ok(usize::try_from(count).unwrap_or_default())
 }
 
+/// How many rows all ranges have, up to so many. The statement counts those of one, up to `:most`.
+pub(super) fn count_up_to(
+    connection: &Connection,
+    select: &str,
+    ranges: impl IntoIterator<Item = Bound>,
+    most: usize,
+) -> rusqlite::Result<usize> {
+    let mut total = 0;
+    for mut bound in ranges {
+        if total >= most {
+            break;
+        }
+        bound.push((":most", number(most - total).into()));
+        total += count(connection, select, &bound)?;
+    }
+    Ok(total)
+}
+
 fn bind_all(statement: &mut Statement<'_>, bound: &Bound) -> rusqlite::Result<()> {
     bound.iter().try_for_each(|(name, value)| bind(statement, name, value))
 }

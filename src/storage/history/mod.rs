@@ -11,7 +11,8 @@
 //! waits.rs     facets of approvals and questions, and the lists of them
 //! usage.rs     what ended tasks have come to
 //! merging.rs   one list of several ranges of an index
-//! filling.rs   columns that a former program did not fill
+//! columns.rs   what a row has beside key and value
+//! backfill.rs  columns that a former program did not fill
 //! version.rs   the form of the file
 //! words.rs     the full-text index
 //! checking.rs  whether the indexes agree with the records
@@ -21,9 +22,9 @@
 //! ```
 
 mod audit;
+mod backfill;
 mod checking;
 mod columns;
-mod filling;
 mod keys;
 pub(super) mod marking;
 mod merging;
@@ -418,7 +419,11 @@ impl History {
         window: &WaitWindow,
         known: &HashSet<Vec<u8>>,
     ) -> Result<WaitPage, StorageError> {
-        self.read_at_once(|connection, _| waits::page(connection, of, wanted, window, known))
+        // Short ranges of an index: whoever decides does not wait for those who look through all there is.
+        self.read(|reader| {
+            let moment = reader.connection.unchecked_transaction()?;
+            waits::page(&moment, of, wanted, window, known)
+        })
     }
 
     /// The facets that the lists of the audit know.

@@ -33,13 +33,14 @@ const GUEST: &str = FinishedTask::KIND;
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     shelf: Shelf,
+    /// As the file has it.
+    name: String,
     keys: Keys,
     prefix: Vec<u8>,
     columns: Option<&'static Columns>,
     create: String,
     put: String,
-    /// What a record has beside key and value.
-    beside: String,
+    select_columns: String,
     remove: String,
     get: String,
     count: String,
@@ -56,7 +57,8 @@ pub(super) fn all(shelves: &[Shelf], keys: Keys) -> Vec<Table> {
 
 impl Table {
     fn new(shelf: Shelf, keys: Keys) -> Self {
-        let name = format!("\"{}\"", shelf.kind.replace('\0', "."));
+        let bare = shelf.kind.replace('\0', ".");
+        let name = format!("\"{bare}\"");
         let is_guest = shelf.kind == GUEST;
         let (held, from) = if is_guest {
             let from = format!("{name} AS own LEFT JOIN hist ON hist.rowid = own.piece");
@@ -77,8 +79,8 @@ impl Table {
             let names = is_guest.then_some(&"piece").into_iter().chain(names);
             names.enumerate().map(|(place, name)| form(place, name)).collect()
         };
-        let (declared, indexes) =
-            columns.map_or_else(Default::default, |it| (format!("{}, ", it.declared), it.indexes));
+        let indexes = columns.map_or(String::new(), |it| it.indexes.replace("{kind}", it.kind));
+        let declared = columns.map_or(String::new(), |it| format!("{}, ", it.declared));
         let declared = declared + if is_guest { "piece INTEGER, " } else { "" };
         let (key, layout) = if BY_ARRIVAL.contains(&shelf.kind) {
             ("id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE", "")
@@ -91,6 +93,7 @@ impl Table {
         };
         Self {
             shelf,
+            name: bare,
             keys,
             prefix: prefix_of(shelf.kind, &()),
             columns,
@@ -106,7 +109,7 @@ impl Table {
                 each(&|place, _| format!(", ?{}", place + 3)),
                 each(&|_, name| format!(", {name} = excluded.{name}")),
             ),
-            beside: format!("SELECT {returned} FROM {name} WHERE key = ?1"),
+            select_columns: format!("SELECT {returned} FROM {name} WHERE key = ?1"),
             remove: format!("DELETE FROM {name} WHERE key = ?1 RETURNING {returned}"),
             get: format!("SELECT {held} FROM {from} WHERE own.key = ?1"),
             count: format!("SELECT count(*) FROM {name}"),
@@ -118,14 +121,13 @@ impl Table {
         self.shelf.kind
     }
 
-    /// What statements call it.
-    pub(super) fn name(&self) -> String {
-        format!("\"{}\"", self.kind().replace('\0', "."))
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its columns that tables of former programs lack.
-    pub(super) fn late_columns(&self) -> &'static [&'static str] {
-        self.columns.filter(|columns| columns.are_late).map_or(&[], |columns| columns.names)
+    pub(super) fn backfilled_columns(&self) -> &'static [&'static str] {
+        self.columns.filter(|columns| columns.is_backfilled).map_or(&[], |columns| columns.names)
     }
 
     /// How its keys are written.
@@ -184,7 +186,7 @@ impl Table {
     }
 
     pub(super) fn is_there(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        connection.table_exists(None, &*self.kind().replace('\0', "."))
+        connection.table_exists(None, &*self.name)
     }
 
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -213,7 +215,10 @@ impl Table {
         host: Option<i64>,
     ) -> rusqlite::Result<()> {
         let rest = self.stored(self.rest(key));
-        let had = self.columns.map(|_| self.beside(connection, &self.beside, &rest)).transpose()?;
+        let had = self
+            .columns
+            .map(|_| self.columns_by(connection, &self.select_columns, &rest))
+            .transpose()?;
         let fixed: [&dyn ToSql; 2] = [&rest, &packed];
         let host = (self.kind() == GUEST).then_some(&host as &dyn ToSql);
         let all = columns.iter().map(|column| column as &dyn ToSql);
@@ -223,12 +228,12 @@ impl Table {
     }
 
     pub(super) fn remove(&self, connection: &Connection, key: &[u8]) -> rusqlite::Result<()> {
-        let removed = self.beside(connection, &self.remove, &self.stored(key))?;
+        let removed = self.columns_by(connection, &self.remove, &self.stored(key))?;
         self.forget(connection, removed)
     }
 
     /// What a statement says that a record has beside key and value; none if it is not there.
-    fn beside(
+    fn columns_by(
         &self,
         connection: &Connection,
         statement: &str,

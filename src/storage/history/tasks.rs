@@ -23,9 +23,11 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, functions::FunctionFlags, params, types::Value};
 
 use super::{
-    columns::{Columns, Held, Note, have},
+    columns::{Columns, Held, Note, have, millis},
     keys::Keys,
-    merging::{Bound, Rank, Row, Stream, count, directions, in_hex, json, merge, number, part},
+    merging::{
+        Bound, Rank, Row, Stream, count, count_up_to, directions, in_hex, json, merge, part,
+    },
     packing::Unpacker,
     together::{Beside, Together},
     usage,
@@ -37,7 +39,7 @@ pub(super) const COLUMNS: Columns = Columns {
     names: &["created_at", "facet", "topic", "sender", "root", "day", "ended", "usd", "requests"],
     declared: "created_at INTEGER, facet INTEGER, topic INTEGER, sender INTEGER, root TEXT,
         day INTEGER, ended INTEGER, usd REAL, requests INTEGER",
-    are_late: false,
+    is_backfilled: false,
     indexes: r#"
         CREATE TABLE IF NOT EXISTS "done.facet" (
             id INTEGER PRIMARY KEY, team TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
@@ -80,10 +82,6 @@ fn read(
         root.into(),
     ];
     Ok(listed.into_iter().chain(usage).collect())
-}
-
-fn millis(at: Timestamp) -> i64 {
-    i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
 fn facet_of(connection: &Connection, task: &Task) -> rusqlite::Result<i64> {
@@ -328,16 +326,8 @@ impl<'a> List<'a> {
             r#"SELECT count(*) FROM (SELECT 1 FROM done INDEXED BY "{index}"
             WHERE facet = :facet AND created_at BETWEEN :since AND :until{conditions} LIMIT :most)"#
         );
-        let mut total = 0;
-        for facet in &self.facets {
-            if total >= most {
-                break;
-            }
-            let mut bound = self.of(*facet);
-            bound.push((":most", number(most - total).into()));
-            total += count(self.connection, &select, &bound)?;
-        }
-        Ok(total)
+        let ranges = self.facets.iter().map(|facet| self.of(*facet));
+        count_up_to(self.connection, &select, ranges, most)
     }
 
     /// How many of those are known already.

@@ -21,9 +21,9 @@ use hivewright_actors::{
 use rusqlite::{Connection, OptionalExtension, params, types::Value};
 
 use super::{
-    columns::{Columns, Note, UNREADABLE, have},
+    columns::{Columns, Note, UNREADABLE, have, millis},
     keys::Keys,
-    merging::{Bound, Rank, Stream, count, directions, hex, json, merge, number, part},
+    merging::{Bound, Rank, Stream, count, count_up_to, directions, hex, json, merge, part},
     packing::Unpacker,
     together::Beside,
 };
@@ -31,34 +31,20 @@ use super::{
 const NAMES: &[&str] = &["facet", "created_at", "expires_at"];
 const DECLARED: &str = "facet INTEGER, created_at INTEGER, expires_at INTEGER";
 
-/// Makes what belongs to the table of a kind.
-macro_rules! indexes {
-    ($kind:literal) => {
-        concat!(
-            r#"CREATE TABLE IF NOT EXISTS ""#,
-            $kind,
-            r#".facet" (id INTEGER PRIMARY KEY, team TEXT NOT NULL, status TEXT NOT NULL, kind TEXT NOT NULL,
-                UNIQUE (team, status, kind)) STRICT;
-            CREATE INDEX IF NOT EXISTS ""#,
-            $kind,
-            r#".by_created_at" ON "#,
-            $kind,
-            r#" (facet, created_at, key);
-            CREATE INDEX IF NOT EXISTS ""#,
-            $kind,
-            r#".by_expires_at" ON "#,
-            $kind,
-            " (facet, expires_at, key);"
-        )
-    };
-}
+const INDEXES: &str = r#"
+    CREATE TABLE IF NOT EXISTS "{kind}.facet" (
+        id INTEGER PRIMARY KEY, team TEXT NOT NULL, status TEXT NOT NULL, kind TEXT NOT NULL,
+        UNIQUE (team, status, kind)) STRICT;
+    CREATE INDEX IF NOT EXISTS "{kind}.by_created_at" ON "{kind}" (facet, created_at, key);
+    CREATE INDEX IF NOT EXISTS "{kind}.by_expires_at" ON "{kind}" (facet, expires_at, key);
+"#;
 
 pub(super) const APPROVALS: Columns = Columns {
     kind: Approval::KIND,
     names: NAMES,
     declared: DECLARED,
-    are_late: true,
-    indexes: indexes!("apr"),
+    is_backfilled: true,
+    indexes: INDEXES,
     read: read::<Approval>,
     sweep: sweep::<Approval>,
 };
@@ -67,8 +53,8 @@ pub(super) const QUESTIONS: Columns = Columns {
     kind: Question::KIND,
     names: NAMES,
     declared: DECLARED,
-    are_late: true,
-    indexes: indexes!("qst"),
+    is_backfilled: true,
+    indexes: INDEXES,
     read: read::<Question>,
     sweep: sweep::<Question>,
 };
@@ -87,10 +73,6 @@ fn read<R: Waits>(
     let moments = [row.created_at(), row.expires_at()].map(|at| millis(at).into());
     let facet = facet_of(connection, R::KIND, row.facet())?.into();
     Ok([facet].into_iter().chain(moments).collect())
-}
-
-fn millis(at: Timestamp) -> i64 {
-    i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
 fn facet_of(connection: &Connection, of: &str, facet: WaitFacet<'_>) -> rusqlite::Result<i64> {
@@ -196,16 +178,7 @@ impl<'a> List<'a> {
         let select = format!(
             r#"SELECT count(*) FROM (SELECT 1 FROM {of} INDEXED BY "{of}.by_{rank}" WHERE facet = :facet LIMIT :most)"#
         );
-        let mut total = 0;
-        for facet in &self.facets {
-            if total >= most {
-                break;
-            }
-            let most = number(most - total).into();
-            let bound = vec![(":facet", (*facet).into()), (":most", most)];
-            total += count(self.connection, &select, &bound)?;
-        }
-        Ok(total)
+        count_up_to(self.connection, &select, self.ranges(), most)
     }
 
     /// How many of those are known already.
@@ -233,9 +206,13 @@ impl<'a> List<'a> {
         )
     }
 
+    /// The parameters of each range.
+    fn ranges(&self) -> impl Iterator<Item = Bound> {
+        self.facets.iter().map(|facet| vec![(":facet", (*facet).into())])
+    }
+
     fn streams(&self) -> Vec<Stream> {
-        let bound = |facet: &i64| -> Bound { vec![(":facet", (*facet).into())] };
-        self.facets.iter().map(|facet| Stream::new(self.piece(), bound(facet))).collect()
+        self.ranges().map(|bound| Stream::new(self.piece(), bound)).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::{
     BUSY_TIMEOUT,
-    filling::{self, Tell},
+    backfill::{self, Tell},
     packing::{self, Packer, Unpacker},
     shrink,
     tables::Table,
@@ -67,14 +67,14 @@ impl Writer {
 
     /// Makes the tables that are not there yet.
     pub(super) fn prepare(&self, tables: &[Table]) -> rusqlite::Result<()> {
-        filling::add(&self.connection, tables)?;
+        backfill::add(&self.connection, tables)?;
         tables.iter().try_for_each(|table| table.create(&self.connection))?;
         words::create(&self.connection)
     }
 
     /// Fills columns of rows that came before there were such.
     pub(super) fn fill(&mut self, tables: &[Table], tell: &mut Tell<'_>) -> rusqlite::Result<()> {
-        filling::fill(&self.connection, tables, &mut self.unpacker, tell)
+        backfill::fill(&self.connection, tables, &mut self.unpacker, tell)
     }
 
     pub(super) fn put(
@@ -137,7 +137,8 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let alone = Together::default();
         self.note(table, key, None, &alone)?;
-        self.put_packed(table, (key, content), &alone, &packing::unreadable(content), None)
+        // Its content may be whole, and is in no list: nobody can read it here.
+        self.put_packed(table, (key, &[]), &alone, &packing::unreadable(content), None)
     }
 
     pub(super) fn remove(&mut self, table: &Table, key: &[u8]) -> rusqlite::Result<()> {

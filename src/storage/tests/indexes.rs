@@ -15,7 +15,10 @@ use hivewright_actors::{
 };
 use rusqlite::Connection;
 
-use super::*;
+use super::{
+    waits::{approval, question},
+    *,
+};
 use crate::storage::{backup, history::FILE, restore};
 
 fn finished(id: &str, body: &str) -> Task {
@@ -48,14 +51,16 @@ fn line(id: &str, action: &str) -> Audit {
     }
 }
 
-/// A store whose archive holds two tasks and two lines of the audit.
+/// A store whose archive holds two tasks, two lines of the audit, an approval and a question.
 fn filled(place: &Place) -> TieredStorage {
     let storage = place.open();
     let writes = Writes::new()
         .put(&FinishedTask::of(&finished("task-0000000000000001", "water the garden")))
         .put(&FinishedTask::of(&finished("task-0000000000000002", "mow the lawn")))
         .put(&line("a", "pause"))
-        .put(&line("b", "resume"));
+        .put(&line("b", "resume"))
+        .put(&approval(1))
+        .put(&question(1));
     storage.commit(&writes.batch().unwrap()).unwrap();
     while storage.take_next().unwrap() {}
     storage
@@ -81,6 +86,9 @@ fn a_damaged_index_of_the_archive_is_found_and_named() {
             "UPDATE audit SET facet = 0 WHERE key = (SELECT min(key) FROM audit)".to_owned(),
             "index of the audit",
         ),
+        ("UPDATE apr SET facet = 0".to_owned(), "index of lists"),
+        ("UPDATE apr SET expires_at = 1".to_owned(), "index of lists"),
+        ("DELETE FROM \"qst.facet\"".to_owned(), "index of lists"),
         (format!("DELETE FROM said WHERE key = {first}"), said),
         ("UPDATE said SET team = 'ops'".to_owned(), said),
         (

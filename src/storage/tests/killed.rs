@@ -15,6 +15,8 @@ use super::*;
 const ROUNDS: usize = 10;
 /// So often in one place: all that was ever written there is looked at after each kill.
 const IN_ONE_PLACE: usize = 10;
+/// Among so many kills, some fall between the archive's commit and that of sled.
+const MANY: usize = 100;
 
 const PLACE: &str = "HIVEWRIGHT_TEST_COMMITS_INTO";
 const CHILD: &str = "storage::tests::killed::a_child_commits_until_it_is_killed";
@@ -120,4 +122,5 @@ fn whatever_was_acknowledged_survives_being_killed() {
         "{rounds} kills: {pending} with records that had not moved, {in_both} with some in both"
     );
     assert!(pending >= rounds.div_ceil(2), "{pending} of {rounds}");
+    assert!(in_both > 0 || rounds < MANY, "none of {rounds}");
 }

@@ -24,7 +24,7 @@ use crate::storage::history::FILE;
 const TEAMS: [&str; 3] = ["main", "ops", "billing"];
 
 /// Approvals that differ in all that lists filter by; several began in the same moment.
-fn approval(number: usize) -> Approval {
+pub(super) fn approval(number: usize) -> Approval {
     let noise = noise(number as u64, 3);
     let of = |place: usize, most: usize| usize::from(noise[place]) % most;
     let created = 1_000 + (number as u64 * 7_919 % 100) / 3;
@@ -38,7 +38,7 @@ fn approval(number: usize) -> Approval {
     .unwrap()
 }
 
-fn question(number: usize) -> Question {
+pub(super) fn question(number: usize) -> Question {
     let noise = noise(number as u64, 2);
     let of = |place: usize, most: usize| usize::from(noise[place]) % most;
     let lane = json!({"team": "main", "topic": null});

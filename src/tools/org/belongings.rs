@@ -1,9 +1,9 @@
 //! What the tools of the organisation remember of a team goes with the team.
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamKey,
-    org::belongings::Belongings,
+    org::belongings::{Belongings, dropped},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
@@ -21,19 +21,9 @@ pub(crate) struct Remembered(pub(crate) StoreHandle);
 
 impl Belongings for Remembered {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let (store, team) = (self.0.clone(), team.clone());
-        async move {
-            let of = team.clone();
-            match store.read(move |storage| keys(storage, &of)).await {
-                Ok(keys) if keys.is_empty() => Vec::new(),
-                Ok(keys) => vec![Writes::new().drop_keys(keys)],
-                Err(error) => {
-                    tracing::error!(team = %team.name, %error, "rows of a team that is gone stay in the store");
-                    Vec::new()
-                }
-            }
-        }
-        .boxed()
+        let of = team.clone();
+        let keys = self.0.read(move |storage| keys(storage, &of));
+        dropped(team, keys, "rows of a team that is gone stay in the store")
     }
 }
 

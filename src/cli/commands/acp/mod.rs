@@ -1,9 +1,6 @@
 //! `hivewright acp`: a team as an agent for editors, by the Agent Client Protocol on the standard streams.
 
-use std::{
-    io::{self, BufRead},
-    thread,
-};
+use std::{io, thread};
 
 use agent_client_protocol_schema::{
     AGENT_METHOD_NAMES, AgentCapabilities, CancelNotification, Error, Implementation,
@@ -19,7 +16,7 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-use crate::cli::{context::Context, failure::Failure};
+use crate::cli::{context::Context, failure::Failure, prompt::stdin_lines};
 
 mod conversation;
 mod decisions;
@@ -48,34 +45,20 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let mut lines = read_lines();
+    let mut lines = stdin_lines();
     let mut agent = Agent {
         team: arguments.team.filter(|team| team != MAIN),
         context: context.clone(),
         editor: Editor::new(write_lines()),
     };
     let listening = async {
-        while let Some(line) = lines.recv().await {
+        while let Some(Ok(line)) = lines.recv().await {
             agent.hear(&line);
         }
     };
     // Conversations run beside it on this one thread, and end with it.
     LocalSet::new().run_until(listening).await;
     Ok(())
-}
-
-/// The lines of the editor. Reading blocks, so it has a thread of its own, which ends with the process.
-fn read_lines() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, lines) = mpsc::channel(1);
-    thread::spawn(move || {
-        for line in io::stdin().lock().split(b'\n') {
-            let Ok(line) = line else { return };
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
 }
 
 /// Writes lines to the editor, in the order in which they come. One that is gone is noticed by its silence.

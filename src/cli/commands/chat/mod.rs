@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, BufRead, IsTerminal},
-    thread,
+    io::{self, IsTerminal},
 };
 
 use clap::Args;
@@ -34,6 +33,7 @@ use crate::{
         editor::{Editor, Input, known::OWN},
         failure::{Exit, Failure},
         message_tracker::Heard,
+        prompt::{line_of, stdin_lines},
         screen::{Screen, complain},
         team_message::TeamMessage,
         transcript::{Print, Sent},
@@ -99,7 +99,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         connection,
         context,
         paper: ChatOutput::new(screen, editor.as_ref().map(Editor::printer)),
-        source: editor.map_or_else(|| Source::Lines(read_lines()), Source::Editor),
+        source: editor.map_or_else(|| Source::Lines(stdin_lines()), Source::Editor),
         interrupts,
         ends,
         screen,
@@ -142,7 +142,7 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
         ));
     }
     context.screen.write(&earlier::numbered(&those, context).await?);
-    let line = crate::cli::prompt::line_of("Go on with which number? ")?;
+    let line = line_of("Go on with which number? ")?;
     let line = line.trim();
     let number = line.parse::<usize>().ok().filter(|number| *number > 0);
     let chosen = number.and_then(|number| those.into_iter().nth(number - 1));
@@ -152,29 +152,10 @@ async fn choose(context: &Context) -> Result<Earlier, Failure> {
     })
 }
 
-/// The lines of standard input. Reading blocks, so it has a thread of its own, which ends with the
-/// process.
-fn read_lines() -> mpsc::Receiver<String> {
-    let (sender, lines) = mpsc::channel(1);
-    thread::spawn(move || {
-        for line in io::stdin().lock().split(b'\n') {
-            let line = match line {
-                // What is no text stays recognisable, and keeps nothing behind it from being said.
-                Ok(line) => String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned(),
-                Err(error) => return complain(&format!("standard input cannot be read: {error}")),
-            };
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
-}
-
 /// Where lines come from.
 enum Source {
     Editor(Editor),
-    Lines(mpsc::Receiver<String>),
+    Lines(mpsc::Receiver<io::Result<Vec<u8>>>),
 }
 
 impl Source {
@@ -183,7 +164,15 @@ impl Source {
         match self {
             Self::Editor(editor) => editor.next().await,
             Self::Lines(lines) => match lines.recv().await {
-                Some(text) => Input::Line { text, aim: None },
+                Some(Ok(line)) => {
+                    // What is no text stays recognisable, and keeps nothing behind it from being said.
+                    let text = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+                    Input::Line { text, aim: None }
+                }
+                Some(Err(error)) => {
+                    complain(&format!("standard input cannot be read: {error}"));
+                    Input::End
+                }
                 None => Input::End,
             },
         }

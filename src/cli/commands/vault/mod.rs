@@ -151,9 +151,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
     match action {
         Action::List { of, filter } => {
             let filter = VaultFilter { scope: of.name(), ..filter };
-            let entries = Service::find(context)?.all(&LIST_VAULT, &filter).await?;
-            entries.table(screen)?;
-            show::remark_on_rest(&entries, screen)
+            Service::find(context)?.all(&LIST_VAULT, &filter).await?.table(screen)
         }
         Action::Set { value: Some(_), .. } => Err(Failure::usage(
             "a value may not stand on the command line, where histories and process lists keep it; \

@@ -3,10 +3,7 @@
 use crate::{
     api::vault::{VaultAct, VaultEntry, VaultRotated, VaultSet},
     cli::{
-        answer::Answer,
         context::Context,
-        failure::Failure,
-        screen::Screen,
         table::{columns, date, or_never},
     },
     vault::audit::Actor,
@@ -35,18 +32,6 @@ columns!(VaultAct {
     "TOOL" => |act| act.tool.clone().unwrap_or_default(),
     "OUTCOME" => |act| act.outcome.clone(),
 });
-
-/// Says that there are more entries than are shown.
-pub(super) fn remark_on_rest(
-    entries: &Answer<Vec<VaultEntry>>,
-    screen: Screen,
-) -> Result<(), Failure> {
-    let (shown, total) = (entries.data()?.len() as u64, entries.document["total"].as_u64());
-    if let Some(total) = total.filter(|total| *total > shown && !screen.json) {
-        screen.remark(&format!("{shown} of {total}; `--prefix` narrows them down"));
-    }
-    Ok(())
-}
 
 pub(super) fn set(VaultSet { scope, key, version, .. }: VaultSet) -> String {
     let reference = if scope == "system" {

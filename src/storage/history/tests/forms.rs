@@ -188,6 +188,21 @@ fn an_archive_of_a_former_program_keeps_its_rows_and_takes_new_ones() {
     assert_eq!(shelf.guests(), 3);
 }
 
+/// SC-113: a program that does not keep the indexes of lists must not write to what has them.
+#[test]
+fn an_archive_of_a_former_program_is_one_of_this_once_it_was_opened() {
+    for (before, after) in [(1, 3), (2, 4), (3, 3), (4, 4)] {
+        let shelf = Shelf::with(&[]);
+        shelf.sql_batch(&format!("PRAGMA user_version = {before}"));
+
+        let shelf = shelf.reopened();
+
+        let file = rusqlite::Connection::open(shelf.folder.path().join(FILE)).unwrap();
+        let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, after);
+    }
+}
+
 /// SC-113: an archive of a later form is refused, also by programs that know of no versions.
 #[test]
 fn an_archive_of_a_later_version_is_refused() {
@@ -195,9 +210,9 @@ fn an_archive_of_a_later_version_is_refused() {
     let file = rusqlite::Connection::open(shelf.folder.path().join(FILE)).unwrap();
     let asked = file.query_row("SELECT store, number FROM archive", [], |_| Ok(())).unwrap_err();
     assert!(asked.to_string().contains("of a later version of Hivewright"), "{asked}");
-    shelf.sql_batch("PRAGMA user_version = 3");
+    shelf.sql_batch("PRAGMA user_version = 5");
 
     let refused = History::open(shelf.folder.path()).map(drop).unwrap_err();
 
-    assert_eq!(refused, "`history.db` has version 3, this program knows versions up to 2");
+    assert_eq!(refused, "`history.db` has version 5, this program knows versions up to 4");
 }

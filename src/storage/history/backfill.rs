@@ -1,10 +1,11 @@
-//! Columns that tables of former programs lack: they are added, and filled row by row.
+//! Backfill of columns that tables of former programs lack: they are added, and filled row by row.
 //!
 //! A row whose facet is none is not filled yet. The index finds those, so that a start with nothing to fill costs nothing,
 //! and one that was broken off goes on where it was.
 
 use std::ops::ControlFlow;
 
+use hivewright_actors::store::keys::printable;
 use rusqlite::{Connection, params, params_from_iter, types::Value};
 
 use super::{
@@ -24,11 +25,11 @@ pub(super) type Tell<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
 pub(super) fn add(connection: &Connection, tables: &[Table]) -> rusqlite::Result<()> {
     for table in tables {
         let name = table.name();
-        let bare = name.trim_matches('"');
-        for column in table.late_columns() {
-            if table.is_there(connection)? && !connection.column_exists(None, bare, *column)? {
-                connection
-                    .execute_batch(&format!("ALTER TABLE {name} ADD COLUMN {column} INTEGER"))?;
+        for column in table.backfilled_columns() {
+            if table.is_there(connection)? && !connection.column_exists(None, name, *column)? {
+                connection.execute_batch(&format!(
+                    r#"ALTER TABLE "{name}" ADD COLUMN {column} INTEGER"#
+                ))?;
             }
         }
     }
@@ -44,8 +45,8 @@ pub(super) fn fill(
 ) -> rusqlite::Result<()> {
     let mut lacking = Vec::new();
     let mut total = 0;
-    for table in tables.iter().filter(|table| !table.late_columns().is_empty()) {
-        let count = format!("SELECT count(*) FROM {} WHERE facet IS NULL", table.name());
+    for table in tables.iter().filter(|table| !table.backfilled_columns().is_empty()) {
+        let count = format!(r#"SELECT count(*) FROM "{}" WHERE facet IS NULL"#, table.name());
         let count = connection.query_row(&count, [], |row| row.get::<_, i64>(0))?.cast_unsigned();
         lacking.push((table, count));
         total += count;
@@ -76,23 +77,26 @@ fn fill_some(
 ) -> rusqlite::Result<u64> {
     let name = table.name();
     let set: Vec<String> = table
-        .late_columns()
+        .backfilled_columns()
         .iter()
         .zip(2..)
         .map(|(column, place)| format!("{column} = ?{place}"))
         .collect();
     let together = Together::default();
     let batch = connection.unchecked_transaction()?;
-    let mut empty = batch
-        .prepare_cached(&format!("SELECT key, value FROM {name} WHERE facet IS NULL LIMIT ?1"))?;
-    let mut put =
-        batch.prepare_cached(&format!("UPDATE {name} SET {} WHERE key = ?1", set.join(", ")))?;
+    let mut empty = batch.prepare_cached(&format!(
+        r#"SELECT key, value FROM "{name}" WHERE facet IS NULL LIMIT ?1"#
+    ))?;
+    let mut put = batch
+        .prepare_cached(&format!(r#"UPDATE "{name}" SET {} WHERE key = ?1"#, set.join(", ")))?;
     let rows = empty.query_map(params![number(AT_ONCE)], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows = rows.collect::<rusqlite::Result<Vec<(Vec<u8>, Vec<u8>)>>>()?;
     for (stored, packed) in &rows {
         let key = table.key_of(stored);
-        // What cannot be read is in no list.
-        let value = unpacker.unpack(&key, packed).unwrap_or_default();
+        let value = unpacker.unpack(&key, packed).inspect_err(|error| {
+            tracing::error!(record = printable(&key), %error, "a record of ended work cannot be read, and is in no list; it is kept as it is");
+        });
+        let value = value.unwrap_or_default();
         let mut beside = Beside { unpacker: &mut *unpacker, together: &together };
         let columns = table.columns(&batch, &key, &value, &mut beside)?;
         let key = std::iter::once(Value::from(stored.clone()));
