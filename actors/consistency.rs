@@ -20,7 +20,7 @@ use crate::{
     storage::{Order, Storage, StorageError},
     store::{
         keys::{KeyOf, printable},
-        reads::{Range, contains, get_readable, parse},
+        reads::{Range, contains, get, parse},
         records::{Keyed, Record},
     },
     task::records::{EndedTask, FinishedTask, LaneKey},
@@ -147,7 +147,8 @@ fn names(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageE
         }
     })?;
     each_waiting(storage, &mut |row: Approval| {
-        let named = get_readable::<ShortId>(storage, row.short_id.as_str());
+        let named = get::<ShortId>(storage, row.short_id.as_str());
+        // One that is damaged is reported as such.
         if let Ok(named) = named
             && named.is_none_or(|ShortId(id)| id != row.id)
         {

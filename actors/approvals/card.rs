@@ -28,7 +28,7 @@ pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
     let name = &approval.short_id;
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
     let who = if approval.alone { format!("{who} alone") } else { who.to_owned() };
-    let tool = approval.tool.as_deref().unwrap_or_default();
+    let tool = approval.tool.as_deref().unwrap_or(approval.kind.as_str());
     let text = match approval.status {
         Status::Approved => format!("Approved by {who}: {tool} ({name})."),
         Status::Denied => match &approval.note {

@@ -34,7 +34,7 @@ pub trait Belongings: Send + Sync + 'static {
 
 /// What is to be deleted of a team: the rows with these keys. If the keys cannot be read the rows stay, and the log says so in
 /// these words.
-pub fn dropped(
+pub fn deletion_of(
     team: &TeamKey,
     keys: impl Future<Output = Result<Vec<Vec<u8>>, impl Display>> + Send + 'static,
     stay: &'static str,
@@ -68,7 +68,7 @@ impl Belongings for Inboxes {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let of = team.clone();
         let keys = self.0.read(move |storage| inbox::keys_of(storage, &of));
-        dropped(team, keys, "the inbox of a team that is gone stays in the store")
+        deletion_of(team, keys, "the inbox of a team that is gone stays in the store")
     }
 }
 

@@ -207,14 +207,17 @@ impl StoreHandle {
         self.redaction.as_ref()?.redactor.clean_name(&MAIN.into(), name)
     }
 
-    /// Takes secrets out of what was written before they were known to be any. Returns how many
-    /// records held one. May be repeated.
-    pub async fn redact(&self) -> Result<usize, StorageError> {
+    /// Takes secrets out of what was written before they were known to be any, if something holds one: that is noted first, so
+    /// that it is known whatever comes of the rest. Returns how many records held one. May be repeated.
+    pub async fn redact(&self, note: Writes) -> Result<usize, StorageError> {
         let Some(redaction) = self.redaction.clone() else { return Ok(0) };
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;
         let (held, mut left) = self.read(move |storage| redaction.held(storage)).await?;
+        if !held.is_empty() {
+            self.commit(note).await.map_err(failed)?;
+        }
         for keys in held.chunks(LOOKED_AT) {
             let again = Writes::new().look_again(keys);
             // A record that cannot be read keeps no other, and is looked at again the next time.

@@ -87,7 +87,7 @@ impl Served {
             egress: Guard::default(),
             plugins: services.plugins,
             plugin_tools: services.plugin_tools,
-            office: services.office,
+            team_service: services.team_service,
             rules: services.rules,
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)

@@ -175,7 +175,7 @@ impl Service {
         let gate = Gate::new(&config.server);
         let (servers, browsers) = (services.servers.clone(), services.browsers.clone());
         let plugins = services.plugins.clone();
-        let tasks = look_after_files_and_plugins(&context, &spine, &services);
+        let tasks = background_tasks(&context, &spine, &services);
         let hosts = services.plugin_tools.hosts().clone();
         let disk = watch_disk(&context)?;
         let backups = regular_backups(&context);
@@ -330,7 +330,7 @@ fn upkeep(context: &Context, spine: &Spine, services: &Services) -> AbortOnDropH
 }
 
 /// Tidies the files of conversations, settles plugins with what teams there are, and follows their updates.
-fn look_after_files_and_plugins(
+fn background_tasks(
     context: &Context,
     spine: &Spine,
     services: &Services,

@@ -20,11 +20,13 @@ use actix_web::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio_util::task::TaskTracker;
 
 use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
     serving::Serving,
+    systemd,
 };
 use crate::{
     settings::{config::Server, home::Home, replace::replace},
@@ -33,9 +35,12 @@ use crate::{
 
 /// How long somebody who was told to come back should wait.
 const RETRY_AFTER_S: &str = "1";
-const LAST_REQUESTS_S: u64 = 1;
+/// By then the server lets nobody in, and knows whom it let in.
+const PAUSING: Duration = Duration::from_millis(5);
+/// How long those have who are being answered when the service takes over.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
 /// How often a line says how far an upgrade of the store has come.
-const PAUSE: Duration = Duration::from_secs(5);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What a service that is starting does at the moment.
 #[derive(Clone, Debug, Default)]
@@ -55,21 +60,22 @@ impl Phase {
 
     /// An upgrade of the store has come this far: nothing else of opening it tells.
     pub(super) fn upgrading(&self, progress: Progress) -> ControlFlow<()> {
-        if let Some(doing) = self.come(progress, Instant::now()) {
+        if let Some(doing) = self.advance(progress, Instant::now()) {
             tracing::info!("{doing}; the service starts when that is done");
+            systemd::starts_longer();
         }
         ControlFlow::Continue(())
     }
 
     /// The same at a moment. Returns what a line is to say.
-    fn come(&self, Progress { done, total, unit }: Progress, now: Instant) -> Option<String> {
+    fn advance(&self, Progress { done, total, unit }: Progress, now: Instant) -> Option<String> {
         let upgrading = match unit {
             Unit::Records => "upgrading the store",
             Unit::Files | Unit::Bytes => "backing up before the upgrade of the store",
         };
         let mut doing = self.0.lock();
         doing.what = format!("{upgrading}: {done} of {total} {unit}");
-        let is_due = doing.told.is_none_or(|told| now.duration_since(told) >= PAUSE);
+        let is_due = doing.told.is_none_or(|told| now.duration_since(told) >= LINE_INTERVAL);
         is_due.then(|| {
             doing.told = Some(now);
             doing.what.clone()
@@ -88,6 +94,7 @@ pub(super) struct Starting {
     pub(super) phase: Phase,
     listener: TcpListener,
     server: ServerHandle,
+    connections: TaskTracker,
 }
 
 impl Starting {
@@ -104,17 +111,20 @@ impl Starting {
         let routes = move |app: &mut web::ServiceConfig| {
             app.app_data(told.clone()).default_service(web::to(answer));
         };
+        let connections = TaskTracker::new();
+        let tracker = connections.clone();
         let serving = Serving {
             routes: Arc::new(routes),
-            on_connect: Box::new(|_, _| ()),
+            // Goes when the connection does.
+            on_connect: Box::new(move |_, data| drop(data.insert(tracker.token()))),
             workers: 1,
             // Whoever comes again meets the service.
             keep_alive: KeepAlive::Disabled,
-            last_requests_s: LAST_REQUESTS_S,
+            last_requests_s: LAST_REQUESTS.as_secs(),
         };
         let ours = listener.try_clone().map_err(failed)?;
         let server = serving.start(ours, certificate.cloned(), None, &failed)?;
-        Ok(Self { address, phase, listener, server })
+        Ok(Self { address, phase, listener, server, connections })
     }
 
     pub(super) fn listener(&self) -> Result<TcpListener, ServiceError> {
@@ -124,7 +134,12 @@ impl Starting {
 
     /// Answers no more. Whoever connects from now on waits for the service.
     pub(super) async fn end(self) {
-        self.server.stop(true).await;
+        self.server.pause().await;
+        tokio::time::sleep(PAUSING).await;
+        self.connections.close();
+        let answered = tokio::time::timeout(LAST_REQUESTS, self.connections.wait()).await;
+        // The server itself would look once a second only whether they are.
+        self.server.stop(answered.is_ok()).await;
     }
 }
 
@@ -177,7 +192,7 @@ mod tests {
         let (phase, start) = (Phase::default(), Instant::now());
         let come = |done, seconds| {
             let progress = Progress { done, total: 200, unit: Unit::Records };
-            phase.come(progress, start + Duration::from_secs(seconds))
+            phase.advance(progress, start + Duration::from_secs(seconds))
         };
 
         let told = [(0, 0), (10, 1), (50, 4), (60, 5), (61, 5), (150, 12)];

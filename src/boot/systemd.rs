@@ -16,6 +16,11 @@ pub(crate) fn ready() {
     tell("READY=1\n");
 }
 
+/// The start takes longer than most. Told again every few seconds, which is how systemd knows that it goes on.
+pub(super) fn starts_longer() {
+    tell("EXTEND_TIMEOUT_USEC=120000000\n");
+}
+
 /// It was told to stop, and is about to.
 pub(super) fn stopping() {
     tell("STOPPING=1\n");

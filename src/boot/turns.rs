@@ -49,8 +49,8 @@ use crate::{
     teams::{
         folders::TeamFolders,
         last_caps::LastCaps,
-        office::{self, Office},
         self_changes::Changes,
+        service::{self, TeamService},
     },
     tools::{
         self, REGISTRY, agent::session::Sessions, org::belongings::Remembered,
@@ -72,7 +72,7 @@ pub(super) struct Services {
     pub(super) changes: Changes,
     pub(super) taint: Taint,
     pub(super) rules: Policies,
-    pub(super) office: Office,
+    pub(super) team_service: TeamService,
     pub(super) triggers: TriggerAdmin,
     pub(super) preconditions: TeamPreconditions,
     pub(super) servers: Servers,
@@ -113,13 +113,13 @@ impl Services {
         let board = Board::default();
         let triggers = TriggerAdmin::new(admin_parts(context, spine, &prompts, &board));
         let depot = plugin_packages::depot(home, live, &spine.view, &tree);
-        let office = office_parts(context, spine, &prompts, &ledger, depot.catalogue());
-        let office = Office::new(office);
+        let team_service = team_service_parts(context, spine, &prompts, &ledger, depot.catalogue());
+        let team_service = TeamService::new(team_service);
         let web = Web::default();
-        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &triggers);
+        let toolbox = toolbox(options.toolbox, spine, &memory, &team_service, &triggers);
         let browsers = Installed::find().map(|program| browsers(program, context, &web));
         let toolbox = with_web(toolbox, context, &web, browsers.as_ref());
-        let agents = Sessions { office: office.clone(), draining: draining.clone() };
+        let agents = Sessions { team_service: team_service.clone(), draining: draining.clone() };
         let (vault, live_events) = (context.vault.clone(), spine.live.clone());
         let servers = Servers::new(context.sandbox.clone(), vault, taint.clone(), live_events);
         let plugins = plugins(context, spine, depot.catalogue()).map_err(unreadable)?;
@@ -153,7 +153,7 @@ impl Services {
             changes,
             taint,
             rules,
-            office,
+            team_service,
             triggers,
             preconditions,
             servers,
@@ -292,14 +292,14 @@ fn toolbox(
     tools: Toolbox,
     spine: &Spine,
     memory: &Memory,
-    office: &Office,
+    team_service: &TeamService,
     triggers: &TriggerAdmin,
 ) -> Toolbox {
     let pools = tools.pools();
     tools
         .with(tools::ask_operator::made(&spine.approvals))
         .with(tools::memory::made(memory))
-        .with(tools::org::made(office, &pools, REGISTRY))
+        .with(tools::org::made(team_service, &pools, REGISTRY))
         .with(tools::triggers::made(triggers))
         .with(tools::trust::made(&spine.router))
         .with(tools::vault::made())
@@ -325,7 +325,7 @@ fn till(context: &Context, ledger: &Ledger) -> Till {
 }
 
 /// The subagents of a team, by name. May block.
-fn subagents(prompts: &Prompts) -> office::Roster {
+fn subagents(prompts: &Prompts) -> service::Roster {
     let prompts = prompts.clone();
     Arc::new(move |team| prompts.subagents(team))
 }
@@ -345,15 +345,15 @@ fn admin_parts(context: &Context, spine: &Spine, prompts: &Prompts, board: &Boar
     }
 }
 
-fn office_parts(
+fn team_service_parts(
     context: &Context,
     spine: &Spine,
     prompts: &Prompts,
     ledger: &Ledger,
     plugins: &Catalogue,
-) -> office::Parts {
+) -> service::Parts {
     let (ledger, today) = (ledger.clone(), context.local.clone());
-    office::Parts {
+    service::Parts {
         org: spine.org.clone(),
         view: spine.view.clone(),
         work: Arc::new(spine.queue.clone()),

@@ -96,7 +96,7 @@ pub(super) async fn maintain(vault: &Vault, store: &StoreHandle, ids: &Ids) {
         tracing::error!("{text}");
         notify(store, ids, NoticeKind::VaultLocked, text, Writes::new());
     }
-    vault.redact().await;
+    vault.redact_soon().await;
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

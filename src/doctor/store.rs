@@ -14,8 +14,9 @@ const ID: &str = "store";
 const NAMED: usize = 100;
 /// What to do about a record that cannot be read, or that others do not agree with.
 const OF_RECORDS: &str = "what depends on it ends visibly; a backup may hold it whole";
-/// What to do about an index of the archive, which holds nothing that is not in records.
-const OF_INDEXES: &str = "stop the service, then `hivewright backup` and `hivewright restore FILE --force` with the file that it names: the indexes are made anew";
+/// What to do about the archive. An index holds nothing that is not in records, but records may be torn as well.
+const OF_ARCHIVE: &str = "stop the service, then `hivewright backup` and `hivewright restore FILE --force` with the file that it names: \
+    the indexes are made anew; if that backup cannot be made, records are torn, too: `hivewright restore --newest`";
 
 /// Reads every record, and tells each time how many were read. Blocks; commits go on meanwhile.
 pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding>, StorageError> {
@@ -28,7 +29,7 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
     };
     let archive = storage.tiers().map_or(Ok(Vec::new()), |tiers| tiers.faults())?;
     let is_torn = !archive.is_empty();
-    archive.into_iter().for_each(|fault| note(fault, OF_INDEXES));
+    archive.into_iter().for_each(|fault| note(fault, OF_ARCHIVE));
     let scanned = storage.scan(&[], &[0xff; 16], Order::Rising, &mut |_, value| {
         records += 1;
         read(records);
@@ -119,6 +120,6 @@ mod tests {
             found.message.starts_with("`history.db`: the index of the audit lacks "),
             "{found:?}"
         );
-        assert_eq!((found.state, found.fix.as_deref()), (FindingState::Error, Some(OF_INDEXES)));
+        assert_eq!((found.state, found.fix.as_deref()), (FindingState::Error, Some(OF_ARCHIVE)));
     }
 }

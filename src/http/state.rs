@@ -31,8 +31,8 @@ use crate::{
     sandbox::egress::Guard,
     taint::Taint,
     teams::{
-        office::{Office, Parts},
         self_changes::Changes,
+        service::{Parts, TeamService},
     },
     tools::plugin_tool::PluginTools,
     triggers::admin::TriggerAdmin,
@@ -65,7 +65,7 @@ pub struct State {
     pub explainer: Arc<Explainer>,
     pub equipment: Arc<Equipper>,
     /// The teams, and what is done to them.
-    pub office: Office,
+    pub team_service: TeamService,
     pub vault: Vault,
     pub triggers: TriggerAdmin,
     /// How often each token asked lately.
@@ -107,6 +107,6 @@ impl State {
 
     /// The organisation: its teams, and their work.
     pub(super) fn org(&self) -> &Parts {
-        self.office.parts()
+        self.team_service.parts()
     }
 }

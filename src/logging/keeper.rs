@@ -14,10 +14,10 @@ use hivewright_actors::{
     },
 };
 use serde_json::Map;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::tap::{Line, Lines, told};
+use super::tap::{Line, Lines, WAITING, told};
 use crate::system::WallClock;
 
 /// Lines are kept so long …
@@ -45,7 +45,10 @@ impl LogKeeper {
     /// Stores all lines from the first one, and tells whoever watches of them.
     pub fn start(lines: Lines, store: StoreHandle, live: Publisher) -> Self {
         let stop = CancellationToken::new();
-        let task = hivewright_actors::spawn::local(keep(lines, store, live, stop.clone()));
+        let (kept, waiting) = mpsc::channel(WAITING);
+        let to_keep = Lines { lines: waiting, left_out: lines.left_out.clone() };
+        hivewright_actors::spawn::local(show(lines, live, kept, stop.clone()));
+        let task = hivewright_actors::spawn::local(keep(to_keep, store, stop.clone()));
         Self { stop, task }
     }
 
@@ -56,23 +59,43 @@ impl LogKeeper {
     }
 }
 
-/// Stores lines as they come until it is told to stop; those that wait then are stored first.
-async fn keep(mut lines: Lines, store: StoreHandle, live: Publisher, stop: CancellationToken) {
+/// Tells whoever watches of each line, until it is told to stop, and hands it on. It never waits for the store, which may
+/// have no room: that is when an operator watches.
+async fn show(
+    mut lines: Lines,
+    live: Publisher,
+    kept: mpsc::Sender<Line>,
+    stop: CancellationToken,
+) {
+    loop {
+        let line = tokio::select! {
+            line = lines.lines.recv() => line,
+            () = stop.cancelled(), if !lines.lines.is_closed() => {
+                lines.lines.close();
+                continue;
+            }
+        };
+        let Some(line) = line else { return };
+        live.publish(told(&line));
+        if kept.try_send(line).is_err() {
+            lines.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Stores lines as they come until there are no more: once it is told to stop, without a pause.
+async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
     // How many there are is known once they were counted.
     let (mut number, mut kept) = (0, None);
     let mut sweep = tokio::time::interval_at(Instant::now() + FIRST_SWEEP, SWEEP);
-    let (mut heard, mut gathered) = (Vec::new(), Vec::new());
+    let mut gathered = Vec::new();
     let mut due = Instant::now();
-    let mut is_over = false;
+    let (mut is_stopping, mut is_over) = (false, false);
     while !is_over {
         let room = AT_ONCE - gathered.len();
         tokio::select! {
-            count = lines.lines.recv_many(&mut heard, room), if room > 0 => {
+            count = lines.lines.recv_many(&mut gathered, room), if room > 0 => {
                 is_over = count == 0;
-                for line in heard.drain(..) {
-                    live.publish(told(&line));
-                    gathered.push(line);
-                }
                 if !is_over || gathered.is_empty() {
                     continue;
                 }
@@ -82,8 +105,8 @@ async fn keep(mut lines: Lines, store: StoreHandle, live: Publisher, stop: Cance
                 kept = forget(&store, kept).await;
                 continue;
             }
-            () = stop.cancelled(), if !lines.lines.is_closed() => {
-                lines.lines.close();
+            () = stop.cancelled(), if !is_stopping => {
+                is_stopping = true;
                 due = Instant::now();
                 continue;
             }
@@ -105,7 +128,7 @@ async fn keep(mut lines: Lines, store: StoreHandle, live: Publisher, stop: Cance
         });
         // If the store is gone, so is the process.
         let _stored = store.commit(writes).await;
-        due = if stop.is_cancelled() { Instant::now() } else { Instant::now() + PAUSE };
+        due = if is_stopping { Instant::now() } else { Instant::now() + PAUSE };
     }
 }
 
@@ -169,7 +192,12 @@ mod tests {
 
     use std::sync::Arc;
 
-    use hivewright_actors::{doubles::disk::MemoryStorage, store::reads::newest};
+    use actix::Arbiter;
+    use hivewright_actors::{
+        doubles::disk::{Disk, MemoryStorage},
+        live::watch::Filter,
+        store::{Store, StoreParts, reads::newest},
+    };
 
     use super::*;
 
@@ -200,5 +228,29 @@ mod tests {
         assert_eq!(seen, [20_000_000_000, 1_000, 999]);
         assert_eq!((gone(1_000, 0), gone(1_000, 1), gone(0, 3), gone(0, 0)), (2, 2, 3, 0));
         assert_eq!(count(&*storage).unwrap(), 4);
+    }
+
+    /// OP-50, SC-115: whoever watches sees each line at once while there is no room to store any, and none is lost.
+    #[actix::test]
+    async fn lines_are_told_while_the_disk_is_full() {
+        let storage = Disk::default().mount(None);
+        storage.fill(true);
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
+        let live = Publisher::new(1, Arc::new(WallClock));
+        let mut watch = live.watch(None, Filter::default());
+        let (lines, waiting) = mpsc::channel(WAITING);
+        let waiting = Lines { lines: waiting, left_out: Arc::default() };
+        let keeper = LogKeeper::start(waiting, store, live);
+
+        for number in 1..=20 {
+            lines.send(line(number)).await.unwrap();
+            let told = tokio::time::timeout(Duration::from_secs(30), watch.next()).await;
+            assert!(told.expect("a line is told of").is_some());
+        }
+        let stored_when_full = count(&*storage).unwrap();
+        storage.mend();
+        keeper.stop().await;
+
+        assert_eq!((stored_when_full, count(&*storage).unwrap()), (0, 20));
     }
 }

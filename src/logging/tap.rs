@@ -32,7 +32,7 @@ use super::Secrets;
 use crate::system::WallClock;
 
 /// So many lines may wait for the store; more are counted and left out.
-const WAITING: usize = 1_024;
+pub(super) const WAITING: usize = 1_024;
 /// So much of a text is kept, in characters.
 const LONGEST: usize = 4_000;
 

@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     ids::{MemoryId, TaskId, TeamKey},
     journal,
-    org::belongings::{Belongings, dropped},
+    org::belongings::{Belongings, deletion_of},
     storage::StorageError,
     store::records::Writes,
     task::{Label, records::LaneKey},
@@ -306,7 +306,7 @@ impl Belongings for Memory {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (memory, of) = (self.clone(), team.clone());
         let keys = async move { memory.forget_team(&of).await };
-        dropped(team, keys, "the memory of a team that is gone stays in the store")
+        deletion_of(team, keys, "the memory of a team that is gone stays in the store")
     }
 
     fn has_any(&self, team: &TeamKey) -> BoxFuture<'static, bool> {

@@ -5,6 +5,6 @@ pub mod credentials;
 pub mod file;
 pub mod folders;
 pub mod last_caps;
-pub mod office;
 pub mod self_changes;
+pub mod service;
 pub mod templates;

@@ -100,7 +100,7 @@ fn standing(parts: &Parts, trigger: &Trigger) -> Value {
 
 pub(super) struct CreateTrigger(TriggerAdmin);
 
-/// A new trigger. What its form may say is for the administration to judge.
+/// A new trigger. What its form may say is checked by `triggers::admin`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct New {
@@ -137,7 +137,7 @@ impl Tool for CreateTrigger {
 
 pub(super) struct UpdateTrigger(TriggerAdmin);
 
-/// Changes to a trigger. What they may be is for the administration to judge.
+/// Changes to a trigger. What they may be is checked by `triggers::admin`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct Changes {

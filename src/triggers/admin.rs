@@ -46,7 +46,7 @@ const SHORTEST_SECRET: usize = 24;
 /// The subagents of a team, by name. May block.
 pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
 
-/// What is at the administration.
+/// What managing triggers takes.
 #[derive(Clone)]
 pub struct Parts {
     pub scheduler: Addr<Scheduler>,
@@ -67,7 +67,7 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct TriggerAdmin(Arc<Parts>);
 
-/// Who stands at the administration.
+/// Who manages triggers.
 #[derive(Clone, Copy)]
 pub enum Author<'a> {
     /// A team, by its turn.
@@ -103,7 +103,7 @@ pub struct Hook {
     pub webhook: Webhook,
 }
 
-/// Why something is not done at the administration.
+/// Why a trigger is not made, changed or removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerError {
     pub code: &'static str,

@@ -29,7 +29,7 @@ const WAITED_FOR: Duration = Duration::from_secs(2);
 impl Vault {
     /// Takes values that have just become secrets out of what was written before. Returns when that is done, or
     /// goes on without being waited for.
-    pub(super) async fn redact_soon(&self) {
+    pub async fn redact_soon(&self) {
         let vault = self.clone();
         let redacted = hivewright_actors::spawn::anywhere(async move { vault.redact().await });
         if tokio::time::timeout(WAITED_FOR, redacted).await.is_err() {
@@ -59,21 +59,19 @@ impl Vault {
         if marked.is_empty() || self.locked().is_some() {
             return Ok(());
         }
-        let mut done = Change::default();
-        let redactions = store.redactions();
-        let redacted = store.redact().await;
-        // Also if a part of it failed: backups of before hold what was cleaned.
-        if store.redactions() > redactions {
-            done.redaction(self.now());
-            tracing::info!("values that are secrets now were taken out of what was written");
+        let (mut noted, mut done) = (Change::default(), Change::default());
+        noted.redaction(self.now());
+        let records = store.redact(noted.writes).await?;
+        if records > 0 {
+            tracing::info!(
+                records,
+                "values that are secrets now were taken out of what was written"
+            );
         }
-        if redacted.is_ok() {
-            for (scope, key) in &marked {
-                done.redacted(scope, key);
-            }
+        for (scope, key) in &marked {
+            done.redacted(scope, key);
         }
         store.commit(done.writes).await?;
-        redacted?;
         Ok(())
     }
 

@@ -430,7 +430,7 @@ async fn a_trigger_whose_record_was_redacted_says_what_that_says() {
     let trigger = stage.create(definition).await;
 
     knows.learn_secret();
-    stage.spine.store.redact().await.unwrap();
+    stage.spine.store.redact(Writes::new()).await.unwrap();
     stage.settle().await;
 
     assert_eq!(stage.trigger(&trigger.id).await.definition.task, "do ${vault:K}");

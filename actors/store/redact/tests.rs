@@ -30,7 +30,7 @@ use crate::{
     store::{
         Store, StoreError, StoreHandle, StoreParts,
         keys::{key_of, printable},
-        reads::{Range, scan},
+        reads::{Range, get, scan},
         records::Writes,
     },
     task::{
@@ -303,8 +303,8 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     let records = stored(&*storage).lines().count();
 
     knows.learn_secret();
-    let first = store.redact().await.unwrap();
-    let second = store.redact().await.unwrap();
+    let first = store.redact(Writes::new()).await.unwrap();
+    let second = store.redact(Writes::new()).await.unwrap();
 
     let after = stored(&*storage);
     assert!(!after.contains(VALUE), "{after}");
@@ -354,7 +354,7 @@ async fn what_other_teams_wrote_stays_as_it_is() {
     store.commit(writes).await.unwrap();
 
     knows.learn_secret();
-    let redacted = store.redact().await.unwrap();
+    let redacted = store.redact(Writes::new()).await.unwrap();
 
     assert_eq!(redacted, 2);
     assert_eq!(journal(&*storage, "dev", 1), words);
@@ -374,7 +374,7 @@ async fn names_in_records_are_no_words() {
         knows.learn_secret();
 
         store.commit(everything(MAIN, "harmless")).await.unwrap();
-        store.redact().await.unwrap();
+        store.redact(Writes::new()).await.unwrap();
 
         let journal = journal(&*storage, MAIN, 1);
         assert!(journal.iter().all(|event| !event.redacted), "{value}");
@@ -417,16 +417,19 @@ async fn a_secret_in_a_record_that_cannot_be_read_is_not_forgotten() {
     let (held, _) = store.redaction.as_ref().unwrap().held(&*storage).unwrap();
     storage.scratch(held[0].clone());
 
-    let unread = store.redact().await;
+    let noted = task("task-3", "ops", "noted");
+    let unread = store.redact(Writes::new().put(&noted)).await;
     let told = store.redactions();
     let refused = store.commit(Writes::new().look_again(&held[..1])).await;
     storage.mend();
-    let left = store.redact().await;
+    let left = store.redact(Writes::new()).await;
 
     let reason = || StorageError::Read("wrong checksum".to_owned());
     assert_eq!(unread, Err(reason()));
     assert_eq!(refused, Err(StoreError::Unreadable(reason())));
     assert_eq!(left, Ok(1));
+    // Whatever comes of the rest, it is noted that something was taken out.
+    assert_eq!(get::<Task>(&*storage, &noted.id), Ok(Some(noted)));
     // Whoever keeps a copy hears of the half that was cleaned: the next try finds nothing in it.
     assert_eq!((told, store.redactions()), (1, 2));
     assert!(!stored(&*storage).contains(VALUE));

@@ -25,7 +25,7 @@ use crate::{
         state::State,
     },
     logging::Secrets,
-    teams::office::Parts,
+    teams::service::Parts,
     text::no_such,
 };
 

@@ -81,8 +81,8 @@ use crate::{
     taint::{self, Taint},
     teams::{
         folders::TeamFolders,
-        office::{self, Office},
         self_changes::Changes,
+        service::{self, TeamService},
     },
     timezone::{LocalTime, ZoneDays},
     tools::plugin_tool::PluginTools,
@@ -275,8 +275,8 @@ impl Fixture {
         spine
     }
 
-    fn office(&self, spine: &Spine) -> Office {
-        Office::new(office::Parts {
+    fn team_service(&self, spine: &Spine) -> TeamService {
+        TeamService::new(service::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
             work: Arc::new(spine.queue.clone()),
@@ -337,7 +337,7 @@ impl Fixture {
             strangers: Strangers::default(),
             repeats: Repeats::default(),
             triggers: self.triggers(&spine),
-            office: self.office(&spine),
+            team_service: self.team_service(&spine),
             callers: Callers::default(),
             rules: self.rules.clone(),
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use hivewright_actors::{org::names::check_name, text::is_slug};
+use hivewright_actors::{
+    org::names::check_name, scheduler::trigger::limits::LONGEST_NAME, text::is_slug,
+};
 
 const LONGEST_TEAM: usize = 48;
 const LONGEST_PROFILE: usize = 40;
-const LONGEST_TRIGGER: usize = 64;
 /// The longest key of a memory or of the vault.
 const LONGEST_KEY: usize = 128;
 
@@ -32,10 +33,10 @@ pub(super) fn profile(former: &str, taken: &BTreeSet<String>) -> String {
 }
 
 pub(super) fn trigger(former: &str, taken: &BTreeSet<String>) -> String {
-    if is_slug(former, LONGEST_TRIGGER) && !taken.contains(former) {
+    if is_slug(former, LONGEST_NAME) && !taken.contains(former) {
         return former.to_owned();
     }
-    let name = slug(former, LONGEST_TRIGGER - 3);
+    let name = slug(former, LONGEST_NAME - 3);
     unique(if name.is_empty() { "trigger" } else { &name }, "-", taken)
 }
 

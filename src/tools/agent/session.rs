@@ -19,7 +19,7 @@ use hivewright_actors::{
 };
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
-use crate::{system::sha256, teams::office::Office};
+use crate::{system::sha256, teams::service::TeamService};
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;
@@ -27,7 +27,7 @@ const SESSIONS: u32 = 3;
 /// Runs sessions through the queue. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
-    pub office: Office,
+    pub team_service: TeamService,
     /// Set when the process is to end.
     pub draining: Arc<AtomicBool>,
 }
@@ -57,7 +57,7 @@ impl Sessions {
         let task = self.task(&order, session);
         let id = task.id.clone();
         let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
-        self.office.parts().work.submit(submit).await.map_err(|refusal| refused(&refusal))?;
+        self.team_service.parts().work.submit(submit).await.map_err(|refusal| refused(&refusal))?;
         match self.wait(&id, &order).await {
             Some(outcome) => self.report(&id, outcome).await,
             None => Err(refused(&Refusal::Stopping)),
@@ -71,7 +71,7 @@ impl Sessions {
             topic: Some(TopicId::from(format!("agent:{}", order.call.key))),
         };
         let from = caller.team.name.to_string();
-        let now = self.office.parts().clock.now();
+        let now = self.team_service.parts().clock.now();
         Task {
             generation: caller.team.generation,
             kind: Kind::Agent,
@@ -97,7 +97,7 @@ impl Sessions {
     async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
         let mut leash = Leash { sessions: self, task: Some(id) };
         let waiter = Some(order.call.caller.lane.clone());
-        let mut ended = self.office.parts().work.wait(id.clone(), waiter);
+        let mut ended = self.team_service.parts().work.wait(id.clone(), waiter);
         let ended = tokio::select! {
             ended = &mut ended => ended,
             () = order.call.cancel.cancelled() => {
@@ -111,7 +111,7 @@ impl Sessions {
 
     async fn report(&self, id: &TaskId, outcome: Outcome) -> Result<AgentReply, AgentFailure> {
         let id = id.clone();
-        let row = self.office.parts().store.read(move |storage| {
+        let row = self.team_service.parts().store.read(move |storage| {
             let Some(task) = tasks::find(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
@@ -149,7 +149,7 @@ impl Leash<'_> {
             && !self.sessions.draining.load(Ordering::Relaxed)
         {
             let reason = "the turn that called the subagent was stopped".to_owned();
-            self.sessions.office.parts().work.cancel_soon(task.clone(), reason);
+            self.sessions.team_service.parts().work.cancel_soon(task.clone(), reason);
         }
     }
 }

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::TeamKey,
-    org::belongings::{Belongings, dropped},
+    org::belongings::{Belongings, deletion_of},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
@@ -23,7 +23,7 @@ impl Belongings for Remembered {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let of = team.clone();
         let keys = self.0.read(move |storage| keys(storage, &of));
-        dropped(team, keys, "rows of a team that is gone stay in the store")
+        deletion_of(team, keys, "rows of a team that is gone stay in the store")
     }
 }
 

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use super::{
     LONGEST_ID, LONGEST_TEXT,
-    errand::{Sent, by, errand, handed_on, shown, submit},
     idempotency::{self, Known},
+    outgoing_task::{Sent, by, handed_on, outgoing_task, shown, submit},
 };
 use crate::{
     settings::team::STEPS,
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     time,
     tools::{
         about::About,
@@ -32,7 +32,7 @@ use crate::{
     triggers::preconditions::unknown_subagent,
 };
 
-pub(super) struct DelegateTask(pub(super) Office);
+pub(super) struct DelegateTask(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -80,7 +80,7 @@ impl DelegateTask {
                 return Err(answer::refuse_with("unknown_subagent", message, fields));
             }
         }
-        let mut task = errand(parts, cx, team, Kind::Delegate, args.task.clone());
+        let mut task = outgoing_task(parts, cx, team, Kind::Delegate, args.task.clone());
         task.files = handed_on(parts, cx).await?;
         task.priority = args.priority;
         task.options = Options {

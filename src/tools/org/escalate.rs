@@ -17,10 +17,10 @@ use serde_json::json;
 
 use super::{
     LONGEST_ID, LONGEST_TEXT,
-    errand::{enqueue, errand, notify},
+    outgoing_task::{enqueue, notify, outgoing_task},
 };
 use crate::{
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     tools::{
         about::About,
         answer,
@@ -32,7 +32,7 @@ use crate::{
 /// Where an escalation of the main team goes.
 const OPERATOR: &str = "operator";
 
-pub(super) struct Escalate(pub(super) Office);
+pub(super) struct Escalate(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -142,7 +142,7 @@ impl Escalate {
             reason.unwrap_or_default(),
             args.message
         );
-        let mut task = errand(parts, cx, team, Kind::Escalation, body);
+        let mut task = outgoing_task(parts, cx, team, Kind::Escalation, body);
         task.priority = Priority::High;
         task.on_result = OnResult::Wake;
         let row = Escalation { task: Some(task.id.clone()), at: Some(task.created_at) };

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::when::{When, date},
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     tools::{
         about::About,
         answer,
@@ -40,7 +40,7 @@ const SNIPPET: usize = 200;
 /// So much of one text is read at once, in characters.
 const PIECE: usize = 10_000;
 
-pub(super) struct ListCompletedTasks(pub(super) Office);
+pub(super) struct ListCompletedTasks(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {

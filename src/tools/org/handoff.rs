@@ -19,10 +19,10 @@ use serde_json::json;
 
 use super::{
     LONGEST_ID, LONGEST_TEXT,
-    errand::{enqueue, errand, notify},
+    outgoing_task::{enqueue, notify, outgoing_task},
 };
 use crate::{
-    teams::office::Office,
+    teams::service::TeamService,
     tools::{
         about::About,
         answer,
@@ -39,7 +39,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// A correlation id may not come again within this time.
 const REMEMBERED: Duration = Duration::from_secs(5 * 60);
 
-pub(super) struct EnqueueParentTask(pub(super) Office);
+pub(super) struct EnqueueParentTask(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -164,7 +164,8 @@ impl Tool for EnqueueParentTask {
         let lately = parts.store.read(move |storage| get::<Lately>(storage, &team_key)).await?;
         let lately = lately.unwrap_or_default().with(&correlation_id, now)?;
         let note = parts.note(team).await;
-        let mut task = errand(parts, cx, team, Kind::Handoff, body(&args, cx, &correlation_id));
+        let mut task =
+            outgoing_task(parts, cx, team, Kind::Handoff, body(&args, cx, &correlation_id));
         task.priority = args.priority;
         let handed = Handed { task_id: task.id.clone(), correlation_id };
         let mut writes = Writes::new().put_at(&cx.key, &Answer(&handed)).put_at(caller, &lately);

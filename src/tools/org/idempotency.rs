@@ -12,8 +12,8 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::errand::Sent;
-use crate::{teams::office::Parts, tools::error::ToolError};
+use super::outgoing_task::Sent;
+use crate::{teams::service::Parts, tools::error::ToolError};
 
 /// What is known of a key.
 pub(super) enum Known {

@@ -14,10 +14,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::errand::by;
+use super::outgoing_task::by;
 use crate::{
     settings::team::LONGEST_DESCRIPTION,
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     tools::{
         about::About,
         answer,
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-pub(super) struct UpdateTeam(pub(super) Office);
+pub(super) struct UpdateTeam(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Changes {
@@ -83,7 +83,7 @@ impl Tool for UpdateTeam {
     }
 }
 
-pub(super) struct ControlTeam(pub(super) Office);
+pub(super) struct ControlTeam(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Control {
@@ -122,7 +122,7 @@ impl Tool for ControlTeam {
     }
 }
 
-pub(super) struct ShutdownTeam(pub(super) Office);
+pub(super) struct ShutdownTeam(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Ending {

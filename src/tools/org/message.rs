@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::{
     LONGEST_ID, LONGEST_TEXT,
-    errand::{enqueue, errand, lane_of},
-    office_calls::refused,
+    outgoing_task::{enqueue, lane_of, outgoing_task},
+    team_service::refused,
 };
 use crate::{
-    teams::office::Office,
+    teams::service::TeamService,
     tools::{
         about::About,
         answer,
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-pub(super) struct SendMessage(pub(super) Office);
+pub(super) struct SendMessage(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -109,7 +109,7 @@ impl Tool for SendMessage {
             parts.work.told(lane, team.generation);
             return Ok(said.answer(note));
         }
-        let mut task = errand(parts, cx, team, Kind::Message, body);
+        let mut task = outgoing_task(parts, cx, team, Kind::Message, body);
         // Nobody waits for what the team makes of it.
         task.reply_to = None;
         task.on_result = OnResult::Silent;

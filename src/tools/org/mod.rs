@@ -1,22 +1,22 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
 use super::{concurrency::ConcurrencyLimits, made::tools, registry::Registry};
-use crate::teams::office::Office;
+use crate::teams::service::TeamService;
 
 pub(crate) mod belongings;
 pub(super) mod credentials;
 mod delegate;
-mod errand;
 pub(crate) mod escalate;
 mod finished;
 mod handoff;
 pub(crate) mod idempotency;
 mod manage;
 mod message;
-mod office_calls;
+mod outgoing_task;
 mod overview;
 mod query;
 mod spawn;
+mod team_service;
 #[cfg(test)]
 mod tests;
 mod whoami;
@@ -27,20 +27,20 @@ const LONGEST_TEXT: usize = 100_000;
 const LONGEST_ID: usize = 128;
 
 tools! {
-    pub fn made(office: &Office, pools: &ConcurrencyLimits, registry: Registry) {
-        delegate::DelegateTask(office.clone()),
-        escalate::Escalate(office.clone()),
-        finished::ListCompletedTasks(office.clone()),
-        handoff::EnqueueParentTask(office.clone()),
-        manage::ControlTeam(office.clone()),
-        manage::ShutdownTeam(office.clone()),
-        manage::UpdateTeam(office.clone()),
-        message::SendMessage(office.clone()),
-        overview::GetStatus { office: office.clone(), pools: pools.clone() },
-        overview::ListTeams(office.clone()),
-        query::QueryTeam(office.clone()),
-        query::QueryTeams(office.clone()),
-        spawn::SpawnTeam { office: office.clone(), registry },
-        whoami::Whoami(office.clone()),
+    pub fn made(team_service: &TeamService, pools: &ConcurrencyLimits, registry: Registry) {
+        delegate::DelegateTask(team_service.clone()),
+        escalate::Escalate(team_service.clone()),
+        finished::ListCompletedTasks(team_service.clone()),
+        handoff::EnqueueParentTask(team_service.clone()),
+        manage::ControlTeam(team_service.clone()),
+        manage::ShutdownTeam(team_service.clone()),
+        manage::UpdateTeam(team_service.clone()),
+        message::SendMessage(team_service.clone()),
+        overview::GetStatus { team_service: team_service.clone(), pools: pools.clone() },
+        overview::ListTeams(team_service.clone()),
+        query::QueryTeam(team_service.clone()),
+        query::QueryTeams(team_service.clone()),
+        spawn::SpawnTeam { team_service: team_service.clone(), registry },
+        whoami::Whoami(team_service.clone()),
     }
 }

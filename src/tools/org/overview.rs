@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     tools::{
         about::About,
         answer,
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-pub(super) struct ListTeams(pub(super) Office);
+pub(super) struct ListTeams(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Listing {
@@ -84,7 +84,7 @@ impl Tool for ListTeams {
 }
 
 pub(super) struct GetStatus {
-    pub(super) office: Office,
+    pub(super) team_service: TeamService,
     pub(super) pools: ConcurrencyLimits,
 }
 
@@ -158,7 +158,7 @@ impl Tool for GetStatus {
     type Args = Whose;
 
     async fn call(&self, args: Whose, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.office.parts();
+        let parts = self.team_service.parts();
         let tree = parts.tree();
         let caller = &cx.caller.team.name;
         let teams = match args.team.map(TeamName::from) {

@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 
 use super::{
     LONGEST_TEXT,
-    errand::{Sent, by, enqueue, errand, handed_on, shown},
+    outgoing_task::{Sent, by, enqueue, handed_on, outgoing_task, shown},
 };
 use crate::{
-    teams::office::{Office, Parts},
+    teams::service::{Parts, TeamService},
     tools::{
         about::About,
         answer,
@@ -45,8 +45,8 @@ const MOST: usize = 5;
 /// How long a call has beyond what it waits: to cancel, and to say what happened.
 const SLACK: Duration = Duration::from_secs(5);
 
-pub(super) struct QueryTeam(pub(super) Office);
-pub(super) struct QueryTeams(pub(super) Office);
+pub(super) struct QueryTeam(pub(super) TeamService);
+pub(super) struct QueryTeams(pub(super) TeamService);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct One {
@@ -169,7 +169,7 @@ async fn give(
     patience: Duration,
     part: &str,
 ) -> Result<TaskId, ToolError> {
-    let mut task = errand(parts, cx, team, Kind::Query, query.to_owned());
+    let mut task = outgoing_task(parts, cx, team, Kind::Query, query.to_owned());
     task.files = handed_on(parts, cx).await?;
     task.priority = Priority::High;
     // The answer goes to whoever waits, and nowhere else.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     credentials::redact,
-    errand::{by, errand, giver},
+    outgoing_task::{by, giver, outgoing_task},
 };
 use crate::{
     api::teams::NewTeam,
@@ -25,7 +25,7 @@ use crate::{
     teams::{
         creation::{BOOTSTRAP, WishError},
         credentials::{MOST, reference},
-        office::{Office, Parts},
+        service::{Parts, TeamService},
     },
     tools::{
         about::About,
@@ -43,7 +43,7 @@ use crate::{
 };
 
 pub(super) struct SpawnTeam {
-    pub(super) office: Office,
+    pub(super) team_service: TeamService,
     /// The tools that the groups of its patterns are made of.
     pub(super) registry: Registry,
 }
@@ -145,7 +145,7 @@ impl SpawnTeam {
         let name = names::check_name(&args.team.name)?;
         // Only for where the first work goes: the record is the organisation's to make.
         let to_be = TeamRecord { name: name.clone(), ..TeamRecord::main(Timestamp::default()) };
-        let mut bootstrap = errand(parts, cx, &to_be, Kind::Bootstrap, BOOTSTRAP.to_owned());
+        let mut bootstrap = outgoing_task(parts, cx, &to_be, Kind::Bootstrap, BOOTSTRAP.to_owned());
         bootstrap.lane.topic = None;
         bootstrap.priority = Priority::Critical;
         let spawned = Spawned {
@@ -202,7 +202,7 @@ impl Tool for SpawnTeam {
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
-        let parts = self.office.parts();
+        let parts = self.team_service.parts();
         let held = parts.live.held().map(|held| held.config);
         let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
@@ -225,7 +225,7 @@ impl Tool for SpawnTeam {
     }
 
     fn stow(&self, values: &SecretValues, of: &Origin, _: &Grant) -> Result<Stow, ToolError> {
-        let vault = &self.office.parts().credentials;
+        let vault = &self.team_service.parts().credentials;
         // With its name, as long as that is one: it may be a value in the wrong place.
         for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {
             let one = [(key.clone(), value.clone())].into();
@@ -238,11 +238,11 @@ impl Tool for SpawnTeam {
     }
 
     fn settled(&self, of: &Origin, _: &Grant) {
-        self.office.parts().credentials.release(of);
+        self.team_service.parts().credentials.release(of);
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.office.parts();
+        let parts = self.team_service.parts();
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }

@@ -53,7 +53,7 @@ use crate::{
     teams::{
         credentials::Credentials,
         folders::TeamFolders,
-        office::{Office, Parts},
+        service::{Parts, TeamService},
     },
     tools::{REGISTRY, filter::ToolFilter, grant::Grant, toolbox::Toolbox},
     vault::{
@@ -252,7 +252,7 @@ struct Bench {
     view: OrgView,
     work: Arc<Kept>,
     clock: Arc<ManualClock>,
-    office: Office,
+    team_service: TeamService,
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
     mirror: Mirror,
@@ -303,7 +303,7 @@ impl Bench {
             belongings: Arc::new([]),
         };
         let org = Org::new(parts, Vec::new()).start();
-        let office = Office::new(Parts {
+        let team_service = TeamService::new(Parts {
             org: org.clone(),
             view: view.clone(),
             work: work.clone(),
@@ -328,10 +328,10 @@ impl Bench {
             Layers { landlock: 6, seccomp: true, namespaces: true },
         );
         let toolbox = Toolbox::default();
-        let made = super::made(&office, &toolbox.pools(), REGISTRY);
+        let made = super::made(&team_service, &toolbox.pools(), REGISTRY);
         Self {
             toolbox: toolbox.with(made),
-            office,
+            team_service,
             sandbox: Arc::new(sandbox),
             place,
             storage,

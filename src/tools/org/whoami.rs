@@ -4,7 +4,7 @@ use hivewright_actors::{org::record::Capability, task::TaskState, text::Words, t
 use serde_json::json;
 
 use crate::{
-    teams::office::Office,
+    teams::service::TeamService,
     tools::{
         about::About,
         answer,
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-pub(super) struct Whoami(pub(super) Office);
+pub(super) struct Whoami(pub(super) TeamService);
 
 impl Tool for Whoami {
     const ABOUT: About = About::new("whoami", "@org", "org.whoami", Effect::Pure);

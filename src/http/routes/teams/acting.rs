@@ -25,7 +25,7 @@ use crate::{
     teams::{
         creation::{self, WishError},
         credentials,
-        office::Parts,
+        service::Parts,
     },
     vault::audit::Actor,
 };

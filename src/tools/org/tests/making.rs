@@ -281,7 +281,7 @@ async fn the_main_team_gives_what_may_be_given_and_a_person_decides_on_the_rest(
     let bench = bench().await;
     let caution = |team: &str, args: Value| {
         let args = serde_json::from_value(args).unwrap();
-        let spawn = SpawnTeam { office: bench.office.clone(), registry: REGISTRY };
+        let spawn = SpawnTeam { team_service: bench.team_service.clone(), registry: REGISTRY };
         spawn.caution(&args, &bench.context(team).caller)
     };
     let plain = json!({"name": "x1", "scope_accepts": ["x"]});

@@ -1,4 +1,4 @@
-//! Office: the service by which teams are made, managed and let go, for tools and operators alike.
+//! Team service: teams are made, managed and let go by it, for tools and operators alike.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub type Spending = Arc<dyn Fn(&TeamName) -> Spent + Send + Sync>;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Office(Arc<Parts>);
+pub struct TeamService(Arc<Parts>);
 
 pub struct Parts {
     pub org: Addr<Org>,
@@ -50,7 +50,7 @@ pub struct Parts {
     pub keyed: tokio::sync::Mutex<()>,
 }
 
-impl Office {
+impl TeamService {
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }

@@ -1,4 +1,4 @@
-//! An errand: the task that a turn makes for another team. It carries on what its own task is part of.
+//! Outgoing task: the one that a turn makes for another team. It carries on what its own task is part of.
 
 use hivewright_actors::{
     channel::records::OutboxWrites,
@@ -17,9 +17,9 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::office_calls::refused;
+use super::team_service::refused;
 use crate::{
-    teams::office::Parts,
+    teams::service::Parts,
     tools::{answer, contract::ToolContext, error::ToolError},
 };
 
@@ -38,7 +38,7 @@ pub(super) fn lane_of(team: &TeamRecord, cx: &ToolContext) -> Lane {
 }
 
 /// A task for a team, on behalf of a turn. Nothing in its lineage comes from the model.
-pub(super) fn errand(
+pub(super) fn outgoing_task(
     parts: &Parts,
     cx: &ToolContext,
     team: &TeamRecord,
@@ -132,7 +132,7 @@ pub(super) fn shown(open: &OpenTask) -> Value {
     })
 }
 
-/// What is stored of an errand for when its call is made again.
+/// What is stored of an outgoing task for when its call is made again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Sent {
     pub(super) task_id: TaskId,

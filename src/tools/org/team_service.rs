@@ -1,4 +1,4 @@
-//! What a call asks of the office, and how its refusals read to a model.
+//! What a call asks of the team service, and how its refusals read to a model.
 
 use actix::dev::ToEnvelope;
 use hivewright_actors::{
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    teams::office::Parts,
+    teams::service::Parts,
     tools::{answer, contract::ToolContext, error::ToolError},
 };
 
