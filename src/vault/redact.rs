@@ -63,6 +63,8 @@ impl Vault {
         noted.redaction(self.now());
         let records = store.redact(noted.writes).await?;
         if records > 0 {
+            // Backups that were made meanwhile may hold them as well.
+            done.redaction(self.now());
             tracing::info!(
                 records,
                 "values that are secrets now were taken out of what was written"
