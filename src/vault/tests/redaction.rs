@@ -9,6 +9,7 @@ use hivewright_actors::{
     ids::Ids,
     org::record::TeamRecord,
     router::topics::Topic,
+    storage::Batch,
     store::records::Writes,
     task::Lane,
 };
@@ -101,6 +102,33 @@ async fn what_became_a_secret_is_taken_out_of_the_journals_of_its_lineage() {
     let others = journal(&bench, "dev");
     assert!(others.iter().all(|event| !event.redacted), "{others:?}");
     assert_eq!(bench.disk.keys("vault-redact"), Vec::<Vec<u8>>::new());
+}
+
+/// MV-52, SC-113: a backup of before holds what a redaction takes out, and one that is made meanwhile may. So it is noted before
+/// the first record is clean, and when the last one is.
+#[actix::test]
+async fn a_redaction_is_noted_before_it_begins_and_when_it_is_over() {
+    let bench = Bench::new();
+    for seq in 1..=100 {
+        write(&bench, "ops", seq, VALUE).await;
+    }
+    let earlier = bench.disk.batches().len();
+
+    set(&bench, &team("ops"), VALUE).await.unwrap();
+
+    let writes = |kind: &str| -> Vec<usize> {
+        let batches = bench.disk.batches().into_iter().enumerate().skip(earlier);
+        let of_kind =
+            |batch: &Batch| batch.changes.iter().any(|(key, _)| key.starts_with(kind.as_bytes()));
+        batches.filter(|(_, batch)| of_kind(batch)).map(|(place, _)| place).collect()
+    };
+    let (noted, cleaned) = (writes("edge\0vault-last-redaction"), writes("hist\0"));
+    let [before, after] = *noted else { panic!("{noted:?}") };
+    assert_eq!(cleaned.len(), 2);
+    assert!(
+        cleaned.iter().all(|cleaned| (before..after).contains(cleaned)),
+        "{noted:?} {cleaned:?}"
+    );
 }
 
 /// MV-52: also JSON that was in JSON, and a value with characters that are written differently there.
