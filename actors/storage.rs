@@ -17,6 +17,7 @@ use crate::{
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
+    journal::query::{SessionPage, SessionQuery, SessionWindow},
     order::{Part, Window},
     task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
@@ -205,6 +206,15 @@ pub trait Tiers {
         window: &WaitWindow,
         known: &HashSet<Vec<u8>>,
     ) -> Result<WaitPage, StorageError>;
+
+    /// The wanted part of the sessions whose journals are archived, but for those that are known already, by their ids. Asked by
+    /// [`journal::sessions`](crate::journal::sessions) alone.
+    fn sessions(
+        &self,
+        wanted: &SessionQuery,
+        window: &SessionWindow,
+        known: &HashSet<String>,
+    ) -> Result<SessionPage, StorageError>;
 
     /// What is wrong with the files of the archive, one line each. Reads all of them.
     fn faults(&self) -> Result<Vec<String>, StorageError>;

@@ -15,6 +15,7 @@ use crate::{
 };
 
 pub mod fold;
+pub mod query;
 pub mod records;
 pub mod scope;
 pub mod sessions;

@@ -1,20 +1,21 @@
 //! Sessions: the journals that there are, and what stands in them. All of these block.
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow};
 
 use serde::Deserialize;
 
-use super::records::{Branch, Piece};
+use super::{
+    query::{SessionPage, SessionQuery, SessionWindow},
+    records::{Branch, Piece},
+};
 use crate::{
     clock::Timestamp,
     history::HistoryEvent,
     ids::TurnId,
     live::turns::TurnPlace,
+    order::Part,
     storage::{Order, Storage, StorageError},
-    store::{
-        keys::Beginning,
-        reads::{Range, contains, first, get, parse},
-    },
+    store::reads::{Range, contains, first, get, newest, parse},
     task::{Lane, Task, records::LaneKey},
 };
 
@@ -44,25 +45,17 @@ crate::records! {
     Places: Piece::KIND, (LaneKey, u64);
 }
 
-/// All sessions, of one team if it is named, until the visitor has enough.
+/// All sessions, until the visitor has enough.
 pub fn sessions(
     storage: &dyn Storage,
-    team: Option<&str>,
     visit: &mut dyn FnMut(Session) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let mut range: Range<Piece<'_>> = match team {
-        // Later lives of a team stand behind it, under `team~2`.
-        Some(team) => Range::all().since(&Beginning(team)).through(&Beginning(&format!("{team}~"))),
-        None => Range::all(),
-    };
+    let mut range: Range<Piece<'_>> = Range::all();
     // Journals are jumped over: only their first and last records are read.
     while let Some(first) = range.first_key(storage, Order::Rising)?
         && let Some((lane, _)) = parse::<Piece<'_>>(&first)
     {
         range = range.behind_all(&(&lane,));
-        if team.is_some_and(|team| lane.lane.team.as_str() != team) {
-            continue;
-        }
         if let Some(session) = session(storage, &lane)?
             && visit(session).is_break()
         {
@@ -72,9 +65,54 @@ pub fn sessions(
     Ok(())
 }
 
+/// The wanted part of the list of sessions.
+pub fn listed(
+    storage: &dyn Storage,
+    wanted: &SessionQuery,
+    window: &SessionWindow,
+) -> Result<SessionPage, StorageError> {
+    let mut page = Part::default();
+    let mut see = |session: Session| {
+        if wanted.wants(&session) {
+            page.total += 1;
+            let place = (session.updated_at, session.lane.session_id(session.generation));
+            page.places.extend(Some(place).filter(|place| window.reaches(place)));
+        }
+    };
+    let Some(tiers) = storage.tiers() else {
+        sessions(storage, &mut |session| {
+            see(session);
+            ControlFlow::Continue(())
+        })?;
+        return Ok(page.within(window));
+    };
+    // In this order: what moves meanwhile is found in both, and never in none.
+    let (start, end) = Range::<Piece<'_>>::all().bounds();
+    let mut pending = HashSet::new();
+    tiers.pending(&start, &end, &mut |key, _| {
+        pending.extend(parse::<Piece<'_>>(key).map(|(lane, _)| lane));
+    });
+    for lane in &pending {
+        session(storage, lane)?.into_iter().for_each(&mut see);
+    }
+    let known = pending.iter().map(LaneKey::session_id).collect();
+    page.joined(window, |window| tiers.sessions(wanted, window, &known))
+}
+
+/// When a session was used whose last piece this is; none if it cannot be read.
+pub fn used_at(piece: &[u8]) -> Option<Timestamp> {
+    let Places(places) = serde_json::from_slice(piece).ok()?;
+    places.last().map(|place| place.timestamp)
+}
+
 pub fn session(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Session>, StorageError> {
-    let end = |order| first::<Places>(storage, Range::under(&(lane,)), order);
-    let (first, last) = (end(Order::Rising)?, end(Order::Falling)?);
+    let range = Range::<Places>::under(&(lane,));
+    let mut first = None;
+    range.each(storage, Order::Rising, &mut |places| {
+        first = Some(places);
+        ControlFlow::Break(())
+    })?;
+    let last = newest(storage, range, 1)?.pop();
     let first = first.as_ref().and_then(|Places(places)| places.first());
     let last = last.as_ref().and_then(|Places(places)| places.last());
     Ok(first.zip(last).map(|(first, last)| Session {

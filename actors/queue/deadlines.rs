@@ -18,7 +18,6 @@ use crate::{
         Task, ending,
         outcome::{Code, Ending, Outcome},
     },
-    usage::Usage,
 };
 
 impl Queue {
@@ -101,16 +100,8 @@ impl Queue {
                 task.attempts
             )),
         };
-        let outcome = Outcome {
-            ending,
-            code: Some(code),
-            message,
-            text: String::new(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: self.clock.now(),
-        };
+        let outcome =
+            Outcome { code: Some(code), message, ..Outcome::new(ending, self.clock.now()) };
         if ending == Ending::Dead {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up; `hivewright tasks retry` tries it again");
         }

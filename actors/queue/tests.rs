@@ -20,7 +20,6 @@ use crate::{
         reads::{Range, scan},
     },
     task::{Lane, Task, ending, outcome::Outcome, records as tasks},
-    usage::Usage,
 };
 
 mod guards;
@@ -226,16 +225,8 @@ async fn an_outcome_is_found_though_its_team_died() {
     setting.settle().await;
     let (_, lease) = setting.leases()[0].clone();
     let mut done = setting.leased("task-1", &lease);
-    let outcome = Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: "Done.".to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(1_000),
-    };
+    let outcome =
+        Outcome { text: "Done.".to_owned(), ..Outcome::new(Ending::Done, Timestamp(1_000)) };
     let ids = Ids::new(Arc::new(Sequence::from(0)));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)

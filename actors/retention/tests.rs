@@ -88,16 +88,7 @@ fn open_task(id: &str, lane: Lane, at: Timestamp) -> Task {
 
 fn ended(id: &str, lane: Lane, at: Timestamp) -> Task {
     Task {
-        outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text: "done".to_owned(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: at,
-        }),
+        outcome: Some(Outcome { text: "done".to_owned(), ..Outcome::new(Ending::Done, at) }),
         ..open_task(id, lane, at)
     }
 }

@@ -270,6 +270,25 @@ pub fn channel_of(
     }
 }
 
+/// A topic, and its channel. One that a former version wrote last is not in the index: it is looked for among all.
+pub fn find_topic(
+    storage: &dyn Storage,
+    wanted: &TopicId,
+) -> Result<Option<(ChannelId, Topic)>, StorageError> {
+    if let Some(TopicChannel(channel)) = get_readable(storage, wanted)?
+        && let Some(topic) = get_readable(storage, &(&channel, wanted))?
+    {
+        return Ok(Some((channel, topic)));
+    }
+    let mut found = None;
+    each_topic(storage, &mut |channel, topic| {
+        if topic.id == *wanted {
+            found = Some((channel, topic));
+        }
+    })?;
+    Ok(found)
+}
+
 pub fn each_topic(
     storage: &dyn Storage,
     visit: &mut dyn FnMut(ChannelId, Topic),

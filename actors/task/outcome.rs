@@ -90,6 +90,20 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// That of a turn without words and without costs.
+    pub fn new(ending: Ending, finished_at: Timestamp) -> Self {
+        Self {
+            ending,
+            code: None,
+            message: None,
+            text: String::new(),
+            truncated: false,
+            usage: Usage::default(),
+            report: None,
+            finished_at,
+        }
+    }
+
     /// Why it did not end well, in words for a person.
     pub fn explanation(&self) -> String {
         let ended = || format!("the task ended as {}", self.ending.as_str());

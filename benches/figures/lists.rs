@@ -1,6 +1,10 @@
-//! What a page of a list costs in memory when there are very many rows.
+//! What a page of a list costs in memory and time when there are very many rows.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix::Arbiter;
 use hivewright::{
@@ -30,7 +34,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 
 use crate::{
@@ -61,13 +64,19 @@ pub(crate) fn measure(report: &mut Report) {
     for (path, write) in lists {
         let folder = tempfile::tempdir().expect("a folder");
         fill(folder.path(), write);
-        let share = share(folder.path(), path);
+        let (share, slowest) = pages(folder.path(), path);
         let name = path.split('?').next().unwrap_or_default();
         report.figure(
             &format!("lists: memory for pages of {name}, by that of 100,000 rows"),
             share,
             "",
             Bound::AtMost(0.5),
+        );
+        report.figure(
+            &format!("lists: slowest of the first pages of {name}, among 100,000 rows"),
+            slowest.as_secs_f64() * 1e3,
+            "ms",
+            Bound::None,
         );
     }
 }
@@ -88,8 +97,8 @@ fn fill(home: &Path, write: fn(usize, &Ids) -> Writes) {
 }
 
 /// By how much some pages of a list raise the memory of a fresh service, in parts of what the answer with
-/// all rows would hold.
-fn share(home: &Path, path: &str) -> f64 {
+/// all rows would hold; and how long the slowest of them took.
+fn pages(home: &Path, path: &str) -> (f64, Duration) {
     let service = Process::serve(home);
     let address = process::address(home, &service);
     let token = process::token(home);
@@ -106,9 +115,11 @@ fn share(home: &Path, path: &str) -> f64 {
     std::thread::sleep(Duration::from_secs(1));
     let before = service.memory();
     service.forget_peak();
-    let (mut size, mut cursor) = (0, String::new());
+    let (mut size, mut cursor, mut slowest) = (0, String::new(), Duration::ZERO);
     for _ in 0..PAGES {
+        let asked = Instant::now();
         let answer = ask(&cursor);
+        slowest = slowest.max(asked.elapsed());
         size = size.max(answer.len());
         let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
         cursor = match (answer["next_cursor"].as_str(), answer["prev_before"].as_u64()) {
@@ -119,7 +130,7 @@ fn share(home: &Path, path: &str) -> f64 {
     }
     let grown = service.peak_memory().saturating_sub(before);
     let rows = size as f64 / 200.0 * ROWS as f64;
-    grown as f64 / rows
+    (grown as f64 / rows, slowest)
 }
 
 fn lane(topic: Option<String>) -> Lane {
@@ -132,14 +143,8 @@ fn task(_: usize, ids: &Ids) -> Writes {
     let task = Task {
         kind: Kind::Delegate,
         outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
             text: "They are fine. ".repeat(20),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: now,
+            ..Outcome::new(Ending::Done, now)
         }),
         ..Task::new(ids.task(), lane(None), body, "operator".to_owned(), now)
     };

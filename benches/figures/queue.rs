@@ -29,7 +29,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 use tokio::sync::oneshot;
 
@@ -80,16 +79,7 @@ fn task(ids: &Ids, producer: usize) -> Task {
 }
 
 fn outcome() -> Outcome {
-    Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: "It is sunny.".to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: WallClock.now(),
-    }
+    Outcome { text: "It is sunny.".to_owned(), ..Outcome::new(Ending::Done, WallClock.now()) }
 }
 
 /// Acknowledges each task as soon as it has it.

@@ -20,6 +20,7 @@ use hivewright_actors::{
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
+    journal::query::{SessionPage, SessionQuery, SessionWindow},
     order::{Part, Window},
     search::{Entry, Hit, Search, SearchPage},
     storage::{Batch, DamageReports, Order, ShowPending, Storage, StorageError, Tiers, Visit},
@@ -336,6 +337,15 @@ impl Tiers for TieredStorage {
         known: &HashSet<Vec<u8>>,
     ) -> Result<WaitPage, StorageError> {
         self.cold.waits(of, wanted, window, known)
+    }
+
+    fn sessions(
+        &self,
+        wanted: &SessionQuery,
+        window: &SessionWindow,
+        known: &HashSet<String>,
+    ) -> Result<SessionPage, StorageError> {
+        self.cold.sessions(wanted, window, known)
     }
 
     fn faults(&self) -> Result<Vec<String>, StorageError> {

@@ -70,7 +70,7 @@ impl Follower {
         }
         let storage = &storage.archived();
         let mut lanes = Vec::new();
-        let listed = sessions::sessions(storage, None, &mut |session| {
+        let listed = sessions::sessions(storage, &mut |session| {
             lanes.push(LaneKey::new(&session.lane, session.generation));
             ControlFlow::Continue(())
         });

@@ -208,14 +208,11 @@ fn end(storage: &dyn Storage, mut task: Task, turn: &[HistoryEvent]) -> Result<(
         _ => None,
     });
     let outcome = Outcome {
-        ending: *outcome,
         code: *code,
         message: message.clone(),
         text: texts.collect::<Vec<_>>().join("\n"),
-        truncated: false,
         usage: *usage,
-        report: None,
-        finished_at: *timestamp,
+        ..Outcome::new(*outcome, *timestamp)
     };
     let writes = ending::recovered(&mut task, outcome);
     storage.commit(&writes.batch()?)

@@ -11,20 +11,14 @@ use crate::{
         records::FinishedTask,
     },
     tool::records::Answer,
-    usage::Usage,
 };
 
 fn ended(ending: Ending, text: &str) -> Task {
     let mut task = spawn_of("scouts", "main").bootstrap;
     task.outcome = Some(Outcome {
-        ending,
         code: (ending != Ending::Done).then_some(Code::NoProvider),
-        message: None,
         text: text.to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(2),
+        ..Outcome::new(ending, Timestamp(2))
     });
     task
 }

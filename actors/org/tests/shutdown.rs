@@ -9,7 +9,6 @@ use crate::{
         records::{self as tasks, FinishedTask},
     },
     tool::records::Answer,
-    usage::Usage,
 };
 
 fn names(names: &[&str]) -> Vec<TeamName> {
@@ -228,16 +227,7 @@ async fn the_last_error_of_a_team_goes_with_it() {
     let process = populate(&world).await;
     for name in ["aa", "cc"] {
         let lane = Lane { team: name.into(), topic: None };
-        let failed = Outcome {
-            ending: Ending::Failed,
-            code: None,
-            message: None,
-            text: String::new(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: Timestamp(1),
-        };
+        let failed = Outcome::new(Ending::Failed, Timestamp(1));
         let task = Task::new(
             format!("task-{name}").into(),
             lane,

@@ -46,16 +46,8 @@ impl Setting {
         self.settle().await;
         let (_, lease) = self.leases()[0].clone();
         let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
-        let outcome = Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text: "Done.".to_owned(),
-            usage: Usage::default(),
-            report: None,
-            truncated: false,
-            finished_at: Timestamp(1_000),
-        };
+        let outcome =
+            Outcome { text: "Done.".to_owned(), ..Outcome::new(Ending::Done, Timestamp(1_000)) };
         let ids = Ids::new(Arc::new(Sequence::from(0)));
         let closed = ending::close(&mut done, outcome, &ids, &view());
         let result = closed.follow_up.clone().unwrap();

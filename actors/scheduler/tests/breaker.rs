@@ -15,19 +15,13 @@ use crate::{
         },
     },
     task::outcome::Code,
-    usage::Usage,
 };
 
 fn outcome(ending: Ending, text: &str) -> Outcome {
     Outcome {
-        ending,
         code: (ending != Ending::Done).then_some(Code::Network),
-        message: None,
         text: text.to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(0),
+        ..Outcome::new(ending, Timestamp(0))
     }
 }
 

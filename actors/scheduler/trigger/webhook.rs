@@ -36,6 +36,7 @@ pub struct Webhook {
     pub tolerance: Span,
     /// The longest body, up to 8MiB. Left out: 1MiB.
     #[serde(default = "one_mebibyte")]
+    #[schemars(extend("x-maximum" = limits::BODY.end()))]
     pub max_body: Size,
     /// What a body may be. Left out: JSON, a form or plain text.
     #[serde(default = "usual_content_types")]

@@ -80,14 +80,10 @@ fn task(id: &str, team: &str, body: &str) -> Task {
 fn ended(id: &str, team: &str, text: &str) -> Task {
     Task {
         outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
             message: Some(text.to_owned()),
             text: text.to_owned(),
-            truncated: false,
-            usage: Usage::default(),
             report: Some(json!({ "note": text, "pin": [text] })),
-            finished_at: Timestamp(1),
+            ..Outcome::new(Ending::Done, Timestamp(1))
         }),
         ..task(id, team, text)
     }

@@ -172,7 +172,7 @@ async fn a_crash_around_a_summary_loses_nothing_and_repeats_nothing() {
             let asked = world.asked.lock().unwrap().clone();
             let topics = spine.store.read(|storage| {
                 let mut lanes = Vec::new();
-                sessions::sessions(storage, None, &mut |session| {
+                sessions::sessions(storage, &mut |session| {
                     lanes.push(session.lane);
                     ControlFlow::Continue(())
                 })?;

@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use actix_web::{HttpResponse, http::header, web::Bytes};
 use futures_util::{Stream, stream};
 use hivewright_actors::{
+    clock::Timestamp,
     ids::{TeamKey, TopicId},
     journal::{
+        query::{SessionQuery, SessionWindow},
         records::Began,
         sessions::{self, Session},
     },
@@ -22,7 +24,12 @@ use super::{tasks::giving, teams::known_team};
 use crate::{
     api::{endpoint::*, reply::*, sessions::*},
     http::{
-        kit::{call::*, error::*, listing::Gathering, revocation::until_ended},
+        kit::{
+            call::*,
+            error::*,
+            listing::{Gathering, Place},
+            revocation::until_ended,
+        },
         state::State,
     },
     logging::Secrets,
@@ -35,22 +42,19 @@ const PIECE: usize = 200;
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, SessionFilter>,
 ) -> ApiResult<Rows<SessionRow>> {
+    // Taken apart, so that a new field which nothing compares is an error.
     let SessionFilter { team, topic, since } = query;
-    let topic = topic.map(TopicId::from);
-    let since = since.map(|since| since.from(state.now()));
-    let reaches = caller.reach();
+    let wanted = SessionQuery {
+        teams: caller.teams(team),
+        topic: topic.map(TopicId::from),
+        since: since.map(|since| since.from(state.now())).unwrap_or_default(),
+        ..SessionQuery::default()
+    };
     let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        sessions::sessions(storage, team.as_deref(), &mut |session| {
-            if reaches(session.lane.team.as_str())
-                && since.is_none_or(|since| session.updated_at >= since)
-                && (topic.is_none() || session.lane.topic == topic)
-            {
-                let id = session.lane.session_id(session.generation);
-                gathering.see(session.updated_at, &id);
-            }
-            ControlFlow::Continue(())
-        })?;
+        let place = |place: &Place| Some((Timestamp(place.value.as_u64()?), place.id.clone()));
+        let part = sessions::listed(storage, &wanted, &gathering.window(place))?;
+        gathering.see_part(part, |(at, id)| (at.0.into(), id));
         gathering.rows(&page, |id| {
             let Some((lane, generation)) = Lane::of_session(id) else {
                 return Ok(None);
@@ -129,30 +133,23 @@ fn of_key(team: &TeamKey, key: &str) -> ApiResult<(Lane, u32)> {
 
 /// The session of a team that was used last.
 async fn newest_of(state: &State, team: &TeamKey) -> ApiResult<(Lane, u32)> {
-    let key = team.clone();
-    let newest = state.read(move |storage| {
-        let mut newest: Option<Session> = None;
-        sessions::sessions(storage, Some(key.name.as_str()), &mut |session| {
-            let is_newer = |known: &Session| session.updated_at > known.updated_at;
-            if session.generation == key.generation && newest.as_ref().is_none_or(is_newer) {
-                newest = Some(session);
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(newest)
-    });
-    let stored = newest.await?;
+    let wanted = SessionQuery {
+        teams: Some(vec![team.name.clone()]),
+        generation: Some(team.generation),
+        ..SessionQuery::default()
+    };
+    let window = SessionWindow { order: Order::Falling, after: None, skip: 0, most: 1, counted: 0 };
+    let listed = state.read(move |storage| sessions::listed(storage, &wanted, &window)).await?;
+    let stored = listed.places.into_iter().next();
     // A turn that has only begun uses its session, too.
-    let since = stored.as_ref().map(|session| session.updated_at);
+    let since = stored.as_ref().map(|(used_at, _)| *used_at);
     let running = state.spine.live.running().1.into_iter();
     let is_newer = |turn: &ActiveTurn| turn.team == team.name && Some(turn.started_at) > since;
     let newest = running.filter(is_newer).max_by_key(|turn| turn.started_at);
     let begun = newest.and_then(|turn| Lane::of_session(&turn.session_id));
-    match (begun.filter(|(_, generation)| *generation == team.generation), stored) {
-        (Some(begun), _) => Ok(begun),
-        (None, Some(session)) => Ok((session.lane, session.generation)),
-        (None, None) => of_key(team, "main"),
-    }
+    let begun = begun.filter(|(_, generation)| *generation == team.generation);
+    let stored = || Lane::of_session(&stored?.1);
+    begun.or_else(stored).map_or_else(|| of_key(team, "main"), Ok)
 }
 
 async fn part(

@@ -148,7 +148,7 @@ impl Sight<'_> {
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TeamFilter>,
 ) -> ApiResult<Rows<TeamRow>> {
-    let TeamFilter { state: standing, parent, words } = query;
+    let TeamFilter { state: wanted, parent, words } = query;
     let [parent, words] = [parent, words].map(|text| text.map(|text| text.to_lowercase()));
     let rows = looking(&state, |sight| {
         let rows = sight.tree.iter().filter_map(|team| sight.row(team.name.as_str()));
@@ -162,7 +162,7 @@ pub(super) async fn list(
             texts.any(|text| text.to_lowercase().contains(words.as_str()))
         };
         caller.reaches(row.name.as_str())
-            && standing.is_none_or(|state| row.state == state)
+            && wanted.is_none_or(|state| row.state == state)
             && parent.as_ref().is_none_or(|name| above == Some(name))
             && words.as_ref().is_none_or(holds)
     });

@@ -16,7 +16,7 @@ use hivewright_actors::{
         topics::Topic,
     },
     storage::Storage,
-    store::reads::get,
+    store::reads::{get, get_readable},
     task::{
         Lane,
         records::{self as tasks, OpenWork},
@@ -106,32 +106,30 @@ impl ChannelTypes<'_> {
 /// The wanted part of all topics. Holds no more of them than the page.
 async fn part(
     state: &State,
-    standing: Activity,
+    activity: Activity,
     page: Page,
     wanted: impl Fn((&ChannelId, &ChannelType), &Topic, TopicState) -> bool + Send + 'static,
 ) -> ApiResult<Rows<TopicRow>> {
     let rows = state.read(move |storage| {
-        let name = |channel: &ChannelId, row: &Topic| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
         let mut types = ChannelTypes { storage, last: None };
         conversations::each_topic(storage, &mut |channel, row| {
             let of = (&channel, &types.of(&channel));
-            if wanted(of, &row, standing.state(&row)) {
+            if wanted(of, &row, activity.state(&row)) {
                 let value = match page.sort.field {
                     "name" => row.name.clone().into(),
                     "created_at" => row.created_at.0.into(),
                     _ => row.last_activity.0.into(),
                 };
-                gathering.see_by(value, &name(&channel, &row));
+                gathering.see_by(value, &format!("{channel}\0{}", row.id));
             }
         })?;
-        gathering.rows_of(&page, |found| {
-            conversations::each_topic(storage, &mut |channel, row| {
-                if let Some(place) = found.get_mut(&name(&channel, &row)) {
-                    let channel_type = types.of(&channel);
-                    *place = Some(standing.shown(channel, channel_type, row));
-                }
-            })
+        gathering.rows(&page, |name| {
+            let Some((channel, topic)) = name.split_once('\0') else { return Ok(None) };
+            let (channel, topic) = (ChannelId::from(channel), TopicId::from(topic));
+            let row = get_readable::<Topic>(storage, &(&channel, &topic))?;
+            let channel_type = types.of(&channel);
+            Ok(row.map(|row| activity.shown(channel, channel_type, row)))
         })
     });
     rows.await
@@ -150,8 +148,8 @@ pub(super) async fn newest(
         sort: Sort { field: "last_activity", falling: true },
         after: None,
     };
-    let standing = Activity::new(state, open);
-    let rows = part(state, standing, page, |_, _, state| state != TopicState::Done);
+    let activity = Activity::new(state, open);
+    let rows = part(state, activity, page, |_, _, state| state != TopicState::Done);
     Ok(rows.await?.data)
 }
 
@@ -159,33 +157,30 @@ pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TopicFilter>,
 ) -> ApiResult<Rows<TopicRow>> {
     caller.team(MAIN)?;
-    let TopicFilter { channel, state: standing, words } = query;
+    let TopicFilter { channel, state: wanted, words } = query;
     let words = words.map(|words| words.to_lowercase());
-    let by = Activity::new(&state, &state.read(tasks::open_work).await?);
-    let rows = part(&state, by, page, move |(of, channel_type), topic, state| {
+    let activity = Activity::new(&state, &state.read(tasks::open_work).await?);
+    let rows = part(&state, activity, page, move |(of, channel_type), topic, state| {
         let is_there =
             |channel: &String| of.as_str() == channel || channel_type.to_string() == *channel;
         let is_named = |words: &String| topic.name.to_lowercase().contains(words.as_str());
         channel.as_ref().is_none_or(is_there)
             && words.as_ref().is_none_or(is_named)
-            && standing.is_none_or(|wanted| wanted == state)
+            && wanted.is_none_or(|wanted| wanted == state)
     });
     rows.await
 }
 
 async fn known(state: &State, id: &str) -> ApiResult<TopicRow> {
     let open = state.read(tasks::open_work).await?;
-    let (standing, wanted) = (Activity::new(state, &open), TopicId::from(id));
+    let (activity, wanted) = (Activity::new(state, &open), TopicId::from(id));
     let found = state.read(move |storage| {
-        let mut found = None;
+        let found = conversations::find_topic(storage, &wanted)?;
         let mut types = ChannelTypes { storage, last: None };
-        conversations::each_topic(storage, &mut |channel, row| {
-            if row.id == wanted {
-                let channel_type = types.of(&channel);
-                found = Some(standing.shown(channel, channel_type, row));
-            }
-        })?;
-        Ok(found)
+        Ok(found.map(|(channel, row)| {
+            let channel_type = types.of(&channel);
+            activity.shown(channel, channel_type, row)
+        }))
     });
     found.await?.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
 }

@@ -118,16 +118,7 @@ fn task(id: &str, change: impl FnOnce(&mut Task)) -> Event {
 /// Every way in which a turn goes on, begins again, or is no more.
 fn happenings() -> Vec<Event> {
     let one = |moment| turn("task-1", "turn-1", moment);
-    let outcome = Outcome {
-        ending: Ending::Cancelled,
-        code: None,
-        message: None,
-        text: String::new(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(1),
-    };
+    let outcome = Outcome::new(Ending::Cancelled, Timestamp(1));
     let leased = |task: &mut Task| task.lease = Some("lease".into());
     let parked = |task: &mut Task| {
         task.parked =

@@ -28,7 +28,6 @@ use hivewright_actors::{
         records::FinishedTask,
     },
     tool::Asking,
-    usage::Usage,
 };
 
 use serde_json::json;
@@ -59,16 +58,7 @@ async fn fill_vault(bench: &Bench) {
 fn done(bench: &Bench, id: &str, at: Timestamp) -> Task {
     let mut task = bench.task(id, "main", Kind::Delegate, "Dig.");
     task.created_at = at;
-    task.outcome = Some(Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: String::new(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: at,
-    });
+    task.outcome = Some(Outcome::new(Ending::Done, at));
     task
 }
 

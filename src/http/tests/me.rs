@@ -22,7 +22,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 use serde_json::json;
 
@@ -55,14 +54,8 @@ fn answered(channel: &str, topic: &str, number: u64) -> Task {
             notify: None,
         }),
         outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
             text: format!("answer {number}"),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: at(number + 1),
+            ..Outcome::new(Ending::Done, at(number + 1))
         }),
         ..Task::new(id.into(), lane, body, "ann".to_owned(), at(number))
     }

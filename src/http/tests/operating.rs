@@ -16,7 +16,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::{self as tasks, FinishedTask},
     },
-    usage::Usage,
 };
 use serde_json::json;
 
@@ -171,16 +170,7 @@ async fn usage_is_grouped_and_has_a_range() {
     };
     let own = Spent::default();
     let mut ended = bench.task("task-ended", "main", Kind::Delegate, "Dig.");
-    ended.outcome = Some(Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: String::new(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(1_699_990_000_000),
-    });
+    ended.outcome = Some(Outcome::new(Ending::Done, Timestamp(1_699_990_000_000)));
     let writes = Writes::new()
         .and(spending::calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own))
         .and(spending::calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own))

@@ -19,14 +19,9 @@ use super::*;
 
 fn outcome(task: &Task, ending: Ending, text: &str) -> Outcome {
     Outcome {
-        ending,
         code: (ending != Ending::Done).then_some(Code::Internal),
-        message: None,
         text: text.to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: task.created_at + Duration::from_secs(2),
+        ..Outcome::new(ending, task.created_at + Duration::from_secs(2))
     }
 }
 

@@ -12,7 +12,6 @@ use hivewright_actors::{
         outcome::{Code, Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 use serde::Deserialize;
 
@@ -145,14 +144,10 @@ impl TaskRow {
         };
         let took = self.duration_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0);
         Outcome {
-            ending,
             code,
             message,
             text: self.result.clone().unwrap_or_default(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: began + Duration::from_millis(took),
+            ..Outcome::new(ending, began + Duration::from_millis(took))
         }
     }
 }

@@ -5,13 +5,14 @@
 
 use hivewright_actors::{
     approvals::{question::Question, record::Approval},
+    journal::records::Piece,
     search::Entry,
     storage::Order,
-    store::keys::printable,
+    store::{keys::printable, records::Record},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Reader, audit, columns::Note, tables::Table, tasks, waits, words};
+use super::{Reader, audit, columns::Note, sessions, tables::Table, tasks, waits, words};
 
 /// Compares the indexes with the records, as they are at one moment.
 pub(super) fn check(
@@ -25,6 +26,9 @@ pub(super) fn check(
     audit::check(&moment, unpacker, note)?;
     waits::check::<Approval>(&moment, unpacker, note)?;
     waits::check::<Question>(&moment, unpacker, note)?;
+    for table in tables.iter().filter(|table| table.kind() == Piece::KIND) {
+        sessions::check(&moment, table, unpacker, note)?;
+    }
     for table in tables.iter().filter(|table| table.is_indexed()) {
         let mut failed = Ok(());
         table.walk(&moment, &[], None, Order::Rising, usize::MAX, &mut |key, held| {

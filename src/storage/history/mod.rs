@@ -9,6 +9,7 @@
 //! tasks.rs     columns of ended tasks, and the lists of them
 //! audit.rs     facets of lines of the audit, and the lists of them
 //! waits.rs     facets of approvals and questions, and the lists of them
+//! sessions.rs  when sessions were used last, and the lists of them
 //! usage.rs     what ended tasks have come to
 //! merging.rs   one list of several ranges of an index
 //! columns.rs   what a row has beside key and value
@@ -30,6 +31,7 @@ pub(super) mod marking;
 mod merging;
 mod packing;
 mod readers;
+mod sessions;
 mod tables;
 mod tasks;
 #[cfg(test)]
@@ -57,6 +59,7 @@ use hivewright_actors::{
     budget::query::{UsagePlace, UsageQuery},
     clock::Timestamp,
     ids::TaskId,
+    journal::query::{SessionPage, SessionQuery, SessionWindow},
     order::{Part, Window},
     search::{Entry, Place, Search},
     spine,
@@ -145,7 +148,7 @@ impl History {
         let connection = connect(&path, true).map_err(io::Error::other)?;
         version::begin(&connection, store).map_err(io::Error::other)?;
         let tables = tables::all(&shelves(), Keys::Short);
-        let writer = Writer::new(connection);
+        let mut writer = Writer::new(connection);
         writer.prepare(&tables).map_err(io::Error::other)?;
         let writer = Mutex::new(Some(writer));
         Ok(Self { path: Some(path), tables, writer, ..Self::default() })
@@ -160,7 +163,7 @@ impl History {
         let failed = |error: rusqlite::Error| format!("`{FILE}` cannot be read: {error}");
         let connection = connect(&path, false).map_err(failed)?;
         let tables = tables::all(&shelves(), version::upgrade(&connection)?);
-        let writer = Writer::new(connection);
+        let mut writer = Writer::new(connection);
         let position = position(&writer.connection).map_err(failed)?;
         writer.prepare(&tables).map_err(failed)?;
         let writer = Mutex::new(Some(writer));
@@ -424,6 +427,16 @@ impl History {
             let moment = reader.connection.unchecked_transaction()?;
             waits::page(&moment, of, wanted, window, known)
         })
+    }
+
+    /// The wanted part of the sessions whose journals it holds, but for those that are known.
+    pub(super) fn sessions(
+        &self,
+        wanted: &SessionQuery,
+        window: &SessionWindow,
+        known: &HashSet<String>,
+    ) -> Result<SessionPage, StorageError> {
+        self.read_at_once(|connection, _| sessions::page(connection, wanted, window, known))
     }
 
     /// The facets that the lists of the audit know.

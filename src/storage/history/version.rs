@@ -5,7 +5,7 @@
 //! | 0 | not noted: the first archives |
 //! | 1 | a task and its journal may share a value; the rows that were there stay as they are |
 //! | 2 | as 1, and ids of tasks are short in keys: archives that were begun so |
-//! | 3, 4 | as 1 and 2, and the lists of the audit, of approvals and of questions have an index |
+//! | 3, 4 | as 1 and 2, and the lists of the audit, of approvals, of questions and of sessions have an index |
 //!
 //! An archive of a former program is brought to 3 or 4 when it is opened. Such a program does not look for a version (0), or
 //! refuses one that it does not know, and must not write to these: what it wrote would be missing in the indexes.

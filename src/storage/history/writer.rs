@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{store::records::Record, task::records::EndedTask};
+use hivewright_actors::{
+    journal::records::Piece, store::records::Record, task::records::EndedTask,
+};
 use rusqlite::Connection;
 
 use super::{
     BUSY_TIMEOUT,
     backfill::{self, Tell},
     packing::{self, Packer, Unpacker},
-    shrink,
+    sessions, shrink,
     tables::Table,
     together::{Beside, Together},
     turns::{self, Stored},
@@ -66,9 +68,12 @@ impl Writer {
     }
 
     /// Makes the tables that are not there yet.
-    pub(super) fn prepare(&self, tables: &[Table]) -> rusqlite::Result<()> {
+    pub(super) fn prepare(&mut self, tables: &[Table]) -> rusqlite::Result<()> {
         backfill::add(&self.connection, tables)?;
         tables.iter().try_for_each(|table| table.create(&self.connection))?;
+        for table in tables.iter().filter(|table| table.kind() == Piece::KIND) {
+            sessions::create(&self.connection, table, &mut self.unpacker)?;
+        }
         words::create(&self.connection)
     }
 
@@ -143,7 +148,8 @@ impl Writer {
 
     pub(super) fn remove(&mut self, table: &Table, key: &[u8]) -> rusqlite::Result<()> {
         self.note(table, key, None, &Together::default())?;
-        table.remove(&self.connection, table.rest(key))
+        table.remove(&self.connection, table.rest(key))?;
+        self.note_session(table, key, None)
     }
 
     fn put_packed(
@@ -156,7 +162,21 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let mut beside = Beside { unpacker: &mut self.unpacker, together };
         let columns = table.columns(&self.connection, key, value, &mut beside)?;
-        table.put(&self.connection, key, &columns, packed, host)
+        table.put(&self.connection, key, &columns, packed, host)?;
+        self.note_session(table, key, Some(value))
+    }
+
+    /// Notes what a piece of a journal says of its session.
+    fn note_session(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        piece: Option<&[u8]>,
+    ) -> rusqlite::Result<()> {
+        if table.kind() != Piece::KIND {
+            return Ok(());
+        }
+        sessions::note(&self.connection, table, &mut self.unpacker, key, piece)
     }
 
     /// Notes what a record is found by, in place of what it was before. Returns that.

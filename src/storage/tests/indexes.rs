@@ -11,11 +11,11 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 use rusqlite::Connection;
 
 use super::{
+    sessions::{lane, piece},
     waits::{approval, question},
     *,
 };
@@ -25,14 +25,8 @@ fn finished(id: &str, body: &str) -> Task {
     let lane = Lane { team: "main".into(), topic: None };
     Task {
         outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
             text: "done".to_owned(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: Timestamp(20),
+            ..Outcome::new(Ending::Done, Timestamp(20))
         }),
         ..Task::new(id.into(), lane, body.to_owned(), "ann".to_owned(), Timestamp(10))
     }
@@ -51,7 +45,7 @@ fn line(id: &str, action: &str) -> Audit {
     }
 }
 
-/// A store whose archive holds two tasks, two lines of the audit, an approval and a question.
+/// A store whose archive holds two tasks, two lines of the audit, an approval, a question and a session.
 fn filled(place: &Place) -> TieredStorage {
     let storage = place.open();
     let writes = Writes::new()
@@ -62,6 +56,7 @@ fn filled(place: &Place) -> TieredStorage {
         .put(&approval(1))
         .put(&question(1));
     storage.commit(&writes.batch().unwrap()).unwrap();
+    storage.commit(&piece(&lane(0), 1, 10).batch().unwrap()).unwrap();
     while storage.take_next().unwrap() {}
     storage
 }
@@ -89,6 +84,13 @@ fn a_damaged_index_of_the_archive_is_found_and_named() {
         ("UPDATE apr SET facet = 0".to_owned(), "index of lists"),
         ("UPDATE apr SET expires_at = 1".to_owned(), "index of lists"),
         ("DELETE FROM \"qst.facet\"".to_owned(), "index of lists"),
+        (r#"DELETE FROM "hist.session""#.to_owned(), "index of sessions lacks `main:main`"),
+        (r#"UPDATE "hist.session" SET used_at = 11"#.to_owned(), "index of sessions lacks"),
+        (r#"UPDATE "hist.session" SET last = 3"#.to_owned(), "index of sessions lacks"),
+        (
+            r#"INSERT INTO "hist.session" VALUES (x'07', 'ops', 1, NULL, 1, 10)"#.to_owned(),
+            "index of sessions names 2, and there are 1",
+        ),
         (format!("DELETE FROM said WHERE key = {first}"), said),
         ("UPDATE said SET team = 'ops'".to_owned(), said),
         (

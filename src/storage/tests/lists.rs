@@ -26,7 +26,6 @@ use hivewright_actors::{
         query::{TaskPage, TaskPlace, TaskQuery, TaskWindow},
         records::{EndedTask, FinishedTask},
     },
-    usage::Usage,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
@@ -71,14 +70,8 @@ fn task(number: usize) -> Task {
     }
     let text = ["Done.", "It RAINED."][of(9, 2)];
     task.outcome = Some(Outcome {
-        ending: ENDINGS[of(1, 5)],
-        code: None,
-        message: None,
         text: text.to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: made + DAY * u32::from(noise[4]) / 64,
+        ..Outcome::new(ENDINGS[of(1, 5)], made + DAY * u32::from(noise[4]) / 64)
     });
     task
 }

@@ -10,6 +10,7 @@ mod killed;
 mod lists;
 mod port;
 mod room;
+mod sessions;
 mod tiers;
 mod upgrades;
 mod waits;

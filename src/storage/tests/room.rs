@@ -12,7 +12,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 
 use super::*;
@@ -33,16 +32,7 @@ fn ended(id: &str, at: Timestamp) -> Task {
         .collect();
     Task {
         kind: Kind::Delegate,
-        outcome: Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text,
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: at,
-        }),
+        outcome: Some(Outcome { text, ..Outcome::new(Ending::Done, at) }),
         ..Task::new(id.into(), lane, String::new(), String::new(), at)
     }
 }

@@ -30,7 +30,6 @@ use hivewright_actors::{
         records::FinishedTask,
     },
     tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
-    usage::Usage,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -450,14 +449,10 @@ impl Bench {
     /// Questions to a team end so.
     fn ends(&self, team: &str, ending: Ending, text: &str) {
         let outcome = Outcome {
-            ending,
             code: (ending != Ending::Done).then_some(Code::Internal),
             message: (ending != Ending::Done).then(|| "it broke".to_owned()),
             text: text.to_owned(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: self.clock.now(),
+            ..Outcome::new(ending, self.clock.now())
         };
         self.work.ends.lock().unwrap().insert(team.into(), outcome);
     }

@@ -34,14 +34,11 @@ fn task(number: u64) -> Task {
 
 fn ended(number: u64, ending: Ending, text: &str) -> Task {
     let outcome = Outcome {
-        ending,
         code: (ending == Ending::Failed).then_some(Code::NoProvider),
         message: (ending == Ending::Failed).then(|| "no model".to_owned()),
         text: text.to_owned(),
-        truncated: false,
         usage: Usage { input: 10, output: 2, ..Usage::default() },
-        report: None,
-        finished_at: Timestamp(number * 100 + 50),
+        ..Outcome::new(ending, Timestamp(number * 100 + 50))
     };
     Task { outcome: Some(outcome), ..task(number) }
 }

@@ -16,7 +16,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::{FinishedTask, LaneKey},
     },
-    usage::Usage,
 };
 
 use super::*;
@@ -79,16 +78,8 @@ impl Scene {
             Timestamp(at),
         );
         task.kind = Kind::Trigger;
-        task.outcome = Some(Outcome {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text: "done".to_owned(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: Timestamp(at),
-        });
+        task.outcome =
+            Some(Outcome { text: "done".to_owned(), ..Outcome::new(Ending::Done, Timestamp(at)) });
         let writes = Writes::new().put(&FinishedTask::of(&task));
         self.store.commit(writes).await.unwrap();
     }

@@ -45,7 +45,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::{self as tasks, FinishedTask},
     },
-    usage::Usage,
 };
 
 use crate::{
@@ -95,14 +94,9 @@ impl Worker {
         self.running.remove(&task.id);
         task.lease = None;
         task.outcome = Some(Outcome {
-            ending,
-            code: None,
             message: message.or_else(|| (ending == Ending::Failed).then(|| "no luck".to_owned())),
             text: "done".to_owned(),
-            truncated: false,
-            usage: Usage::default(),
-            report: None,
-            finished_at: self.clock.now(),
+            ..Outcome::new(ending, self.clock.now())
         });
         let committed = self.store.commit(Writes::new().put(&FinishedTask::of(&task)));
         let queue = self.queue.clone();

@@ -41,14 +41,10 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         )
     };
     let outcome = Outcome {
-        ending,
         code: (ending != Ending::Done).then_some(Code::Cancelled),
-        message: None,
         text: "Go left.".to_owned(),
-        truncated: false,
         usage: Usage { input: 100, output: 20, cost_usd: Some(0.5), ..Usage::default() },
-        report: None,
-        finished_at: Timestamp(6_000),
+        ..Outcome::new(ending, Timestamp(6_000))
     };
     let ids = Ids::new(Arc::new(Sequence::constant(0)));
     let closed = close(&mut task, outcome, &ids, view);
@@ -125,16 +121,8 @@ fn a_long_result_is_cut_with_the_way_to_its_rest() {
             Timestamp(1_000),
         )
     };
-    let outcome = Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: "x".repeat(10_003),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: Timestamp(6_000),
-    };
+    let outcome =
+        Outcome { text: "x".repeat(10_003), ..Outcome::new(Ending::Done, Timestamp(6_000)) };
     let there = view([team("child", 1, TeamState::Active)]);
 
     let ids = Ids::new(Arc::new(Sequence::constant(0)));

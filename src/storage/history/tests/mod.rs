@@ -14,7 +14,6 @@ use hivewright_actors::{
         outcome::{Ending, Outcome},
         records::FinishedTask,
     },
-    usage::Usage,
 };
 use tempfile::TempDir;
 
@@ -25,16 +24,7 @@ type Stored = (Vec<u8>, Vec<u8>);
 fn done(id: &str, team: &str, at: u64, body: &str, answer: &str) -> Stored {
     let lane = Lane { team: team.into(), topic: None };
     let at = Timestamp(at);
-    let outcome = Outcome {
-        ending: Ending::Done,
-        code: None,
-        message: None,
-        text: answer.to_owned(),
-        truncated: false,
-        usage: Usage::default(),
-        report: None,
-        finished_at: at,
-    };
+    let outcome = Outcome { text: answer.to_owned(), ..Outcome::new(Ending::Done, at) };
     let task = Task {
         outcome: Some(outcome),
         ..Task::new(id.into(), lane, body.to_owned(), "ann".to_owned(), at)

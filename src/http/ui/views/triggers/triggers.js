@@ -299,11 +299,24 @@ class Triggers extends View {
             title: `Delete ${trigger.name}?`,
             lost: `It never runs again. Its runs stay: hivewright trigger runs ${clean(trigger.id)} shows them.`,
             action: "Delete",
-            submit: () => remove(path),
+            submit: () => this.delete(path),
           }).then((done) => done && go("triggers")),
         { tone: "danger" },
       ),
     ];
+  }
+
+  /** What is about to be gone is not asked for again, unless it stays. @param {string} path */
+  async delete(path) {
+    this.one?.close();
+    this.runs?.close();
+    try {
+      await remove(path);
+    } catch (refusal) {
+      this.chosen = undefined;
+      this.follow();
+      throw refusal;
+    }
   }
 
   /** One a line: `name = value`. @param {any} trigger */

@@ -1,0 +1,351 @@
+//! Index of archived sessions: when each was used last, and the lists of them.
+//!
+//! A session is no record: it is there as long as its journal has a piece, and its last piece says when it was used.
+//! A list is the merge of one range of the index for each team, so that no journal is looked at.
+
+use std::collections::HashSet;
+
+use hivewright_actors::{
+    clock::Timestamp,
+    journal::{
+        query::{SessionPage, SessionQuery, SessionWindow},
+        records::Piece,
+        sessions::used_at,
+    },
+    storage::Order,
+    store::{
+        keys::{after_prefix, prefix_of},
+        reads::parse,
+    },
+    task::records::LaneKey,
+};
+use rusqlite::{Connection, OptionalExtension, params, types::Value};
+
+use super::{
+    columns::{Note, have, millis},
+    merging::{Bound, Rank, Row, Stream, count, count_up_to, directions, hex, json, merge, part},
+    packing::Unpacker,
+    tables::Table,
+};
+
+/// `key` is the id of the session, `last` the number that its last piece begins with.
+const CREATE: &str = r#"
+    CREATE TABLE "hist.session" (
+        key BLOB PRIMARY KEY, team TEXT NOT NULL, generation INTEGER NOT NULL, topic TEXT,
+        last INTEGER NOT NULL, used_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE INDEX "hist.session.by_use" ON "hist.session" (team, used_at, key);
+    CREATE INDEX "hist.session.by_topic" ON "hist.session" (topic) WHERE topic IS NOT NULL;
+"#;
+
+/// Makes the index, with the sessions that an archive of a former program holds.
+pub(super) fn create(
+    connection: &Connection,
+    journal: &Table,
+    unpacker: &mut Unpacker,
+) -> rusqlite::Result<()> {
+    if is_there(connection)? {
+        return Ok(());
+    }
+    let whole = connection.unchecked_transaction()?;
+    whole.execute_batch(CREATE)?;
+    each(&whole, journal, unpacker, &mut |lane, (last, at)| put(&whole, lane, last, at))?;
+    whole.commit()
+}
+
+fn is_there(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.table_exists(None, "hist.session")
+}
+
+fn put(connection: &Connection, lane: &LaneKey, last: u64, at: Timestamp) -> rusqlite::Result<()> {
+    let mut put = connection.prepare_cached(
+        r#"INSERT INTO "hist.session" (key, last, used_at, team, generation, topic)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (key) DO UPDATE SET last = excluded.last, used_at = excluded.used_at
+        WHERE excluded.last >= last"#,
+    )?;
+    let (team, topic) = (lane.lane.team.as_str(), lane.lane.topic.as_ref());
+    let topic = topic.map(|topic| topic.as_str());
+    let last = last.cast_signed();
+    let id = lane.session_id().into_bytes();
+    put.execute(params![id, last, millis(at), team, lane.generation, topic]).map(drop)
+}
+
+/// Notes what a piece of a journal says now; none if it is gone, or cannot be read any more.
+pub(super) fn note(
+    connection: &Connection,
+    journal: &Table,
+    unpacker: &mut Unpacker,
+    key: &[u8],
+    piece: Option<&[u8]>,
+) -> rusqlite::Result<()> {
+    let Some((lane, first)) = parse::<Piece<'_>>(key) else { return Ok(()) };
+    if let Some(at) = piece.and_then(used_at) {
+        return put(connection, &lane, first, at);
+    }
+    let id = lane.session_id().into_bytes();
+    let mut forget =
+        connection.prepare_cached(r#"DELETE FROM "hist.session" WHERE key = ?1 AND last = ?2"#)?;
+    if forget.execute(params![id, first.cast_signed()])? > 0
+        && let Some((last, at)) = newest(connection, journal, unpacker, &lane, key)?
+    {
+        put(connection, &lane, last, at)?;
+    }
+    Ok(())
+}
+
+/// Where the last piece of a session begins that can be read, of those before a key, and when it was used by that.
+fn newest(
+    connection: &Connection,
+    journal: &Table,
+    unpacker: &mut Unpacker,
+    lane: &LaneKey,
+    before: &[u8],
+) -> rusqlite::Result<Option<(u64, Timestamp)>> {
+    let start = prefix_of(journal.kind(), &(lane,));
+    let mut end = before.to_vec();
+    loop {
+        let mut found = None;
+        let (from, to) = (journal.rest(&start), Some(journal.rest(&end)));
+        journal.walk(connection, from, to, Order::Falling, 1, &mut |key, held| {
+            let value = unpacker.unpack_from(held.row(key), key, &held.packed).ok();
+            found = Some((key.to_vec(), value.as_deref().and_then(used_at)));
+        })?;
+        match found {
+            None => return Ok(None),
+            Some((key, at)) => {
+                let number = parse::<Piece<'_>>(&key).map(|(_, first)| first);
+                if let Some(newest) = number.zip(at) {
+                    return Ok(Some(newest));
+                }
+                end = key;
+            }
+        }
+    }
+}
+
+/// Shows each session whose journal can be read. Journals are jumped over.
+fn each(
+    connection: &Connection,
+    journal: &Table,
+    unpacker: &mut Unpacker,
+    show: &mut dyn FnMut(&LaneKey, (u64, Timestamp)) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut start = Vec::new();
+    loop {
+        let mut found = None;
+        journal.walk(connection, &start, None, Order::Rising, 1, &mut |key, _| {
+            found = Some(key.to_vec());
+        })?;
+        let Some(key) = found else { return Ok(()) };
+        let Some((lane, _)) = parse::<Piece<'_>>(&key) else {
+            start = [journal.rest(&key), &[0]].concat();
+            continue;
+        };
+        let end = after_prefix(&prefix_of(journal.kind(), &(&lane,)));
+        if let Some(newest) = newest(connection, journal, unpacker, &lane, &end)? {
+            show(&lane, newest)?;
+        }
+        start = journal.rest(&end).to_vec();
+    }
+}
+
+/// Compares what lists know of each session with its journal.
+pub(super) fn check(
+    connection: &Connection,
+    journal: &Table,
+    unpacker: &mut Unpacker,
+    note: &mut Note<'_>,
+) -> rusqlite::Result<()> {
+    // An archive of a former program that was never opened by this one has no such index.
+    if !is_there(connection)? {
+        return Ok(());
+    }
+    let mut select = connection.prepare(
+        r#"SELECT last, used_at, team, generation, topic FROM "hist.session" WHERE key = ?1"#,
+    )?;
+    let mut count = 0;
+    each(connection, journal, unpacker, &mut |lane, (last, at)| {
+        let id = lane.session_id();
+        let text = |text: &str| Value::from(text.to_owned());
+        let listed: [Value; 5] = [
+            last.cast_signed().into(),
+            millis(at).into(),
+            text(lane.lane.team.as_str()),
+            lane.generation.into(),
+            lane.lane.topic.as_ref().map(|topic| text(topic.as_str())).into(),
+        ];
+        let has = select.query_row(params![id.as_bytes()], |row| have(row, 0, listed.into_iter()));
+        count += 1;
+        if has.optional()? != Some(true) {
+            note(format!("the index of sessions lacks `{id}`, or has it as another"));
+        }
+        Ok(())
+    })?;
+    let listed: i64 =
+        connection.query_row(r#"SELECT count(*) FROM "hist.session""#, [], |row| row.get(0))?;
+    if listed > count {
+        note(format!("the index of sessions names {listed}, and there are {count}"));
+    }
+    Ok(())
+}
+
+/// The wanted part of the sessions of an archive, but for those that are known, by their ids.
+pub(super) fn page(
+    connection: &Connection,
+    wanted: &SessionQuery,
+    window: &SessionWindow,
+    known: &HashSet<String>,
+) -> rusqlite::Result<SessionPage> {
+    let list = List::new(connection, wanted, window.order)?;
+    let found = list.count_known(known)?;
+    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
+    let known = (found > 0).then_some(known);
+    let after = window.after.as_ref();
+    let after =
+        list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), id.as_bytes().to_vec())));
+    part(window, total, |window| {
+        let id = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let after = Some(after.clone());
+        let rows = merge(connection, list.streams(), window, after, known, id)?;
+        Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
+    })
+}
+
+struct List<'a> {
+    connection: &'a Connection,
+    order: Order,
+    wanted: &'a SessionQuery,
+    teams: Vec<String>,
+}
+
+impl<'a> List<'a> {
+    fn new(
+        connection: &'a Connection,
+        wanted: &'a SessionQuery,
+        order: Order,
+    ) -> rusqlite::Result<Self> {
+        let teams = match &wanted.teams {
+            Some(teams) => teams.iter().map(|team| team.to_string()).collect(),
+            None => teams(connection)?,
+        };
+        Ok(Self { connection, order, wanted, teams })
+    }
+
+    /// Where sessions are read, and which are wanted of those.
+    fn table(&self) -> String {
+        // Taken apart, so that a new field which nothing compares is an error.
+        let SessionQuery { teams: _, generation, topic, since: _ } = self.wanted;
+        let index = match topic {
+            Some(_) => r#""hist.session.by_topic" WHERE topic = :topic AND"#,
+            None => r#""hist.session.by_use" WHERE"#,
+        };
+        let life = if generation.is_some() { " AND generation = :generation" } else { "" };
+        format!(r#""hist.session" INDEXED BY {index} team = :team{life}"#)
+    }
+
+    /// The parameters of each range.
+    fn ranges(&self) -> impl Iterator<Item = Bound> {
+        self.teams.iter().map(|team| {
+            vec![
+                (":team", team.clone().into()),
+                (":generation", self.wanted.generation.into()),
+                (":topic", self.wanted.topic.as_ref().map(|topic| topic.to_string()).into()),
+                (":since", millis(self.wanted.since).into()),
+            ]
+        })
+    }
+
+    /// How many there are, up to so many.
+    fn count(&self, most: usize) -> rusqlite::Result<usize> {
+        let select = format!(
+            "SELECT count(*) FROM (SELECT 1 FROM {} AND used_at >= :since LIMIT :most)",
+            self.table()
+        );
+        count_up_to(self.connection, &select, self.ranges(), most)
+    }
+
+    /// How many of those are known already.
+    fn count_known(&self, known: &HashSet<String>) -> rusqlite::Result<usize> {
+        if known.is_empty() {
+            return Ok(0);
+        }
+        let known: Vec<String> = known.iter().map(|id| hex(id.as_bytes())).collect();
+        let select = r#"SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
+            CROSS JOIN "hist.session" ON key = known.id
+            WHERE +team IN (SELECT value FROM json_each(:teams)) AND +used_at >= :since
+            AND (:generation IS NULL OR generation = :generation) AND (:topic IS NULL OR +topic = :topic)"#;
+        let mut bound = self.ranges().next().unwrap_or_default();
+        bound.extend([(":known", json(&known)?), (":teams", json(&self.teams)?)]);
+        count(self.connection, select, &bound)
+    }
+
+    /// Where it begins: behind a place, and within its time.
+    fn start(&self, after: Option<Row>) -> Row {
+        let first = (Rank(millis(self.wanted.since) as f64), Vec::new());
+        match self.order {
+            Order::Rising => after.into_iter().fold(first, Row::max),
+            Order::Falling => after.unwrap_or((Rank(f64::INFINITY), vec![0xff])),
+        }
+    }
+
+    /// Reads a piece of one range.
+    fn piece(&self) -> String {
+        let (is_behind, order) = directions(self.order);
+        let end = match self.order {
+            Order::Rising => "",
+            Order::Falling => " AND used_at >= :since",
+        };
+        format!(
+            "SELECT used_at, key FROM {}{end} AND (used_at, key) {is_behind} (:rank, :key)
+            ORDER BY used_at {order}, key {order} LIMIT :most OFFSET :skip",
+            self.table()
+        )
+    }
+
+    fn streams(&self) -> Vec<Stream> {
+        let stream = |bound: Bound| {
+            let stream = Stream::new(self.piece(), bound);
+            if self.wanted.topic.is_some() { stream.sorted() } else { stream }
+        };
+        self.ranges().map(stream).collect()
+    }
+}
+
+/// The teams that have sessions. Their sessions are jumped over.
+fn teams(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut teams = connection.prepare_cached(
+        r#"WITH RECURSIVE teams (team) AS (
+            SELECT min(team) FROM "hist.session"
+            UNION ALL
+            SELECT (SELECT min(team) FROM "hist.session" WHERE team > teams.team)
+            FROM teams WHERE teams.team IS NOT NULL)
+        SELECT team FROM teams WHERE team IS NOT NULL"#,
+    )?;
+    teams.query_map([], |row| row.get(0))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::history::{FILE, History, Reader};
+
+    /// OP-02: a list is read from its index, in its order, from the cursor on, however many sessions there are.
+    #[test]
+    fn lists_of_sessions_are_ranges_of_an_index() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(History::create(folder.path(), 1).unwrap());
+        let reader = Reader::open(&folder.path().join(FILE)).unwrap();
+        let wanted = SessionQuery { since: Timestamp(1), ..SessionQuery::default() };
+        let index = r#"SEARCH hist.session USING COVERING INDEX hist.session.by_use (team=? AND "#;
+
+        for order in [Order::Rising, Order::Falling] {
+            let list = List::new(&reader.connection, &wanted, order).unwrap();
+            let plan = format!("EXPLAIN QUERY PLAN {}", list.piece());
+            let mut plan = reader.connection.prepare(&plan).unwrap();
+            let mut rows = plan.raw_query();
+            let step: String = rows.next().unwrap().unwrap().get(3).unwrap();
+            assert!(step.starts_with(index), "{step}");
+            assert!(rows.next().unwrap().is_none());
+        }
+    }
+}
