@@ -1,6 +1,5 @@
 //! Query of sessions: a filter, and where a session stands in the list.
 
-use super::sessions::Session;
 use crate::{
     clock::Timestamp,
     ids::{TeamName, TopicId},
@@ -16,17 +15,6 @@ pub struct SessionQuery {
     pub topic: Option<TopicId>,
     /// Only those used since.
     pub since: Timestamp,
-}
-
-impl SessionQuery {
-    pub(super) fn wants(&self, session: &Session) -> bool {
-        // Taken apart, so that a new field which nothing compares is an error.
-        let Self { teams, generation, topic, since } = self;
-        teams.as_ref().is_none_or(|teams| teams.contains(&session.lane.team))
-            && generation.is_none_or(|generation| session.generation == generation)
-            && (topic.is_none() || session.lane.topic == *topic)
-            && session.updated_at >= *since
-    }
 }
 
 /// Where a session stands in lists: by its last use, then by its id. Rising is the one not used for longest first.

@@ -29,6 +29,17 @@ pub struct Session {
     pub events: u64,
 }
 
+impl Session {
+    fn is_wanted(&self, wanted: &SessionQuery) -> bool {
+        // Taken apart, so that a new field which nothing compares is an error.
+        let SessionQuery { teams, generation, topic, since } = wanted;
+        teams.as_ref().is_none_or(|teams| teams.contains(&self.lane.team))
+            && generation.is_none_or(|generation| self.generation == generation)
+            && (topic.is_none() || self.lane.topic == *topic)
+            && self.updated_at >= *since
+    }
+}
+
 /// As much of a piece as is needed here.
 #[derive(Deserialize)]
 #[serde(transparent)]
@@ -73,7 +84,7 @@ pub fn listed(
 ) -> Result<SessionPage, StorageError> {
     let mut page = Part::default();
     let mut see = |session: Session| {
-        if wanted.wants(&session) {
+        if session.is_wanted(wanted) {
             page.total += 1;
             let place = (session.updated_at, session.lane.session_id(session.generation));
             page.places.extend(Some(place).filter(|place| window.reaches(place)));
