@@ -37,6 +37,12 @@ const CREATE: &str = r#"
     CREATE INDEX "hist.session.by_topic" ON "hist.session" (topic) WHERE topic IS NOT NULL;
 "#;
 
+/// Where the last piece of a session begins that can be read, and when it was used by that.
+type LastUse = (u64, Timestamp);
+
+/// Is shown sessions.
+type Show<'a> = dyn FnMut(&LaneKey, LastUse) -> rusqlite::Result<()> + 'a;
+
 /// Makes the index, with the sessions that an archive of a former program holds.
 pub(super) fn create(
     connection: &Connection,
@@ -93,14 +99,14 @@ pub(super) fn note(
     Ok(())
 }
 
-/// Where the last piece of a session begins that can be read, of those before a key, and when it was used by that.
+/// What the pieces of a session before a key say of it; none if none of them can be read.
 fn newest(
     connection: &Connection,
     journal: &Table,
     unpacker: &mut Unpacker,
     lane: &LaneKey,
     before: &[u8],
-) -> rusqlite::Result<Option<(u64, Timestamp)>> {
+) -> rusqlite::Result<Option<LastUse>> {
     let start = prefix_of(journal.kind(), &(lane,));
     let mut end = before.to_vec();
     loop {
@@ -128,7 +134,7 @@ fn each(
     connection: &Connection,
     journal: &Table,
     unpacker: &mut Unpacker,
-    show: &mut dyn FnMut(&LaneKey, (u64, Timestamp)) -> rusqlite::Result<()>,
+    show: &mut Show<'_>,
 ) -> rusqlite::Result<()> {
     let mut start = Vec::new();
     loop {
