@@ -24,6 +24,14 @@ pub struct Window<Place> {
     pub counted: usize,
 }
 
+impl<Place> Window<Place> {
+    /// The same window where places are told otherwise.
+    pub fn map<Other>(&self, place: impl FnOnce(&Place) -> Other) -> Window<Other> {
+        let Self { order, ref after, skip, most, counted } = *self;
+        Window { order, after: after.as_ref().map(place), skip, most, counted }
+    }
+}
+
 impl<Place: PartialOrd> Window<Place> {
     /// A place is in it, as far as it begins.
     pub(crate) fn reaches(&self, place: &Place) -> bool {
@@ -70,6 +78,14 @@ impl<Place: Ord + Clone> Part<Place> {
         self.places.truncate(window.most.saturating_sub(self.skipped));
         self.total = self.total.min(window.counted + 1).max(self.skipped + self.places.len());
         self
+    }
+}
+
+impl<Place> Part<Place> {
+    /// The same part where places are told otherwise, those that are places there.
+    pub fn filter_map<Other>(self, place: impl FnMut(Place) -> Option<Other>) -> Part<Other> {
+        let Self { places, skipped, total } = self;
+        Part { places: places.into_iter().filter_map(place).collect(), skipped, total }
     }
 }
 

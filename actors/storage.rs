@@ -165,6 +165,15 @@ pub trait Tiers {
     /// Shows the records of a range that are over and not in the archive yet.
     fn pending(&self, start: &[u8], end: &[u8], show: &mut ShowPending<'_>);
 
+    /// The lists of what is in the archive.
+    fn lists(&self) -> &dyn ArchiveLists;
+
+    /// What is wrong with the files of the archive, one line each. Reads all of them.
+    fn faults(&self) -> Result<Vec<String>, StorageError>;
+}
+
+/// Lists of what is in the archive. All calls may block.
+pub trait ArchiveLists {
     /// The wanted part of the archived tasks, but for those that are known already. A task which is the first of all is not
     /// found by its own id as `root`. Asked by [`task::ended`](crate::task::ended) alone.
     fn tasks(
@@ -215,7 +224,4 @@ pub trait Tiers {
         window: &SessionWindow,
         known: &HashSet<String>,
     ) -> Result<SessionPage, StorageError>;
-
-    /// What is wrong with the files of the archive, one line each. Reads all of them.
-    fn faults(&self) -> Result<Vec<String>, StorageError>;
 }

@@ -22,7 +22,7 @@ pub fn list<R: Waits<Key: ToString>>(
         };
         wanted.wants(row.facet()).then(|| (at, row.key().to_string()))
     };
-    tiered::part(storage, window, place, |tiers, window, known| {
-        tiers.waits(R::KIND, wanted, window, known)
+    tiered::part(storage, window, place, |archived, window, known| {
+        archived.waits(R::KIND, wanted, window, known)
     })
 }

@@ -16,5 +16,7 @@ pub fn lines(
     window: &AuditWindow,
 ) -> Result<AuditPage, StorageError> {
     let place = |_: &[u8], line: Audit| line.is_wanted(wanted).then_some((line.at, line.id));
-    tiered::part(storage, window, place, |tiers, window, known| tiers.audit(wanted, window, known))
+    tiered::part(storage, window, place, |archived, window, known| {
+        archived.audit(wanted, window, known)
+    })
 }

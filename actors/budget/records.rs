@@ -189,7 +189,8 @@ pub fn each_task_calls(
             return Ok(ControlFlow::Continue(()));
         };
         // At its end, and else on its last day, a task says the whole.
-        let ended = tiers.filter(|_| !known.contains(&id)).map(|tiers| tiers.usage_known_at(&id));
+        let ended =
+            tiers.filter(|_| !known.contains(&id)).map(|tiers| tiers.lists().usage_known_at(&id));
         let ended = ended.transpose()?.flatten();
         let is_said = ended.is_some_and(|at| (since..=until).contains(&&at));
         if !is_said && shown.insert(digest(id.as_str())) {

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
+    org::roster::{Availability, Roster},
     retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        firing::{Availability, Findings, Preconditions, Roster},
+        firing::{Findings, Preconditions},
         index::Board,
         ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,

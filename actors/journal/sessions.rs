@@ -107,7 +107,7 @@ pub fn listed(
         session(storage, lane)?.into_iter().for_each(&mut see);
     }
     let known = pending.iter().map(LaneKey::session_id).collect();
-    page.joined(window, |window| tiers.sessions(wanted, window, &known))
+    page.joined(window, |window| tiers.lists().sessions(wanted, window, &known))
 }
 
 /// When a session was used whose last piece this is; none if it cannot be read.

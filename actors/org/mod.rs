@@ -30,6 +30,7 @@ pub mod error;
 pub mod folders;
 pub mod names;
 pub mod record;
+pub mod roster;
 pub mod tree;
 pub mod view;
 pub mod work;

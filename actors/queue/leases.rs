@@ -13,7 +13,7 @@ use crate::{
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
-    scheduler::firing::{Availability, Roster},
+    org::roster::{Availability, Roster},
     storage::{Storage, StorageError},
     store::records::Writes,
     task::{

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Due, Scheduler, body,
-    firing::{self, Availability, Findings, Pending},
+    firing::{self, Findings, Pending},
     notify,
     records::removed,
     run::{Cause, Known, RunOutcome},
@@ -19,6 +19,7 @@ use crate::{
     clock::pause_until,
     ids::TriggerId,
     notice::NoticeKind,
+    org::roster::Availability,
     repeats::is_known,
     store::records::{Keyed, Writes},
 };

@@ -19,7 +19,7 @@ use crate::{
     clock::{Timestamp, millis},
     ids::{Ids, RunId, TaskId, TeamKey},
     notice::{Notice, NoticeKind},
-    org::{record::TeamState, view::OrgView},
+    org::roster::Availability,
     queue::causes::Giver,
     sliding_window::SlidingWindow,
     task::{self, Firing, Kind, Label, Lane, Lineage, OnResult, Options, Source, Task},
@@ -35,34 +35,6 @@ pub(super) const RATE_WINDOW: Duration = Duration::from_secs(60);
 const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
 /// The longest turn of a reflection cycle.
 const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
-
-/// Whether a team works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Availability {
-    Active,
-    Paused,
-    Gone,
-}
-
-/// Knows which teams work.
-pub trait Roster: Send + Sync + 'static {
-    fn availability(&self, team: &TeamKey) -> Availability;
-}
-
-impl Roster for OrgView {
-    fn availability(&self, team: &TeamKey) -> Availability {
-        let tree = self.now();
-        let record = tree.get(team.name.as_str());
-        match record.filter(|record| record.generation == team.generation) {
-            Some(record) => match record.state {
-                TeamState::Active => Availability::Active,
-                TeamState::Paused | TeamState::Degraded => Availability::Paused,
-                TeamState::Draining | TeamState::Removed => Availability::Gone,
-            },
-            None => Availability::Gone,
-        }
-    }
-}
 
 /// Looks after what a trigger depends on: files of its team, what happened lately.
 pub trait Preconditions: Send + Sync + 'static {

@@ -12,6 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     clock::{Clock, Timestamp},
     ids::{Ids, TaskId, TriggerId},
+    org::roster::Roster,
     queue::{Queue, causes::Runaway, ordered_writes::WriteInOrder},
     room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
@@ -39,7 +40,7 @@ pub mod trigger;
 pub mod views;
 pub mod window;
 
-use firing::{Fires, Preconditions, Roster};
+use firing::{Fires, Preconditions};
 use index::{Board, Heard, MessageTriggers};
 use ports::{Calendar, Expressions, View};
 use records::Recovered;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     order::{Order, Part, Window},
-    storage::{Storage, StorageError, Tiers},
+    storage::{ArchiveLists, Storage, StorageError},
 };
 
 /// The wanted part of a list of all records of a kind. `place` says where one stands, from its stored key, if it is wanted;
@@ -20,7 +20,7 @@ pub fn part<R: Record + DeserializeOwned, Place: Ord + Clone>(
     window: &Window<Place>,
     place: impl Fn(&[u8], R) -> Option<Place>,
     archived: impl FnOnce(
-        &dyn Tiers,
+        &dyn ArchiveLists,
         &Window<Place>,
         &HashSet<Vec<u8>>,
     ) -> Result<Part<Place>, StorageError>,
@@ -54,5 +54,5 @@ pub fn part<R: Record + DeserializeOwned, Place: Ord + Clone>(
             None => {}
         }
     });
-    part.joined(window, |window| archived(tiers, window, &known))
+    part.joined(window, |window| archived(tiers.lists(), window, &known))
 }

@@ -47,7 +47,7 @@ pub fn ended(
     }
     match tiers {
         None => Ok(page.within(window)),
-        Some(tiers) => page.joined(window, |window| tiers.tasks(wanted, window, &known)),
+        Some(tiers) => page.joined(window, |window| tiers.lists().tasks(wanted, window, &known)),
     }
 }
 
@@ -91,7 +91,7 @@ pub fn count_ended(
         *counts.entry(TaskFacet::from(task)).or_default() += 1;
     })?;
     if let Some(tiers) = storage.tiers() {
-        for (facet, count) in tiers.count_tasks(&known)? {
+        for (facet, count) in tiers.lists().count_tasks(&known)? {
             *counts.entry(facet).or_default() += count;
         }
     }

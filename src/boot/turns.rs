@@ -295,11 +295,11 @@ fn toolbox(
     team_service: &TeamService,
     triggers: &TriggerAdmin,
 ) -> Toolbox {
-    let pools = tools.pools();
+    let limits = tools.limits();
     tools
         .with(tools::ask_operator::made(&spine.approvals))
         .with(tools::memory::made(memory))
-        .with(tools::org::made(team_service, &pools, REGISTRY))
+        .with(tools::org::made(team_service, &limits, REGISTRY))
         .with(tools::triggers::made(triggers))
         .with(tools::trust::made(&spine.router))
         .with(tools::vault::made())

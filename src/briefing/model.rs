@@ -12,12 +12,12 @@ use super::{Inner, Kit, config_error};
 use crate::{engines, prompt::subagents::Subagent, settings::providers::Profile};
 
 /// Where the settings of a role stand: with its team, and with its subagent.
-pub(super) struct Place {
+pub(super) struct RoleSource {
     pub(super) team_file: PathBuf,
     pub(super) subagent: Option<Arc<Subagent>>,
 }
 
-impl Place {
+impl RoleSource {
     /// Says in which file a field is wrong: in the subagent's if it is its own, else in the team's.
     pub(super) fn wrong(&self, is_own: bool, field: &str, reason: &dyn Display) -> BriefError {
         let file = match &self.subagent {
@@ -39,11 +39,11 @@ impl Inner {
         &self,
         kit: &Kit,
         options: &Options,
-        place: &Place,
+        source: &RoleSource,
     ) -> Result<Chosen, BriefError> {
         // What the person chose for the topic goes before what the team has, and not before a subagent's own.
         let profile = options.profile.as_deref();
-        let own = place.subagent.as_ref().and_then(|subagent| subagent.model.as_deref());
+        let own = source.subagent.as_ref().and_then(|subagent| subagent.model.as_deref());
         let (is_own, model) = match own {
             Some(model) => (true, Some(model)),
             None => (false, kit.team.model.as_deref().filter(|_| profile.is_none())),
@@ -52,14 +52,14 @@ impl Inner {
         let field = if is_own { "model" } else { "provider_profile" };
         let unknown = |error: &dyn Display| match options.profile {
             Some(_) if !is_own => config_error(format!("the model of this topic: {error}")),
-            _ => place.wrong(is_own, field, error),
+            _ => source.wrong(is_own, field, error),
         };
         let profile = kit.models.providers.choose(profile, model);
         let profile = profile.map_err(|error| unknown(&error))?;
         let native = kit.models.engine(&self.engines, &profile).map_err(|error| unknown(&error))?;
         let (sdk, profiles) = (kit.team.sdk, &kit.models.profiles);
         let engine = self.engines.agent(sdk, &kit.agents, profiles, &profile, native);
-        let engine = engine.map_err(|error| place.wrong(false, "sdk", &error))?;
+        let engine = engine.map_err(|error| source.wrong(false, "sdk", &error))?;
         Ok(Chosen { profile, engine })
     }
 }

@@ -16,14 +16,14 @@ use hivewright_actors::{
 
 use super::{
     Gathered, Inner, Kit, config_error,
-    model::{Chosen, Place, price, unpriced},
+    model::{Chosen, RoleSource, price, unpriced},
 };
 use crate::{
     engines::installed::Installed,
     mcp::Offers,
     plugins::hooks::Hooks,
     prompt::{
-        compose::Cast, library::Library, parts::Availability, role::Role, subagents::Subagent,
+        compose::Cast, library::Library, parts::ToolAvailability, role::Role, subagents::Subagent,
     },
     sandbox::workspace::Workspace,
     settings::{config::Sdk, tool_groups::ToolGroup},
@@ -100,7 +100,7 @@ pub(super) struct Part {
     pub(super) label: Label,
     pub(super) tools: TeamTools,
     pub(super) toolset_hash: String,
-    pub(super) builtins: Arc<[Availability]>,
+    pub(super) builtins: Arc<[ToolAvailability]>,
     pub(super) notes: Vec<String>,
     pub(super) engine: Arc<dyn Engine>,
     pub(super) sdk: Sdk,
@@ -172,9 +172,9 @@ impl Inner {
     ) -> Result<Part, BriefError> {
         let cycle = options.cycle;
         let team_file = self.home.team_file(name.as_str());
-        let place = Place { team_file, subagent: role.subagent.clone() };
-        let Chosen { profile: chosen, engine } = self.choose(kit, options, &place)?;
-        let mut grant = narrowed(kit.grant.clone(), &role, cycle, &place)?;
+        let source = RoleSource { team_file, subagent: role.subagent.clone() };
+        let Chosen { profile: chosen, engine } = self.choose(kit, options, &source)?;
+        let mut grant = narrowed(kit.grant.clone(), &role, cycle, &source)?;
         let proposes = proposes(&role, cycle);
         if proposes {
             grant.allowed = grant.allowed.and_always(PROPOSE);
@@ -201,7 +201,7 @@ impl Inner {
             toolset_hash: sha256(&serde_json::to_vec(&*specs).unwrap_or_default())[..16].to_owned(),
             builtins: REGISTRY
                 .built_in()
-                .map(|tool| Availability { tool, enabled: has(tool) })
+                .map(|tool| ToolAvailability { tool, enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has)
                 .into_iter()
@@ -281,7 +281,7 @@ fn narrowed(
     mut grant: Grant,
     role: &Role,
     cycle: Option<Cycle>,
-    place: &Place,
+    source: &RoleSource,
 ) -> Result<Grant, BriefError> {
     let patterns = role.subagent.as_deref().and_then(|own| own.allowed_tools.as_deref());
     let narrower = [
@@ -291,7 +291,7 @@ fn narrowed(
     ];
     for (is_own, filter) in narrower {
         if let Some(filter) = filter {
-            let filter = filter.map_err(|error| place.wrong(is_own, "allowed_tools", &error))?;
+            let filter = filter.map_err(|error| source.wrong(is_own, "allowed_tools", &error))?;
             grant.allowed = grant.allowed.narrowed(filter);
         }
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     folder::{Files, Links},
     library::{Library, Shelf},
-    parts::{self, Availability},
+    parts::{self, ToolAvailability},
     role::Role,
     rules::{self, Reader, Rule, Tier},
 };
@@ -31,7 +31,7 @@ pub struct Request {
     pub ancestors: Vec<TeamName>,
     pub description: String,
     /// The tools that are there or not, in the order in which they are to be shown.
-    pub builtins: Arc<[Availability]>,
+    pub builtins: Arc<[ToolAvailability]>,
     /// What else is to be said of tools, a line each.
     pub notes: Vec<String>,
     pub cast: Cast,
@@ -111,7 +111,7 @@ struct Inner {
 struct Told {
     tiers: Tiers,
     description: String,
-    builtins: Arc<[Availability]>,
+    builtins: Arc<[ToolAvailability]>,
     notes: Vec<String>,
     cast: Cast,
     shared: FixedText,

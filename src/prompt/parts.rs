@@ -14,7 +14,7 @@ const HTTP: &str = include_str!("../../config/prompt/http.md");
 
 /// Whether the team has a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Availability {
+pub struct ToolAvailability {
     pub tool: &'static str,
     pub enabled: bool,
 }
@@ -62,11 +62,11 @@ pub(super) fn identity(
 }
 
 /// Part 5: which tools the team has, and what is to be said of them.
-pub(super) fn availability(tools: &[Availability], notes: &[String]) -> String {
+pub(super) fn availability(tools: &[ToolAvailability], notes: &[String]) -> String {
     let mut lines = String::new();
     for (state, is_enabled) in [("ENABLED", true), ("DISABLED", false)] {
         let those = tools.iter().filter(|tool| tool.enabled == is_enabled);
-        let names = those.map(|Availability { tool, enabled }| match *tool {
+        let names = those.map(|ToolAvailability { tool, enabled }| match *tool {
             "bash" if *enabled => "`bash` (for local work)".to_owned(),
             tool => format!("`{tool}`"),
         });

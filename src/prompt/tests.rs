@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{
     compose::{Cast, Composed, Prompts, Request},
     folder::Text,
-    parts::Availability,
+    parts::ToolAvailability,
     role::Role,
     rules::Rule,
 };
@@ -163,7 +163,7 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
     place.team_rule("main", "team-rules/a.md", "Of main.");
     let full = Request {
         description: "They look around.".into(),
-        builtins: [Availability { tool: "bash", enabled: true }].into(),
+        builtins: [ToolAvailability { tool: "bash", enabled: true }].into(),
         ..place.request("scouts")
     };
     let topic = TopicRef { id: "t-1".into(), name: "weather".into() };
@@ -186,7 +186,7 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
 #[tokio::test]
 async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
     let place = place();
-    let tool = |tool, enabled| Availability { tool, enabled };
+    let tool = |tool, enabled| ToolAvailability { tool, enabled };
     let asked = Request {
         description: "They look around.".into(),
         builtins: [

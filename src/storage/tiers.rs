@@ -4,31 +4,18 @@
 //! batches (`actors/archivist.rs`): SQLite takes it in, durably, then sled lets it go. A reader looks first at what is
 //! pending, which is the newer where a record is in both.
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, HashSet},
-    fmt, io,
-    ops::ControlFlow,
-    path::Path,
-    sync::Arc,
-};
+use std::{cell::Cell, collections::BTreeMap, fmt, io, ops::ControlFlow, path::Path, sync::Arc};
 
 use hivewright_actors::{
-    approvals::query::{WaitPage, WaitQuery, WaitWindow},
     archive::Archive,
-    audit::query::{AuditPage, AuditQuery, AuditWindow},
-    budget::query::{UsagePlace, UsageQuery},
-    clock::Timestamp,
-    ids::TaskId,
-    journal::query::{SessionPage, SessionQuery, SessionWindow},
-    order::{Part, Window},
     search::{Entry, Hit, Search, SearchPage},
-    storage::{Batch, DamageReports, Order, ShowPending, Storage, StorageError, Tiers, Visit},
+    storage::{
+        ArchiveLists, Batch, DamageReports, Order, ShowPending, Storage, StorageError, Tiers, Visit,
+    },
     store::{
         keys::{after_prefix, printable},
         reads::report,
     },
-    task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -294,58 +281,8 @@ impl Tiers for TieredStorage {
         }
     }
 
-    fn tasks(
-        &self,
-        wanted: &TaskQuery,
-        window: &TaskWindow,
-        known: &HashSet<TaskId>,
-    ) -> Result<TaskPage, StorageError> {
-        self.cold.tasks(wanted, window, known)
-    }
-
-    fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError> {
-        self.cold.count_tasks(known)
-    }
-
-    fn usage(
-        &self,
-        wanted: &UsageQuery,
-        window: &Window<UsagePlace>,
-        known: &HashSet<TaskId>,
-    ) -> Result<Part<UsagePlace>, StorageError> {
-        self.cold.usage(wanted, window, known)
-    }
-
-    fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
-        self.cold.usage_known_at(task)
-    }
-
-    fn audit(
-        &self,
-        wanted: &AuditQuery,
-        window: &AuditWindow,
-        known: &HashSet<Vec<u8>>,
-    ) -> Result<AuditPage, StorageError> {
-        self.cold.audit(wanted, window, known)
-    }
-
-    fn waits(
-        &self,
-        of: &'static str,
-        wanted: &WaitQuery,
-        window: &WaitWindow,
-        known: &HashSet<Vec<u8>>,
-    ) -> Result<WaitPage, StorageError> {
-        self.cold.waits(of, wanted, window, known)
-    }
-
-    fn sessions(
-        &self,
-        wanted: &SessionQuery,
-        window: &SessionWindow,
-        known: &HashSet<String>,
-    ) -> Result<SessionPage, StorageError> {
-        self.cold.sessions(wanted, window, known)
+    fn lists(&self) -> &dyn ArchiveLists {
+        &self.cold
     }
 
     fn faults(&self) -> Result<Vec<String>, StorageError> {

@@ -28,7 +28,7 @@ pub trait Credentials: Send + Sync + 'static {
     fn check(&self, values: &SecretValues) -> Result<(), VaultError>;
 
     /// Takes the values of a call, all or none. They are kept once the answer is durable.
-    fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError>;
+    fn escrow(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError>;
 
     /// What makes the values of a call secrets of a team, and forgets them where they were. An error
     /// if there is none for one of the keys.
@@ -49,8 +49,8 @@ impl Credentials for Vault {
         }
     }
 
-    fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError> {
-        Ok(stow(Self::put_aside(self, of, values)?))
+    fn escrow(&self, of: &Origin, values: &SecretValues) -> Result<Stow, VaultError> {
+        Ok(stow(Self::escrow(self, of, values)?))
     }
 
     fn hand_over(&self, of: &Origin, keys: Vec<String>, team: TeamKey) -> Handing {

@@ -84,43 +84,43 @@ mod tests {
 
     use super::*;
 
-    async fn enter(pools: &ConcurrencyLimits, team: &str, pool: Pool) -> Result<Slot, ToolError> {
+    async fn enter(limits: &ConcurrencyLimits, team: &str, pool: Pool) -> Result<Slot, ToolError> {
         let cancel = CancellationToken::new();
-        pools.enter(&team.into(), pool, &cancel).await
+        limits.enter(&team.into(), pool, &cancel).await
     }
 
     /// TO-132, TO-133, TO-135
     #[tokio::test(start_paused = true)]
     async fn a_full_pool_lets_nobody_in_until_somebody_leaves() {
-        let pools = ConcurrencyLimits::default();
+        let limits = ConcurrencyLimits::default();
         let mut inside = Vec::new();
         for _ in 0..DAILY {
-            inside.push(enter(&pools, "news", Pool::Daily).await.unwrap());
+            inside.push(enter(&limits, "news", Pool::Daily).await.unwrap());
         }
-        let structural = enter(&pools, "news", Pool::Structural).await.unwrap();
+        let structural = enter(&limits, "news", Pool::Structural).await.unwrap();
 
-        let refused = enter(&pools, "news", Pool::Daily).await.unwrap_err();
-        let second = enter(&pools, "news", Pool::Structural).await;
+        let refused = enter(&limits, "news", Pool::Daily).await.unwrap_err();
+        let second = enter(&limits, "news", Pool::Structural).await;
 
         assert!(refused.message.contains("\"retry_after_ms\":5000"), "{refused}");
         assert!(second.is_err());
-        assert_eq!(pools.busy(&"news".into()), Busy { daily: 5, org: 1 });
-        assert_eq!(pools.busy(&"other".into()), Busy::default());
-        enter(&pools, "other", Pool::Daily).await.unwrap();
-        enter(&pools, "news", Pool::Unbounded).await.unwrap();
+        assert_eq!(limits.busy(&"news".into()), Busy { daily: 5, org: 1 });
+        assert_eq!(limits.busy(&"other".into()), Busy::default());
+        enter(&limits, "other", Pool::Daily).await.unwrap();
+        enter(&limits, "news", Pool::Unbounded).await.unwrap();
         drop((inside.pop(), structural));
-        enter(&pools, "news", Pool::Daily).await.unwrap();
-        assert_eq!(pools.busy(&"news".into()), Busy { daily: 4, org: 0 });
+        enter(&limits, "news", Pool::Daily).await.unwrap();
+        assert_eq!(limits.busy(&"news".into()), Busy { daily: 4, org: 0 });
     }
 
     /// TO-135: whoever waits gets the next place, in order.
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_its_turn() {
-        let pools = ConcurrencyLimits::default();
-        let first = enter(&pools, "news", Pool::Structural).await.unwrap();
+        let limits = ConcurrencyLimits::default();
+        let first = enter(&limits, "news", Pool::Structural).await.unwrap();
         let waiting = tokio::spawn({
-            let pools = pools.clone();
-            async move { enter(&pools, "news", Pool::Structural).await.is_ok() }
+            let limits = limits.clone();
+            async move { enter(&limits, "news", Pool::Structural).await.is_ok() }
         });
         tokio::time::sleep(SLOT_TIMEOUT / 2).await;
 

@@ -92,7 +92,7 @@ pub(super) struct Assembled {
     /// The last of them that went without those that sleep: they are written into requests as they were made.
     pub(super) awake: Mutex<Option<(BTreeSet<String>, Arc<ToolSpecs>)>>,
     pub(super) grant: Grant,
-    pub(super) pools: ConcurrencyLimits,
+    pub(super) limits: ConcurrencyLimits,
 }
 
 /// Whether a decision that was made in advance counts for a call, and is used by it.
@@ -357,7 +357,7 @@ impl Toolset for TeamTools {
 
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {
         let ready = self.ready(&call, &cx);
-        let (grant, pools) = (self.team.grant.clone(), self.team.pools.clone());
+        let (grant, limits) = (self.team.grant.clone(), self.team.limits.clone());
         let told = self.to_tell(&call, &cx);
         Box::pin(async move {
             let started = Instant::now();
@@ -365,7 +365,7 @@ impl Toolset for TeamTools {
             let (team, turn, tool) = (&grant.team, &cx.turn, &call.name);
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match ready {
-                Ok(ready) => ready.run(call.id, &cx, &grant, &pools, &handed).await,
+                Ok(ready) => ready.run(call.id, &cx, &grant, &limits, &handed).await,
                 Err(error) => Err(error),
             };
             let mut reply = reply(result, &grant);
@@ -479,11 +479,11 @@ impl Ready {
         id: CallId,
         cx: &CallContext,
         grant: &Grant,
-        pools: &ConcurrencyLimits,
+        limits: &ConcurrencyLimits,
         handed: &Arc<Mutex<Handed>>,
     ) -> Result<String, ToolError> {
         let about = self.tool.about();
-        let _slot = pools.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
+        let _slot = limits.enter(&cx.caller.team.name, about.pool, &cx.cancel).await?;
         let to = self.destination.as_ref();
         let args = secrets::expand(&about, &self.key, self.args, to, cx, grant).await?;
         let cancel = CancellationToken::new();

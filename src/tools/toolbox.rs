@@ -26,7 +26,7 @@ pub struct Toolbox {
     tools: Arc<BTreeMap<&'static str, Made>>,
     /// Teams with the same tools share them, and what their models are told.
     sets: Arc<Mutex<Sets>>,
-    pools: ConcurrencyLimits,
+    limits: ConcurrencyLimits,
 }
 
 impl Toolbox {
@@ -42,8 +42,8 @@ impl Toolbox {
         self.tools.values().map(|made| made.tool.about())
     }
 
-    pub fn pools(&self) -> ConcurrencyLimits {
-        self.pools.clone()
+    pub fn limits(&self) -> ConcurrencyLimits {
+        self.limits.clone()
     }
 
     /// The tools of a team, bound to its folders, with those that only it has. Later changes to the grant need another set.
@@ -67,7 +67,7 @@ impl Toolbox {
             set,
             all: Arc::clone(&self.tools),
             grant,
-            pools: self.pools.clone(),
+            limits: self.limits.clone(),
         })
     }
 }

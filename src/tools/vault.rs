@@ -157,7 +157,7 @@ impl Tool for VaultSet {
     }
 
     fn stow(&self, values: &SecretValues, of: &Origin, grant: &Grant) -> Result<Stow, ToolError> {
-        Ok(stow(grant.secrets.vault().put_facts_aside(of, values)?))
+        Ok(stow(grant.secrets.vault().escrow_facts(of, values)?))
     }
 
     fn settled(&self, of: &Origin, grant: &Grant) {
@@ -169,7 +169,7 @@ impl Tool for VaultSet {
         let vault = cx.grant.secrets.vault();
         // The value was taken out before the call was written down.
         let value = match args.value.as_str() {
-            REDACTED => vault.fact_aside(&cx.origin(), VALUE).await?.ok_or_else(|| {
+            REDACTED => vault.escrowed_fact(&cx.origin(), VALUE).await?.ok_or_else(|| {
                 let message = format!(
                     "`{VALUE}`: {REDACTED} stands for what was taken out of a call; say it itself"
                 );

@@ -106,17 +106,17 @@ impl Escrow {
 impl Vault {
     /// Takes the credentials of a call, all or none. They are scrubbed from now on for the team that
     /// asks and at the borders, and count once what [`Escrow::keep`] says is durable. Does not wait.
-    pub fn put_aside(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
+    pub fn escrow(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
         check_given(values)?;
-        self.take_aside(of, values, Put::secret)
+        self.take_in(of, values, Put::secret)
     }
 
     /// Takes texts of a call that are no secrets, all or none. Does not wait.
-    pub fn put_facts_aside(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
-        self.take_aside(of, values, Put::public)
+    pub fn escrow_facts(&self, of: &Origin, values: &SecretValues) -> Result<Escrow> {
+        self.take_in(of, values, Put::public)
     }
 
-    fn take_aside(
+    fn take_in(
         &self,
         of: &Origin,
         values: &SecretValues,
@@ -217,7 +217,7 @@ impl Vault {
     }
 
     /// A text of a call that is no secret; none if none was kept.
-    pub async fn fact_aside(&self, of: &Origin, key: &str) -> Result<Option<Plain>> {
+    pub async fn escrowed_fact(&self, of: &Origin, key: &str) -> Result<Option<Plain>> {
         self.state().unlocked()?;
         self.stored_value(&of.scope(), &of.key_of(key)).await
     }
@@ -236,7 +236,7 @@ impl Vault {
 
     /// A failure leaves them to the end of their task, and to the next start.
     fn release_soon(&self, which: impl Fn(&Scope, &Entry) -> bool + Send + Sync + 'static) {
-        if self.state().aside(&which).is_empty() {
+        if self.state().escrowed(&which).is_empty() {
             return;
         }
         let vault = self.clone();
@@ -264,7 +264,7 @@ impl Vault {
 
     fn plan_release(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Change {
         let mut change = Change::default();
-        for (scope, entry) in self.state().aside(which) {
+        for (scope, entry) in self.state().escrowed(which) {
             change.drop_entry(&scope, &entry.key);
             if entry.secret {
                 change.audit(&self.row(&scope, Some(&entry.note), Action::Delete, &Actor::System));
@@ -288,7 +288,7 @@ impl Vault {
 
 impl State {
     /// Entries that are kept for teams that are not made yet.
-    fn aside(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Vec<(Scope, Entry)> {
+    fn escrowed(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Vec<(Scope, Entry)> {
         let scopes = self.scopes().filter(|scope| matches!(scope, Scope::Escrow(_)));
         let entries = scopes.flat_map(|scope| {
             let entries = self.entries(scope).map(|item| &item.entry);

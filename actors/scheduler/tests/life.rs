@@ -6,10 +6,11 @@ use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::Timestamp,
     doubles::{engine::Play, redactor::Knows, world::World},
+    org::roster::Availability,
     scheduler::{
         Refusal,
         alarm::{SetZone, TeamsChanged},
-        firing::{Availability, Findings},
+        firing::Findings,
         manage::{Change, Manage},
         run::{Decision, Known, RunOutcome},
         trigger::{

@@ -6,8 +6,10 @@ use crate::{
     ids::{Ids, TaskId, TeamKey, TeamName},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
-    org::view::OrgView,
-    scheduler::firing::{Availability, Roster},
+    org::{
+        roster::{Availability, Roster},
+        view::OrgView,
+    },
     task::{
         Kind, Lane, Lineage, OnResult, Source, Task,
         outcome::{Ending, Outcome},

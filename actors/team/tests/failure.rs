@@ -25,9 +25,9 @@ use crate::{
     org::{
         Pause,
         record::{TeamRecord, TeamState},
+        roster::{Availability, Roster},
         tree::By,
     },
-    scheduler::firing::{Availability, Roster},
     spine::Spine,
     store::reads::{Range, scan},
     supervisor::CountRestarts,

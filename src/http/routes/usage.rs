@@ -170,7 +170,7 @@ fn of_tasks(
             let (task, _) = place.id.split_once('\0')?;
             Some((place.value.as_f64().unwrap_or_default(), task.into()))
         });
-        let part = tiers.usage(wanted, &window, &known)?;
+        let part = tiers.lists().usage(wanted, &window, &known)?;
         gathering.see_part(part, |(rank, task)| {
             (value(rank, &task), format!("{task}\0{}", spending::AT_END))
         });

@@ -25,8 +25,8 @@ use super::{
     vault::{self, VaultRow},
 };
 
-/// A kind, and what is done for it.
-struct KindRow {
+/// A kind of things that are imported, and how.
+struct ImportKind {
     kind: Kind,
     step: Step,
     tables: &'static [Reader],
@@ -53,7 +53,7 @@ fn owners<R: TeamRecord>(tables: &Tables) -> Vec<&str> {
 /// `kind, step, [rows that are read] of rows that teams have;`
 macro_rules! kinds {
     ($($kind:expr, $step:expr, [$($row:ty),*] $(of $owned:ty)?;)*) => {
-        const KINDS: &[KindRow] = &[$(KindRow {
+        const KINDS: &[ImportKind] = &[$(ImportKind {
             kind: $kind,
             step: $step,
             tables: &[$(Reader::of::<$row>()),*],

@@ -12,7 +12,7 @@ use hivewright_actors::{
         query::{AuditFacet, AuditPage, AuditQuery, AuditWindow},
     },
     clock::Timestamp,
-    storage::Order,
+    order::{Order, Window},
     store::{
         keys::{key_of, prefix_of, printable},
         reads::parse,
@@ -20,7 +20,7 @@ use hivewright_actors::{
     },
 };
 use rusqlite::{
-    Connection, OptionalExtension, Row,
+    Connection, Row,
     functions::FunctionFlags,
     params,
     types::{Value, ValueRef},
@@ -28,10 +28,10 @@ use rusqlite::{
 
 use super::{
     columns::{Columns, Note, UNREADABLE},
+    facets,
     keys::Keys,
-    merging::{
-        Bound, Rank, Row as Place, Stream, count, count_up_to, directions, hex, json, merge, part,
-    },
+    listing::{self, directions, json},
+    merging::{Bound, Rank, Row as Place, Stream},
     packing::Unpacker,
     together::Beside,
 };
@@ -70,16 +70,11 @@ fn facet_of(connection: &Connection, key: &[u8], value: &[u8]) -> rusqlite::Resu
         WHERE actor = ?1 AND action = ?2 AND team IS ?3 AND tool IS ?4 AND decision IS ?5"#;
     let new = r#"INSERT INTO "audit.facet" (actor, action, team, tool, decision)
         VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id"#;
-    let id = connection.prepare_cached(known)?.query_row(facet, |row| row.get(0)).optional()?;
-    id.map_or_else(|| connection.prepare_cached(new)?.query_row(facet, |row| row.get(0)), Ok)
+    facets::number_of(connection, [known, new], facet)
 }
 
-/// Nothing is left of a line that was removed: also no name that was only in it.
 fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
-    let mut unused = connection.prepare_cached(
-        r#"DELETE FROM "audit.facet" WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM audit WHERE facet = ?1)"#,
-    )?;
-    columns.iter().try_for_each(|facet| unused.execute(params![facet]).map(drop))
+    columns.first().map_or(Ok(()), |facet| facets::sweep(connection, Audit::KIND, "facet", facet))
 }
 
 /// Compares what lists know of each line with the line.
@@ -149,21 +144,13 @@ pub(super) fn page(
     let prefix = prefix_of(Audit::KIND, &());
     let rest = |key: &[u8]| key.strip_prefix(&*prefix).unwrap_or(key).to_vec();
     let list = List::new(connection, wanted, window.order)?;
-    let found = list.count_known(&known.iter().map(|key| hex(&rest(key))).collect::<Vec<_>>())?;
-    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let known = (found > 0).then_some(known);
-    let after = window.after.as_ref().map(|place| rest(&key_of(Audit::KIND, place)));
-    let after = list.start(after);
-    part(window, total, |window| {
-        let id = |rest: &[u8]| [&*prefix, rest].concat();
-        let after = Some(after.clone());
-        let rows = merge(connection, list.streams(), window, after, known, id)?;
-        Ok(rows.iter().filter_map(|(_, key)| parse::<Audit>(key)).collect())
-    })
+    let known = known.iter().map(|key| rest(key)).collect();
+    let window = window.map(|place| (Rank(0.0), rest(&key_of(Audit::KIND, place))));
+    let page = listing::page(connection, &list, &list.within(window), &known)?;
+    Ok(page.filter_map(|(_, key)| parse::<Audit>(&[&*prefix, &*key].concat())))
 }
 
-struct List<'a> {
-    connection: &'a Connection,
+struct List {
     order: Order,
     /// None if lines of all facets are wanted: then they are read by their keys.
     facets: Option<Vec<i64>>,
@@ -173,16 +160,11 @@ struct List<'a> {
     words: Option<String>,
 }
 
-impl<'a> List<'a> {
-    fn new(
-        connection: &'a Connection,
-        wanted: &AuditQuery,
-        order: Order,
-    ) -> rusqlite::Result<Self> {
+impl List {
+    fn new(connection: &Connection, wanted: &AuditQuery, order: Order) -> rusqlite::Result<Self> {
         let facets = (!wanted.wants_all()).then(|| facets(connection, wanted)).transpose()?;
         let until = wanted.until.and_then(|Timestamp(at)| at.checked_add(1));
         Ok(Self {
-            connection,
             order,
             facets,
             since: wanted.since.0.to_be_bytes().to_vec(),
@@ -197,66 +179,38 @@ impl<'a> List<'a> {
             Some(_) => r#"audit INDEXED BY "audit.by_facet" WHERE facet = :facet"#.to_owned(),
             None => format!("audit WHERE +facet != {UNREADABLE}"),
         };
-        let words =
-            if self.words.is_some() { " AND line_has_words(key, value, :words)" } else { "" };
-        format!("{from}{words}")
+        format!("{from}{}", self.with_words())
+    }
+
+    fn with_words(&self) -> &'static str {
+        if self.words.is_some() { " AND line_has_words(key, value, :words)" } else { "" }
+    }
+
+    /// The parameters that all ranges have.
+    fn bound(&self) -> Bound {
+        vec![
+            (":since", self.since.clone().into()),
+            (":until", self.until.clone().into()),
+            (":words", self.words.clone().into()),
+        ]
     }
 
     /// The parameters of each range.
     fn ranges(&self) -> Vec<Bound> {
-        let all: Bound = vec![
-            (":since", self.since.clone().into()),
-            (":until", self.until.clone().into()),
-            (":words", self.words.clone().into()),
-        ];
-        let of = |facet: &i64| all.iter().cloned().chain([(":facet", (*facet).into())]).collect();
-        match &self.facets {
-            Some(facets) => facets.iter().map(of).collect(),
-            None => vec![all],
-        }
-    }
-
-    /// How many there are, up to so many.
-    fn count(&self, most: usize) -> rusqlite::Result<usize> {
-        let select = format!(
-            "SELECT count(*) FROM (SELECT 1 FROM {} AND key >= :since AND key < :until LIMIT :most)",
-            self.table()
-        );
-        count_up_to(self.connection, &select, self.ranges(), most)
-    }
-
-    /// How many of those are known already.
-    fn count_known(&self, known: &[String]) -> rusqlite::Result<usize> {
-        if known.is_empty() {
-            return Ok(0);
-        }
-        let facets: Cow<'_, str> = match self.facets {
-            Some(_) => "+facet IN (SELECT value FROM json_each(:facets))".into(),
-            None => format!("+facet != {UNREADABLE}").into(),
+        let of = |facet: &i64| {
+            self.bound().into_iter().chain([(":facet", (*facet).into())]).collect::<Bound>()
         };
-        let words =
-            if self.words.is_some() { " AND line_has_words(key, audit.value, :words)" } else { "" };
-        let select = format!(
-            "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
-            CROSS JOIN audit ON key = known.id WHERE {facets} AND key >= :since AND key < :until{words}"
-        );
-        let bound = vec![
-            (":since", self.since.clone().into()),
-            (":until", self.until.clone().into()),
-            (":words", self.words.clone().into()),
-            (":known", json(&known)?),
-            (":facets", json(&self.facets)?),
-        ];
-        count(self.connection, &select, &bound)
+        self.facets.as_ref().map_or_else(|| vec![self.bound()], |all| all.iter().map(of).collect())
     }
 
-    /// Where it begins: behind a place, and within its time. So each piece has one place that it is sought by.
-    fn start(&self, after: Option<Vec<u8>>) -> Place {
+    /// A window as far as it is within the list's time. So each piece has one place that it is sought by.
+    fn within(&self, window: Window<Place>) -> Window<Place> {
+        let after = window.after.map(|(_, key)| key).into_iter();
         let key = match self.order {
-            Order::Rising => after.into_iter().fold(self.since.clone(), Vec::max),
-            Order::Falling => after.into_iter().fold(self.until.clone(), Vec::min),
+            Order::Rising => after.fold(self.since.clone(), Vec::max),
+            Order::Falling => after.fold(self.until.clone(), Vec::min),
         };
-        (Rank(0.0), key)
+        Window { after: Some((Rank(0.0), key)), ..window }
     }
 
     /// Reads a piece of one range.
@@ -272,24 +226,34 @@ impl<'a> List<'a> {
             self.table()
         )
     }
+}
 
-    fn streams(&self) -> Vec<Stream> {
+impl listing::List for List {
+    fn counted(&self) -> Vec<(String, Bound)> {
+        let range = format!("{} AND key >= :since AND key < :until", self.table());
+        self.ranges().into_iter().map(|bound| (range.clone(), bound)).collect()
+    }
+
+    fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
+        let facets: Cow<'_, str> = match self.facets {
+            Some(_) => "+facet IN (SELECT value FROM json_each(:facets))".into(),
+            None => format!("+facet != {UNREADABLE}").into(),
+        };
+        let wanted = format!("{facets} AND key >= :since AND key < :until{}", self.with_words());
+        let mut bound = self.bound();
+        bound.push((":facets", json(&self.facets)?));
+        Ok((Audit::KIND, wanted, bound))
+    }
+
+    fn streams(&self, _: bool) -> Vec<Stream> {
         let stream = |bound: Bound| Stream::new(self.piece(), bound).of_one_rank(0.0);
         self.ranges().into_iter().map(stream).collect()
     }
 }
 
 fn facets(connection: &Connection, wanted: &AuditQuery) -> rusqlite::Result<Vec<i64>> {
-    let mut statement = connection
-        .prepare_cached(r#"SELECT id, actor, action, team, tool, decision FROM "audit.facet""#)?;
-    let mut rows = statement.query([])?;
-    let mut facets = Vec::new();
-    while let Some(row) = rows.next()? {
-        if wanted.wants(facet(row, 1)?) {
-            facets.push(row.get(0)?);
-        }
-    }
-    Ok(facets)
+    let select = r#"SELECT id, actor, action, team, tool, decision FROM "audit.facet""#;
+    facets::wanted(connection, select, |row| Ok(wanted.wants(facet(row, 1)?)))
 }
 
 #[cfg(test)]

@@ -3,17 +3,10 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, HashSet, VecDeque},
-    hash::Hash,
 };
 
-use hivewright_actors::{
-    ids::TaskId,
-    order::{Order, Part, Window},
-};
+use hivewright_actors::order::{Order, Window};
 use rusqlite::{Connection, Statement, ToSql, types::Value};
-use serde::Serialize;
-
-use super::keys::Keys;
 
 /// A range is read in pieces of at most so many rows, and then of at least so many.
 const LARGEST_PIECE: usize = 512;
@@ -110,15 +103,13 @@ impl Stream {
     }
 }
 
-/// The rows of a window, each with what its key is the id of, but for those that are known.
-pub(super) fn merge<Place, Id: Eq + Hash>(
+/// The rows of a window, but for those whose keys are known.
+pub(super) fn merge(
     connection: &Connection,
     mut streams: Vec<Stream>,
-    window: &Window<Place>,
-    after: Option<Row>,
-    known: Option<&HashSet<Id>>,
-    id: impl Fn(&[u8]) -> Id,
-) -> rusqlite::Result<Vec<(f64, Id)>> {
+    window: &Window<Row>,
+    known: Option<&HashSet<Vec<u8>>>,
+) -> rusqlite::Result<Vec<Row>> {
     let mut skip = window.skip;
     let wanted = window.most.saturating_sub(skip);
     if let ([only], None) = (&mut *streams, known) {
@@ -127,7 +118,7 @@ pub(super) fn merge<Place, Id: Eq + Hash>(
     let mut piece = ((wanted + skip) / streams.len().max(1)).clamp(1, LARGEST_PIECE - 1) + 1;
     let mut heads = BTreeMap::new();
     for (place, stream) in streams.iter_mut().enumerate() {
-        stream.begin(window.order, after.as_ref());
+        stream.begin(window.order, window.after.as_ref());
         heads.extend(stream.next(connection, piece)?.map(|row| (row, place)));
     }
     // Of many ranges most are read nearly far enough by now.
@@ -138,91 +129,17 @@ pub(super) fn merge<Place, Id: Eq + Hash>(
             Order::Rising => heads.pop_first(),
             Order::Falling => heads.pop_last(),
         };
-        let Some(((Rank(rank), key), place)) = first else { break };
+        let Some((row, place)) = first else { break };
         heads.extend(streams[place].next(connection, piece)?.map(|row| (row, place)));
-        if skip > 0 && known.is_none() {
-            skip -= 1;
+        if known.is_some_and(|known| known.contains(&row.1)) {
             continue;
         }
-        let id = id(&key);
-        match known {
-            Some(known) if known.contains(&id) => {}
-            _ if skip > 0 => skip -= 1,
-            _ => rows.push((rank, id)),
-        }
+        if skip > 0 { skip -= 1 } else { rows.push(row) }
     }
     Ok(rows)
 }
 
-/// A part of a list whose rows are read by windows. A skip beyond its end, which nobody has counted, is taken back.
-pub(super) fn part<Place: Clone>(
-    window: &Window<Place>,
-    total: usize,
-    read: impl Fn(&Window<Place>) -> rusqlite::Result<Vec<Place>>,
-) -> rusqlite::Result<Part<Place>> {
-    let (mut places, mut skipped) = (read(window)?, window.skip);
-    if places.is_empty() && skipped > 0 {
-        skipped = 0;
-        places = read(&Window { skip: 0, ..window.clone() })?;
-    }
-    Ok(Part { total: total.max(skipped + places.len()), places, skipped })
-}
-
-/// How SQL compares what is behind a place in an order, and what it calls the order.
-pub(super) fn directions(order: Order) -> (&'static str, &'static str) {
-    match order {
-        Order::Rising => (">", "ASC"),
-        Order::Falling => ("<", "DESC"),
-    }
-}
-
-/// A list as a parameter.
-pub(super) fn json(list: &impl Serialize) -> rusqlite::Result<Value> {
-    let text = serde_json::to_string(list);
-    text.map(Value::from).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
-}
-
-/// The keys of tasks as a parameter.
-pub(super) fn in_hex(keys: Keys, tasks: &HashSet<TaskId>) -> rusqlite::Result<Value> {
-    json(&tasks.iter().map(|task| hex(&keys.of_task(task))).collect::<Vec<String>>())
-}
-
-pub(super) fn hex(key: &[u8]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What a statement counts.
-pub(super) fn count(
-    connection: &Connection,
-    select: &str,
-    bound: &Bound,
-) -> rusqlite::Result<usize> {
-    let mut statement = connection.prepare_cached(select)?;
-    bind_all(&mut statement, bound)?;
-    let mut rows = statement.raw_query();
-    let count = rows.next()?.map_or(Ok(0), |row| row.get::<_, i64>(0))?;
-    Ok(usize::try_from(count).unwrap_or_default())
-}
-
-/// How many rows all ranges have, up to so many. The statement counts those of one, up to `:most`.
-pub(super) fn count_up_to(
-    connection: &Connection,
-    select: &str,
-    ranges: impl IntoIterator<Item = Bound>,
-    most: usize,
-) -> rusqlite::Result<usize> {
-    let mut total = 0;
-    for mut bound in ranges {
-        if total >= most {
-            break;
-        }
-        bound.push((":most", number(most - total).into()));
-        total += count(connection, select, &bound)?;
-    }
-    Ok(total)
-}
-
-fn bind_all(statement: &mut Statement<'_>, bound: &Bound) -> rusqlite::Result<()> {
+pub(super) fn bind_all(statement: &mut Statement<'_>, bound: &Bound) -> rusqlite::Result<()> {
     bound.iter().try_for_each(|(name, value)| bind(statement, name, value))
 }
 

@@ -26,7 +26,9 @@ mod audit;
 mod backfill;
 mod checking;
 mod columns;
+mod facets;
 mod keys;
+mod listing;
 pub(super) mod marking;
 mod merging;
 mod packing;
@@ -63,7 +65,7 @@ use hivewright_actors::{
     order::{Part, Window},
     search::{Entry, Place, Search},
     spine,
-    storage::{Order, StorageError},
+    storage::{ArchiveLists, Order, StorageError},
     store::records::Record as _,
     task::query::{TaskCounts, TaskPage, TaskQuery, TaskWindow},
 };
@@ -374,71 +376,6 @@ impl History {
         self.place(key)?.0.entry(key, value)
     }
 
-    /// The wanted part of the tasks that it holds, but for those that are known.
-    pub(super) fn tasks(
-        &self,
-        wanted: &TaskQuery,
-        window: &TaskWindow,
-        known: &HashSet<TaskId>,
-    ) -> Result<TaskPage, StorageError> {
-        self.read_at_once(|connection, keys| tasks::page(connection, keys, wanted, window, known))
-    }
-
-    /// How many tasks it holds, but for those that are known.
-    pub(super) fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError> {
-        self.read_at_once(|connection, keys| tasks::count_all(connection, keys, known))
-    }
-
-    /// The wanted part of what its tasks have come to, but for those that are known.
-    pub(super) fn usage(
-        &self,
-        wanted: &UsageQuery,
-        window: &Window<UsagePlace>,
-        known: &HashSet<TaskId>,
-    ) -> Result<Part<UsagePlace>, StorageError> {
-        self.read_at_once(|connection, keys| usage::page(connection, keys, wanted, window, known))
-    }
-
-    /// When a task has ended, if it is known what it came to.
-    pub(super) fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
-        self.read(|reader| usage::known_at(&reader.connection, reader.keys, task))
-    }
-
-    /// The wanted part of the lines of the audit that it holds, but for those that are known.
-    pub(super) fn audit(
-        &self,
-        wanted: &AuditQuery,
-        window: &AuditWindow,
-        known: &HashSet<Vec<u8>>,
-    ) -> Result<AuditPage, StorageError> {
-        self.read_at_once(|connection, _| audit::page(connection, wanted, window, known))
-    }
-
-    /// The wanted part of the approvals or questions that it holds, but for those that are known.
-    pub(super) fn waits(
-        &self,
-        of: &str,
-        wanted: &WaitQuery,
-        window: &WaitWindow,
-        known: &HashSet<Vec<u8>>,
-    ) -> Result<WaitPage, StorageError> {
-        // Short ranges of an index: whoever decides does not wait for those who look through all there is.
-        self.read(|reader| {
-            let moment = reader.connection.unchecked_transaction()?;
-            waits::page(&moment, of, wanted, window, known)
-        })
-    }
-
-    /// The wanted part of the sessions whose journals it holds, but for those that are known.
-    pub(super) fn sessions(
-        &self,
-        wanted: &SessionQuery,
-        window: &SessionWindow,
-        known: &HashSet<String>,
-    ) -> Result<SessionPage, StorageError> {
-        self.read_at_once(|connection, _| sessions::page(connection, wanted, window, known))
-    }
-
     /// The facets that the lists of the audit know.
     #[cfg(test)]
     pub(super) fn facets(&self) -> Vec<String> {
@@ -508,6 +445,66 @@ impl History {
             let moment = reader.connection.unchecked_transaction()?;
             read(&moment, reader.keys)
         })
+    }
+}
+
+impl ArchiveLists for History {
+    fn tasks(
+        &self,
+        wanted: &TaskQuery,
+        window: &TaskWindow,
+        known: &HashSet<TaskId>,
+    ) -> Result<TaskPage, StorageError> {
+        self.read_at_once(|connection, keys| tasks::page(connection, keys, wanted, window, known))
+    }
+
+    fn count_tasks(&self, known: &HashSet<TaskId>) -> Result<TaskCounts, StorageError> {
+        self.read_at_once(|connection, keys| tasks::count_all(connection, keys, known))
+    }
+
+    fn usage(
+        &self,
+        wanted: &UsageQuery,
+        window: &Window<UsagePlace>,
+        known: &HashSet<TaskId>,
+    ) -> Result<Part<UsagePlace>, StorageError> {
+        self.read_at_once(|connection, keys| usage::page(connection, keys, wanted, window, known))
+    }
+
+    fn usage_known_at(&self, task: &TaskId) -> Result<Option<Timestamp>, StorageError> {
+        self.read(|reader| usage::known_at(&reader.connection, reader.keys, task))
+    }
+
+    fn audit(
+        &self,
+        wanted: &AuditQuery,
+        window: &AuditWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<AuditPage, StorageError> {
+        self.read_at_once(|connection, _| audit::page(connection, wanted, window, known))
+    }
+
+    fn waits(
+        &self,
+        of: &'static str,
+        wanted: &WaitQuery,
+        window: &WaitWindow,
+        known: &HashSet<Vec<u8>>,
+    ) -> Result<WaitPage, StorageError> {
+        // Short ranges of an index: whoever decides does not wait for those who look through all there is.
+        self.read(|reader| {
+            let moment = reader.connection.unchecked_transaction()?;
+            waits::page(&moment, of, wanted, window, known)
+        })
+    }
+
+    fn sessions(
+        &self,
+        wanted: &SessionQuery,
+        window: &SessionWindow,
+        known: &HashSet<String>,
+    ) -> Result<SessionPage, StorageError> {
+        self.read_at_once(|connection, _| sessions::page(connection, wanted, window, known))
     }
 }
 

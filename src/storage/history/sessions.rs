@@ -12,7 +12,7 @@ use hivewright_actors::{
         records::Piece,
         sessions::used_at,
     },
-    storage::Order,
+    order::{Order, Window},
     store::{
         keys::{after_prefix, prefix_of},
         reads::parse,
@@ -23,7 +23,8 @@ use rusqlite::{Connection, OptionalExtension, params, types::Value};
 
 use super::{
     columns::{Note, have, millis},
-    merging::{Bound, Rank, Row, Stream, count, count_up_to, directions, hex, json, merge, part},
+    listing::{self, directions, json},
+    merging::{Bound, Rank, Row, Stream},
     packing::Unpacker,
     tables::Table,
 };
@@ -203,22 +204,14 @@ pub(super) fn page(
     known: &HashSet<String>,
 ) -> rusqlite::Result<SessionPage> {
     let list = List::new(connection, wanted, window.order)?;
-    let found = list.count_known(known)?;
-    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let known = (found > 0).then_some(known);
-    let after = window.after.as_ref();
-    let after =
-        list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), id.as_bytes().to_vec())));
-    part(window, total, |window| {
-        let id = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-        let after = Some(after.clone());
-        let rows = merge(connection, list.streams(), window, after, known, id)?;
-        Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
-    })
+    let known = known.iter().map(|id| id.as_bytes().to_vec()).collect();
+    let window = window.map(|(at, id)| (Rank(millis(*at) as f64), id.as_bytes().to_vec()));
+    let page = listing::page(connection, &list, &list.within(window), &known)?;
+    Ok(page
+        .filter_map(|(Rank(at), key)| Some((Timestamp(at as u64), String::from_utf8(key).ok()?))))
 }
 
 struct List<'a> {
-    connection: &'a Connection,
     order: Order,
     wanted: &'a SessionQuery,
     teams: Vec<String>,
@@ -226,7 +219,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     fn new(
-        connection: &'a Connection,
+        connection: &Connection,
         wanted: &'a SessionQuery,
         order: Order,
     ) -> rusqlite::Result<Self> {
@@ -234,7 +227,7 @@ impl<'a> List<'a> {
             Some(teams) => teams.iter().map(|team| team.to_string()).collect(),
             None => teams(connection)?,
         };
-        Ok(Self { connection, order, wanted, teams })
+        Ok(Self { order, wanted, teams })
     }
 
     /// Where sessions are read, and which are wanted of those.
@@ -251,47 +244,27 @@ impl<'a> List<'a> {
 
     /// The parameters of each range.
     fn ranges(&self) -> impl Iterator<Item = Bound> {
-        self.teams.iter().map(|team| {
-            vec![
-                (":team", team.clone().into()),
-                (":generation", self.wanted.generation.into()),
-                (":topic", self.wanted.topic.as_ref().map(|topic| topic.to_string()).into()),
-                (":since", millis(self.wanted.since).into()),
-            ]
-        })
+        let of_team = |team: &String| [(":team", team.clone().into())].into_iter();
+        self.teams.iter().map(move |team| of_team(team).chain(self.bound()).collect())
     }
 
-    /// How many there are, up to so many.
-    fn count(&self, most: usize) -> rusqlite::Result<usize> {
-        let select = format!(
-            "SELECT count(*) FROM (SELECT 1 FROM {} AND used_at >= :since LIMIT :most)",
-            self.table()
-        );
-        count_up_to(self.connection, &select, self.ranges(), most)
+    /// The parameters that all ranges have.
+    fn bound(&self) -> Bound {
+        vec![
+            (":generation", self.wanted.generation.into()),
+            (":topic", self.wanted.topic.as_ref().map(|topic| topic.to_string()).into()),
+            (":since", millis(self.wanted.since).into()),
+        ]
     }
 
-    /// How many of those are known already.
-    fn count_known(&self, known: &HashSet<String>) -> rusqlite::Result<usize> {
-        if known.is_empty() {
-            return Ok(0);
-        }
-        let known: Vec<String> = known.iter().map(|id| hex(id.as_bytes())).collect();
-        let select = r#"SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
-            CROSS JOIN "hist.session" ON key = known.id
-            WHERE +team IN (SELECT value FROM json_each(:teams)) AND +used_at >= :since
-            AND (:generation IS NULL OR generation = :generation) AND (:topic IS NULL OR +topic = :topic)"#;
-        let mut bound = self.ranges().next().unwrap_or_default();
-        bound.extend([(":known", json(&known)?), (":teams", json(&self.teams)?)]);
-        count(self.connection, select, &bound)
-    }
-
-    /// Where it begins: behind a place, and within its time.
-    fn start(&self, after: Option<Row>) -> Row {
+    /// A window as far as it is within the list's time.
+    fn within(&self, window: Window<Row>) -> Window<Row> {
         let first = (Rank(millis(self.wanted.since) as f64), Vec::new());
-        match self.order {
-            Order::Rising => after.into_iter().fold(first, Row::max),
-            Order::Falling => after.unwrap_or((Rank(f64::INFINITY), vec![0xff])),
-        }
+        let after = match self.order {
+            Order::Rising => window.after.into_iter().fold(first, Row::max),
+            Order::Falling => window.after.unwrap_or((Rank(f64::INFINITY), vec![0xff])),
+        };
+        Window { after: Some(after), ..window }
     }
 
     /// Reads a piece of one range.
@@ -307,8 +280,23 @@ impl<'a> List<'a> {
             self.table()
         )
     }
+}
 
-    fn streams(&self) -> Vec<Stream> {
+impl listing::List for List<'_> {
+    fn counted(&self) -> Vec<(String, Bound)> {
+        let range = format!("{} AND used_at >= :since", self.table());
+        self.ranges().map(|bound| (range.clone(), bound)).collect()
+    }
+
+    fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
+        let wanted = "+team IN (SELECT value FROM json_each(:teams)) AND +used_at >= :since
+            AND (:generation IS NULL OR generation = :generation) AND (:topic IS NULL OR +topic = :topic)";
+        let mut bound = self.bound();
+        bound.push((":teams", json(&self.teams)?));
+        Ok((r#""hist.session""#, wanted.to_owned(), bound))
+    }
+
+    fn streams(&self, _: bool) -> Vec<Stream> {
         let stream = |bound: Bound| {
             let stream = Stream::new(self.piece(), bound);
             if self.wanted.topic.is_some() { stream.sorted() } else { stream }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use hivewright_actors::{
     clock::Timestamp,
     ids::TaskId,
-    storage::Order,
+    order::{Order, Window},
     store::{
         keys::prefix_of,
         records::{Record, decode},
@@ -24,10 +24,10 @@ use rusqlite::{Connection, OptionalExtension, functions::FunctionFlags, params, 
 
 use super::{
     columns::{Columns, Held, Note, have, millis},
+    facets,
     keys::Keys,
-    merging::{
-        Bound, Rank, Row, Stream, count, count_up_to, directions, in_hex, json, merge, part,
-    },
+    listing::{self, directions, in_hex, json},
+    merging::{Bound, Rank, Row, Stream},
     packing::Unpacker,
     together::{Beside, Together},
     usage,
@@ -91,30 +91,24 @@ fn facet_of(connection: &Connection, task: &Task) -> rusqlite::Result<i64> {
         WHERE team = ?1 AND kind = ?2 AND state = ?3 AND priority = ?4 AND admitted = ?5"#;
     let new = r#"INSERT INTO "done.facet" (team, kind, state, priority, admitted)
         VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id"#;
-    let id = connection.prepare_cached(known)?.query_row(facet, |row| row.get(0)).optional()?;
-    id.map_or_else(|| connection.prepare_cached(new)?.query_row(facet, |row| row.get(0)), Ok)
+    facets::number_of(connection, [known, new], facet)
 }
 
 /// The number that stands for a name.
 fn number_of(connection: &Connection, of: &str, name: &str) -> rusqlite::Result<i64> {
     let new = format!(r#"INSERT INTO "done.{of}" (name) VALUES (?1) RETURNING id"#);
-    let new = || connection.prepare_cached(&new)?.query_row(params![name], |row| row.get(0));
-    known_number(connection, of, name)?.map_or_else(new, Ok)
+    facets::number_of(connection, [&known_number(of), &new], params![name])
 }
 
-fn known_number(connection: &Connection, of: &str, name: &str) -> rusqlite::Result<Option<i64>> {
-    let known = format!(r#"SELECT id FROM "done.{of}" WHERE name = ?1"#);
-    connection.prepare_cached(&known)?.query_row(params![name], |row| row.get(0)).optional()
+/// Finds the number that stands for a name.
+fn known_number(of: &str) -> String {
+    format!(r#"SELECT id FROM "done.{of}" WHERE name = ?1"#)
 }
 
-/// Nothing is left of a task that was removed: also no name that was only in it.
 fn sweep(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
     for (of, number) in COLUMNS.names.iter().zip(columns) {
         if matches!(*of, "facet" | "topic" | "sender") && *number != Value::Null {
-            let unused = format!(
-                r#"DELETE FROM "done.{of}" WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM done WHERE {of} = ?1)"#
-            );
-            connection.prepare_cached(&unused)?.execute(params![number])?;
+            facets::sweep(connection, FinishedTask::KIND, of, number)?;
         }
     }
     Ok(())
@@ -196,17 +190,10 @@ pub(super) fn page(
     let Some(list) = List::new(connection, wanted, window.order)? else {
         return Ok(TaskPage::default());
     };
-    let found = list.count_known(keys, known)?;
-    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let known = (found > 0).then_some(known);
-    let after = window.after.as_ref();
-    let after = list.start(after.map(|(at, id)| (Rank(millis(*at) as f64), keys.of_task(id))));
-    part(window, total, |window| {
-        let after = Some(after.clone());
-        let id = |key: &[u8]| keys.task(key);
-        let rows = merge(connection, list.streams(), window, after, known, id)?;
-        Ok(rows.into_iter().map(|(at, id)| (Timestamp(at as u64), id)).collect())
-    })
+    let known = known.iter().map(|id| keys.of_task(id)).collect();
+    let window = window.map(|(at, id)| (Rank(millis(*at) as f64), keys.of_task(id)));
+    let page = listing::page(connection, &list, &list.within(window), &known)?;
+    Ok(page.filter_map(|(Rank(at), key)| Some((Timestamp(at as u64), keys.task(&key)))))
 }
 
 /// How many tasks there are of each facet. A facet whose words only another version knows is left out.
@@ -222,7 +209,9 @@ pub(super) fn count_all(
             CROSS JOIN done ON key = known.id WHERE facet IS NOT NULL GROUP BY facet",
         )?;
         let counted = statement
-            .query_map(params![in_hex(keys, known)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .query_map(params![in_hex(known.iter().map(|id| keys.of_task(id)))?], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
         found = counted.collect::<rusqlite::Result<_>>()?;
     }
     let mut statement = connection.prepare_cached(
@@ -247,8 +236,7 @@ pub(super) fn count_all(
     Ok(counts)
 }
 
-struct List<'a> {
-    connection: &'a Connection,
+struct List {
     order: Order,
     facets: Vec<i64>,
     since: i64,
@@ -260,10 +248,10 @@ struct List<'a> {
     bound: Bound,
 }
 
-impl<'a> List<'a> {
+impl List {
     /// None if there can be nothing in it.
     fn new(
-        connection: &'a Connection,
+        connection: &Connection,
         wanted: &TaskQuery,
         order: Order,
     ) -> rusqlite::Result<Option<Self>> {
@@ -273,7 +261,6 @@ impl<'a> List<'a> {
         let since = millis(*since);
         let until = until.map_or(i64::MAX - 1, millis).min(i64::MAX - 1);
         let mut list = Self {
-            connection,
             order,
             facets: facets(connection, wanted)?,
             since,
@@ -287,7 +274,9 @@ impl<'a> List<'a> {
             [("sender", sender.as_deref()), ("topic", topic.as_ref().map(|topic| topic.as_str()))]
         {
             let Some(name) = name else { continue };
-            let Some(number) = known_number(connection, of, name)? else { return Ok(None) };
+            let mut known = connection.prepare_cached(&known_number(of))?;
+            let number = known.query_row([name], |row| row.get::<_, i64>(0)).optional()?;
+            let Some(number) = number else { return Ok(None) };
             match of {
                 "sender" => list.narrow("done.by_sender", "sender = :sender", ":sender", number),
                 _ => list.narrow("done.by_topic", "topic = :topic", ":topic", number),
@@ -319,49 +308,19 @@ impl<'a> List<'a> {
         self.bound.push((name, value.into()));
     }
 
-    /// How many there are, up to so many.
-    fn count(&self, most: usize) -> rusqlite::Result<usize> {
-        let Self { index, conditions, .. } = self;
-        let select = format!(
-            r#"SELECT count(*) FROM (SELECT 1 FROM done INDEXED BY "{index}"
-            WHERE facet = :facet AND created_at BETWEEN :since AND :until{conditions} LIMIT :most)"#
-        );
-        let ranges = self.facets.iter().map(|facet| self.of(*facet));
-        count_up_to(self.connection, &select, ranges, most)
-    }
-
-    /// How many of those are known already.
-    fn count_known(&self, keys: Keys, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
-        if known.is_empty() {
-            return Ok(0);
-        }
-        let conditions = &self.conditions;
-        let select = format!(
-            "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
-            CROSS JOIN done ON key = known.id WHERE +facet IN (SELECT value FROM json_each(:facets))
-            AND created_at BETWEEN :since AND :until{conditions}"
-        );
-        let mut bound = self.bound.clone();
-        bound.push((":known", in_hex(keys, known)?));
-        bound.push((":facets", json(&self.facets)?));
-        count(self.connection, &select, &bound)
-    }
-
     /// The parameters of one facet.
     fn of(&self, facet: i64) -> Bound {
         self.bound.iter().cloned().chain([(":facet", facet.into())]).collect()
     }
 
-    /// Where it begins: behind a place, and within its time. So each piece has one place that it is sought by.
-    fn start(&self, after: Option<Row>) -> Row {
-        match self.order {
-            Order::Rising => {
-                after.into_iter().fold((Rank(self.since as f64), Vec::new()), Row::max)
-            }
-            Order::Falling => {
-                after.into_iter().fold((Rank((self.until + 1) as f64), Vec::new()), Row::min)
-            }
-        }
+    /// A window as far as it is within the list's time. So each piece has one place that it is sought by.
+    fn within(&self, window: Window<Row>) -> Window<Row> {
+        let (first, end) = (Rank(self.since as f64), Rank((self.until + 1) as f64));
+        let after = match self.order {
+            Order::Rising => window.after.into_iter().fold((first, Vec::new()), Row::max),
+            Order::Falling => window.after.into_iter().fold((end, Vec::new()), Row::min),
+        };
+        Window { after: Some(after), ..window }
     }
 
     /// Reads a piece of one facet.
@@ -378,8 +337,29 @@ impl<'a> List<'a> {
             ORDER BY created_at {order}, key {order} LIMIT :most OFFSET :skip"#
         )
     }
+}
 
-    fn streams(&self) -> Vec<Stream> {
+impl listing::List for List {
+    fn counted(&self) -> Vec<(String, Bound)> {
+        let Self { index, conditions, .. } = self;
+        let range = format!(
+            r#"done INDEXED BY "{index}" WHERE facet = :facet AND created_at BETWEEN :since AND :until{conditions}"#
+        );
+        self.facets.iter().map(|facet| (range.clone(), self.of(*facet))).collect()
+    }
+
+    fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
+        let conditions = &self.conditions;
+        let wanted = format!(
+            "+facet IN (SELECT value FROM json_each(:facets))
+            AND created_at BETWEEN :since AND :until{conditions}"
+        );
+        let mut bound = self.bound.clone();
+        bound.push((":facets", json(&self.facets)?));
+        Ok((FinishedTask::KIND, wanted, bound))
+    }
+
+    fn streams(&self, _: bool) -> Vec<Stream> {
         let stream = |facet: &i64| Stream::new(self.piece(), self.of(*facet));
         self.facets.iter().map(stream).collect()
     }
@@ -387,23 +367,16 @@ impl<'a> List<'a> {
 
 fn facets(connection: &Connection, wanted: &TaskQuery) -> rusqlite::Result<Vec<i64>> {
     let TaskQuery { state, teams, kind, priority, admitted, sender, .. } = wanted;
-    let mut statement = connection
-        .prepare_cached(r#"SELECT id, team, kind, state, priority, admitted FROM "done.facet""#)?;
-    let mut rows = statement.query([])?;
-    let mut facets = Vec::new();
-    while let Some(row) = rows.next()? {
+    let select = r#"SELECT id, team, kind, state, priority, admitted FROM "done.facet""#;
+    facets::wanted(connection, select, |row| {
         let text = |column| -> rusqlite::Result<&str> { Ok(row.get_ref(column)?.as_str()?) };
         let (team, is_admitted) = (text(1)?, row.get::<_, bool>(5)?);
-        if teams.as_ref().is_none_or(|teams| teams.iter().any(|name| name.as_str() == team))
+        Ok(teams.as_ref().is_none_or(|teams| teams.iter().any(|name| name.as_str() == team))
             && kind.map(Kind::as_str).is_none_or(|kind| text(2) == Ok(kind))
             && state.map(TaskState::as_str).is_none_or(|state| text(3) == Ok(state))
             && priority.map(Priority::as_str).is_none_or(|priority| text(4) == Ok(priority))
-            && (is_admitted || !admitted && sender.is_none())
-        {
-            facets.push(row.get(0)?);
-        }
-    }
-    Ok(facets)
+            && (is_admitted || !admitted && sender.is_none()))
+    })
 }
 
 #[cfg(test)]

@@ -15,13 +15,17 @@ use hivewright_actors::{
     ids::TaskId,
     order::{Order, Part, Window},
     store::{reads::parse, records::Record},
-    task::{Task, records::EndedTask},
+    task::{
+        Task,
+        records::{EndedTask, FinishedTask},
+    },
 };
 use rusqlite::{Connection, OptionalExtension, params, types::Value};
 
 use super::{
     keys::Keys,
-    merging::{Bound, Rank, Stream, count, directions, in_hex, merge, number, part},
+    listing::{self, directions},
+    merging::{Bound, Rank, Stream},
     together::{Beside, Together},
 };
 
@@ -104,21 +108,14 @@ pub(super) fn page(
     known: &HashSet<TaskId>,
 ) -> rusqlite::Result<Part<UsagePlace>> {
     let list = List::new(connection, wanted, window.order)?;
-    let found = list.count_known(keys, known)?;
-    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let known = (found > 0).then_some(known);
-    let after = window.after.as_ref();
-    let after = after.map(|(rank, id)| (Rank(*rank), keys.of_task(id)));
-    let is_short = total <= window.counted;
-    part(window, total, |window| {
-        let id = |key: &[u8]| keys.task(key);
-        merge(connection, list.streams(is_short), window, after.clone(), known, id)
-    })
+    let known = known.iter().map(|id| keys.of_task(id)).collect();
+    let window = window.map(|(rank, id)| (Rank(*rank), keys.of_task(id)));
+    let page = listing::page(connection, &list, &window, &known)?;
+    Ok(page.filter_map(|(Rank(rank), key)| Some((rank, keys.task(&key)))))
 }
 
 /// A list of what archived tasks have come to.
-struct List<'a> {
-    connection: &'a Connection,
+struct List {
     rank: UsageRank,
     order: Order,
     /// The days of UTC on which wanted tasks may have ended.
@@ -127,12 +124,8 @@ struct List<'a> {
     until: i64,
 }
 
-impl<'a> List<'a> {
-    fn new(
-        connection: &'a Connection,
-        wanted: &UsageQuery,
-        order: Order,
-    ) -> rusqlite::Result<Self> {
+impl List {
+    fn new(connection: &Connection, wanted: &UsageQuery, order: Order) -> rusqlite::Result<Self> {
         let UsageQuery { moments: (since, until), rank, days: _ } = *wanted;
         let (since, until) = (since.0.cast_signed(), until.0.cast_signed());
         let mut days = Vec::new();
@@ -147,7 +140,7 @@ impl<'a> List<'a> {
             days.push(day);
             from = day + 1;
         }
-        Ok(Self { connection, rank, order, days, since, until })
+        Ok(Self { rank, order, days, since, until })
     }
 
     fn is_whole(&self, day: i64) -> bool {
@@ -170,35 +163,20 @@ impl<'a> List<'a> {
             if self.is_whole(first) { "" } else { " AND ended BETWEEN :since AND :until" };
         format!("{days} AND usd IS NOT NULL{moments}")
     }
+}
 
-    /// How many there are, up to so many.
-    fn count(&self, most: usize) -> rusqlite::Result<usize> {
-        let mut total = 0;
-        for day in &self.days {
-            if total >= most {
-                break;
-            }
-            let within = self.within(*day, *day);
-            let select = format!(
-                r#"SELECT count(*) FROM (SELECT 1 FROM done INDEXED BY "done.by_usd" WHERE {within} LIMIT :most)"#
-            );
-            let mut bound = self.bound(*day, *day);
-            bound.push((":most", number(most - total).into()));
-            total += count(self.connection, &select, &bound)?;
-        }
-        Ok(total)
+impl listing::List for List {
+    fn counted(&self) -> Vec<(String, Bound)> {
+        let range = |day: i64| {
+            let within = self.within(day, day);
+            format!(r#"done INDEXED BY "done.by_usd" WHERE {within}"#)
+        };
+        self.days.iter().map(|day| (range(*day), self.bound(*day, *day))).collect()
     }
 
-    /// How many of those are known already.
-    fn count_known(&self, keys: Keys, known: &HashSet<TaskId>) -> rusqlite::Result<usize> {
-        if known.is_empty() {
-            return Ok(0);
-        }
-        let select = "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
-            CROSS JOIN done ON key = known.id WHERE +usd IS NOT NULL AND ended BETWEEN :since AND :until";
-        let mut bound = self.bound(0, 0);
-        bound.push((":known", in_hex(keys, known)?));
-        count(self.connection, select, &bound)
+    fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
+        let wanted = "+usd IS NOT NULL AND ended BETWEEN :since AND :until".to_owned();
+        Ok((FinishedTask::KIND, wanted, self.bound(0, 0)))
     }
 
     /// The ranges that it is merged from. One that is short is sorted, where no index has its order.
@@ -256,7 +234,7 @@ impl<'a> List<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{listing::List as _, *};
     use crate::storage::history::{FILE, History, Reader};
 
     /// OP-02: the most expensive are read from the index alone, in its order, however many tasks there are.
@@ -265,14 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(History::create(folder.path(), 1).unwrap());
         let connection = &Reader::open(&folder.path().join(FILE)).unwrap().connection;
-        let list = |rank, order| List {
-            connection,
-            rank,
-            order,
-            days: vec![1, 2],
-            since: 0,
-            until: 3 * DAY,
-        };
+        let list = |rank, order| List { rank, order, days: vec![1, 2], since: 0, until: 3 * DAY };
         let plan = |stream: &Stream| {
             let plan = format!("EXPLAIN QUERY PLAN {}", stream.select);
             let mut plan = connection.prepare(&plan).unwrap();

@@ -18,12 +18,14 @@ use hivewright_actors::{
         records::{Record, decode},
     },
 };
-use rusqlite::{Connection, OptionalExtension, params, types::Value};
+use rusqlite::{Connection, params, types::Value};
 
 use super::{
     columns::{Columns, Note, UNREADABLE, have, millis},
+    facets,
     keys::Keys,
-    merging::{Bound, Rank, Stream, count, count_up_to, directions, hex, json, merge, part},
+    listing::{self, directions, json},
+    merging::{Bound, Rank, Stream},
     packing::Unpacker,
     together::Beside,
 };
@@ -83,18 +85,11 @@ fn facet_of(connection: &Connection, of: &str, facet: WaitFacet<'_>) -> rusqlite
     let new = format!(
         r#"INSERT INTO "{of}.facet" (team, status, kind) VALUES (?1, ?2, ?3) RETURNING id"#
     );
-    let id = connection.prepare_cached(&known)?.query_row(facet, |row| row.get(0)).optional()?;
-    id.map_or_else(|| connection.prepare_cached(&new)?.query_row(facet, |row| row.get(0)), Ok)
+    facets::number_of(connection, [&known, &new], facet)
 }
 
-/// Nothing is left of one that was removed: also no name of a team that was only in it.
 fn sweep<R: Record>(connection: &Connection, columns: &[Value]) -> rusqlite::Result<()> {
-    let of = R::KIND;
-    let Some(facet) = columns.first() else { return Ok(()) };
-    let unused = format!(
-        r#"DELETE FROM "{of}.facet" WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM {of} WHERE facet = ?1)"#
-    );
-    connection.prepare_cached(&unused)?.execute(params![facet]).map(drop)
+    columns.first().map_or(Ok(()), |facet| facets::sweep(connection, R::KIND, "facet", facet))
 }
 
 /// Compares what lists know of each one of a kind with itself.
@@ -132,26 +127,15 @@ pub(super) fn page(
     known: &HashSet<Vec<u8>>,
 ) -> rusqlite::Result<WaitPage> {
     let prefix = prefix_of(of, &());
-    let rest = |key: &Vec<u8>| hex(key.strip_prefix(&*prefix).unwrap_or(key));
+    let rest = |key: &Vec<u8>| key.strip_prefix(&*prefix).unwrap_or(key).to_vec();
     let list = List::new(connection, of, wanted, window.order)?;
-    let found = list.count_known(&known.iter().map(rest).collect::<Vec<_>>())?;
-    let total = list.count(window.counted + 1 + found)?.saturating_sub(found);
-    let known = (found > 0).then_some(known);
-    let after = window.after.as_ref();
-    let after = after.map(|(at, id)| (Rank(millis(*at) as f64), id.as_bytes().to_vec()));
-    part(window, total, |window| {
-        let id = |rest: &[u8]| [&*prefix, rest].concat();
-        let rows = merge(connection, list.streams(), window, after.clone(), known, id)?;
-        let place = |(at, key): (f64, Vec<u8>)| {
-            let id = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
-            (Timestamp(at as u64), id.into_owned())
-        };
-        Ok(rows.into_iter().map(place).collect())
-    })
+    let window = window.map(|(at, id)| (Rank(millis(*at) as f64), id.as_bytes().to_vec()));
+    let page = listing::page(connection, &list, &window, &known.iter().map(rest).collect())?;
+    Ok(page
+        .filter_map(|(Rank(at), key)| Some((Timestamp(at as u64), String::from_utf8(key).ok()?))))
 }
 
 struct List<'a> {
-    connection: &'a Connection,
     of: &'a str,
     rank: &'static str,
     order: Order,
@@ -160,7 +144,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     fn new(
-        connection: &'a Connection,
+        connection: &Connection,
         of: &'a str,
         wanted: &WaitQuery,
         order: Order,
@@ -169,30 +153,7 @@ impl<'a> List<'a> {
             WaitRank::Created => "created_at",
             WaitRank::Expires => "expires_at",
         };
-        Ok(Self { connection, of, rank, order, facets: facets(connection, of, wanted)? })
-    }
-
-    /// How many there are, up to so many.
-    fn count(&self, most: usize) -> rusqlite::Result<usize> {
-        let Self { of, rank, .. } = self;
-        let select = format!(
-            r#"SELECT count(*) FROM (SELECT 1 FROM {of} INDEXED BY "{of}.by_{rank}" WHERE facet = :facet LIMIT :most)"#
-        );
-        count_up_to(self.connection, &select, self.ranges(), most)
-    }
-
-    /// How many of those are known already.
-    fn count_known(&self, known: &[String]) -> rusqlite::Result<usize> {
-        if known.is_empty() {
-            return Ok(0);
-        }
-        let select = format!(
-            "SELECT count(*) FROM (SELECT unhex(value) AS id FROM json_each(:known)) AS known
-            CROSS JOIN {} ON key = known.id WHERE +facet IN (SELECT value FROM json_each(:facets))",
-            self.of
-        );
-        let bound = vec![(":known", json(&known)?), (":facets", json(&self.facets)?)];
-        count(self.connection, &select, &bound)
+        Ok(Self { of, rank, order, facets: facets(connection, of, wanted)? })
     }
 
     /// Reads a piece of one facet.
@@ -210,24 +171,31 @@ impl<'a> List<'a> {
     fn ranges(&self) -> impl Iterator<Item = Bound> {
         self.facets.iter().map(|facet| vec![(":facet", (*facet).into())])
     }
+}
 
-    fn streams(&self) -> Vec<Stream> {
+impl listing::List for List<'_> {
+    fn counted(&self) -> Vec<(String, Bound)> {
+        let Self { of, rank, .. } = self;
+        let range = format!(r#"{of} INDEXED BY "{of}.by_{rank}" WHERE facet = :facet"#);
+        self.ranges().map(|bound| (range.clone(), bound)).collect()
+    }
+
+    fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
+        let wanted = "+facet IN (SELECT value FROM json_each(:facets))".to_owned();
+        Ok((self.of, wanted, vec![(":facets", json(&self.facets)?)]))
+    }
+
+    fn streams(&self, _: bool) -> Vec<Stream> {
         self.ranges().map(|bound| Stream::new(self.piece(), bound)).collect()
     }
 }
 
 fn facets(connection: &Connection, of: &str, wanted: &WaitQuery) -> rusqlite::Result<Vec<i64>> {
     let select = format!(r#"SELECT id, team, status, kind FROM "{of}.facet""#);
-    let mut statement = connection.prepare_cached(&select)?;
-    let mut rows = statement.query([])?;
-    let mut facets = Vec::new();
-    while let Some(row) = rows.next()? {
+    facets::wanted(connection, &select, |row| {
         let text = |column| -> rusqlite::Result<&str> { Ok(row.get_ref(column)?.as_str()?) };
-        if wanted.wants(WaitFacet { team: text(1)?, status: text(2)?, kind: text(3)? }) {
-            facets.push(row.get(0)?);
-        }
-    }
-    Ok(facets)
+        Ok(wanted.wants(WaitFacet { team: text(1)?, status: text(2)?, kind: text(3)? }))
+    })
 }
 
 #[cfg(test)]

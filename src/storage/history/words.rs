@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
-use super::merging::directions;
+use super::listing::directions;
 
 /// How texts become words: without case and accents.
 pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";

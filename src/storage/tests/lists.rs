@@ -238,7 +238,7 @@ fn usage(
     let known = known.unwrap();
     let skip = window.skip.saturating_sub(places.len());
     if let Some(tiers) = storage.tiers() {
-        let part = tiers.usage(wanted, &Window { skip, ..window.clone() }, &known).unwrap();
+        let part = tiers.lists().usage(wanted, &Window { skip, ..window.clone() }, &known).unwrap();
         assert!(part.skipped <= skip);
         // Those that were skipped come before all that are shown.
         let first = match window.order {

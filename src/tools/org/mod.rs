@@ -27,7 +27,7 @@ const LONGEST_TEXT: usize = 100_000;
 const LONGEST_ID: usize = 128;
 
 tools! {
-    pub fn made(team_service: &TeamService, pools: &ConcurrencyLimits, registry: Registry) {
+    pub fn made(team_service: &TeamService, limits: &ConcurrencyLimits, registry: Registry) {
         delegate::DelegateTask(team_service.clone()),
         escalate::Escalate(team_service.clone()),
         finished::ListCompletedTasks(team_service.clone()),
@@ -36,7 +36,7 @@ tools! {
         manage::ShutdownTeam(team_service.clone()),
         manage::UpdateTeam(team_service.clone()),
         message::SendMessage(team_service.clone()),
-        overview::GetStatus { team_service: team_service.clone(), pools: pools.clone() },
+        overview::GetStatus { team_service: team_service.clone(), limits: limits.clone() },
         overview::ListTeams(team_service.clone()),
         query::QueryTeam(team_service.clone()),
         query::QueryTeams(team_service.clone()),

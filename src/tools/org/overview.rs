@@ -85,7 +85,7 @@ impl Tool for ListTeams {
 
 pub(super) struct GetStatus {
     pub(super) team_service: TeamService,
-    pub(super) pools: ConcurrencyLimits,
+    pub(super) limits: ConcurrencyLimits,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -116,7 +116,7 @@ async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
 
 async fn status(
     parts: &Parts,
-    pools: &ConcurrencyLimits,
+    limits: &ConcurrencyLimits,
     team: &TeamRecord,
     open: &[OpenTask],
     steps: &HashMap<TaskId, u32>,
@@ -136,7 +136,7 @@ async fn status(
         row
     });
     let limit = parts.live.team(&team.name).await.map(|file| file.budgets);
-    let busy = pools.busy(&team.name);
+    let busy = limits.busy(&team.name);
     json!({
         "name": team.name,
         "state": parts.state(team).await.as_str(),
@@ -170,7 +170,7 @@ impl Tool for GetStatus {
         let steps = steps(parts, &open).await;
         let mut rows = Vec::new();
         for team in teams {
-            rows.push(status(parts, &self.pools, team, &open, &steps).await);
+            rows.push(status(parts, &self.limits, team, &open, &steps).await);
         }
         Ok(answer::ok(json!({ "teams": rows })))
     }

@@ -234,7 +234,7 @@ impl Tool for SpawnTeam {
                 return Err(answer::refuse(error.code(), message));
             }
         }
-        Ok(vault.put_aside(of, values)?)
+        Ok(vault.escrow(of, values)?)
     }
 
     fn settled(&self, of: &Origin, _: &Grant) {

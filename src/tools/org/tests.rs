@@ -182,11 +182,7 @@ impl Credentials for Mirror {
         }
     }
 
-    fn put_aside(
-        &self,
-        of: &Origin,
-        values: &BTreeMap<String, String>,
-    ) -> Result<Stow, VaultError> {
+    fn escrow(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Stow, VaultError> {
         self.check(values)?;
         let sealed = |text: &String| text.chars().rev().collect::<String>();
         let sealed: BTreeMap<String, String> =
@@ -327,7 +323,7 @@ impl Bench {
             Layers { landlock: 6, seccomp: true, namespaces: true },
         );
         let toolbox = Toolbox::default();
-        let made = super::made(&team_service, &toolbox.pools(), REGISTRY);
+        let made = super::made(&team_service, &toolbox.limits(), REGISTRY);
         Self {
             toolbox: toolbox.with(made),
             team_service,

@@ -18,7 +18,11 @@ use hivewright_actors::{
     },
     ids::{Ids, TaskId, TeamKey},
     notice::Notice,
-    org::{tree::Tree, view::OrgView},
+    org::{
+        roster::{Availability, Roster},
+        tree::Tree,
+        view::OrgView,
+    },
     queue::{
         self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Taken, Waiting,
         schedule::Limits,
@@ -26,7 +30,7 @@ use hivewright_actors::{
     scheduler::{
         Neighbours, Ports, Scheduler,
         alarm::{Drain, SetZone},
-        firing::{Availability, Findings, Preconditions, Roster},
+        firing::{Findings, Preconditions},
         index::{Board, MessageTriggers},
         manage::Create,
         ports::Calendar,

@@ -72,7 +72,7 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
             vault.delete(&ops, "PLACE", &by).await.err(),
             vault.rotate_master(&by).await.err(),
             vault
-                .put_aside(
+                .escrow(
                     &Origin { team: key("main", 1), task: "task-1".into(), call: "call".into() },
                     &given,
                 )

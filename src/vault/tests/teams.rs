@@ -41,11 +41,11 @@ async fn keep(bench: &Bench, aside: Escrow) {
 /// Takes credentials out of a call, as its turn does.
 async fn put_aside_of(bench: &Bench, of: &Origin, values: &[(&str, &str)]) -> Vec<String> {
     let values = credentials(values);
-    keep(bench, bench.vault.put_aside(of, &values).unwrap()).await;
+    keep(bench, bench.vault.escrow(of, &values).unwrap()).await;
     values.into_keys().collect()
 }
 
-async fn put_aside(bench: &Bench, values: &[(&str, &str)]) -> Vec<String> {
+async fn escrow(bench: &Bench, values: &[(&str, &str)]) -> Vec<String> {
     put_aside_of(bench, &first_call(), values).await
 }
 
@@ -67,7 +67,7 @@ async fn await_secrets(bench: &Bench, count: usize) {
 
 /// Makes a team with credentials.
 pub(super) async fn make(bench: &Bench, values: &[(&str, &str)]) {
-    let keys = put_aside(bench, values).await;
+    let keys = escrow(bench, values).await;
     let mut pending = hand_over(bench, &keys, 1).await.unwrap();
     let store = bench.vault.store().unwrap();
     store.commit(pending.take_writes()).await.unwrap();
@@ -119,10 +119,10 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
 
     // One of them is no good: none is kept.
     let short = credentials(&[("A", "canary-value-1"), ("B", "short")]);
-    let error = bench.vault.put_aside(&first_call(), &short).err().unwrap();
+    let error = bench.vault.escrow(&first_call(), &short).err().unwrap();
     assert_eq!(error.code(), "too_short");
     assert_eq!(bench.vault.all_secrets().len(), 0);
-    let keys = put_aside(&bench, &values).await;
+    let keys = escrow(&bench, &values).await;
     // Prepared, and the spawn fails.
     drop(hand_over(&bench, &keys, 1).await.unwrap());
     assert_eq!(bench.vault.list(&team("ops"), "", &by).await.unwrap(), []);
@@ -154,7 +154,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
 #[actix::test]
 async fn credentials_that_wait_are_scrubbed_for_the_team_that_asked_and_at_the_borders() {
     let bench = Bench::new();
-    put_aside(&bench, &[("ENV", "production")]).await;
+    escrow(&bench, &[("ENV", "production")]).await;
     let scrubbers = super::scrubbers::Scrubbers::new(bench.vault.clone(), []);
 
     let shown = |scrubber: crate::scrub::Scrubber| scrubber.scrub("in production").into_owned();
@@ -177,10 +177,9 @@ async fn each_team_has_room_of_its_own_for_credentials_that_wait() {
     }
     let one = credentials(&[("A", "canary-value-2")]);
 
-    let full = bench.vault.put_aside(&origin("main", "task-1", "next"), &one);
-    let again =
-        bench.vault.put_aside(&origin("main", "task-1", "call 0"), &credentials(&many[..1]));
-    let other = bench.vault.put_aside(&origin("ops", "task-2", "call 0"), &one);
+    let full = bench.vault.escrow(&origin("main", "task-1", "next"), &one);
+    let again = bench.vault.escrow(&origin("main", "task-1", "call 0"), &credentials(&many[..1]));
+    let other = bench.vault.escrow(&origin("ops", "task-2", "call 0"), &one);
 
     assert_eq!(full.err().unwrap().code(), "limit_entries");
     assert!(again.is_ok(), "the same call made again");
@@ -229,7 +228,7 @@ async fn a_start_keeps_the_credentials_of_open_tasks_alone() {
     // Taken out, and the process dies before that is durable.
     let cut_off = credentials(&[("A", "canary-value-3")]);
     let of = origin("main", "task-1", "call 2");
-    drop(bench.vault.put_aside(&of, &cut_off).unwrap());
+    drop(bench.vault.escrow(&of, &cut_off).unwrap());
 
     bench.restart();
     let disk = bench.disk.clone();
@@ -247,7 +246,7 @@ async fn a_start_keeps_the_credentials_of_open_tasks_alone() {
 async fn credentials_that_wait_for_ever_are_forgotten() {
     let mut bench = Bench::new();
     let day = std::time::Duration::from_secs(24 * 60 * 60);
-    put_aside(&bench, &[("A", "canary-value-1")]).await;
+    escrow(&bench, &[("A", "canary-value-1")]).await;
 
     bench.clock.advance(30 * day);
     bench.vault.release_forgotten().await.unwrap();
@@ -268,7 +267,7 @@ async fn two_first_calls_make_one_data_key() {
     let [one, other] = ["call 1", "call 2"].map(|call| {
         let values = credentials(&[("A", &format!("canary-value of {call}"))]);
         let of = origin("main", "task-1", call);
-        bench.vault.put_aside(&of, &values).unwrap()
+        bench.vault.escrow(&of, &values).unwrap()
     });
 
     tokio::join!(keep(&bench, one), keep(&bench, other));
@@ -281,7 +280,7 @@ async fn two_first_calls_make_one_data_key() {
 #[actix::test]
 async fn credentials_that_wait_leave_rows_with_who_gave_them() {
     let bench = Bench::new();
-    put_aside(&bench, &[("A", "canary-value-1")]).await;
+    escrow(&bench, &[("A", "canary-value-1")]).await;
     bench.vault.release_call(&first_call());
     await_secrets(&bench, 0).await;
     make(&bench, &[("B", "canary-value-2")]).await;
@@ -319,7 +318,7 @@ async fn a_secret_answer_names_who_gave_it() {
 #[actix::test]
 async fn a_rotation_waits_for_a_team_that_is_being_made() {
     let mut bench = Bench::new();
-    let keys = put_aside(&bench, &[("A", "canary-value-1")]).await;
+    let keys = escrow(&bench, &[("A", "canary-value-1")]).await;
     let mut pending = hand_over(&bench, &keys, 1).await.unwrap();
     let vault = bench.vault.clone();
     let rotation = actix::spawn(async move { vault.rotate_master(&operator()).await });
@@ -340,7 +339,7 @@ async fn a_rotation_waits_for_a_team_that_is_being_made() {
 async fn a_rotation_and_credentials_that_are_put_aside_wait_for_each_other() {
     let mut bench = Bench::new();
     let values = credentials(&[("T", "canary-value-1")]);
-    let aside = bench.vault.put_aside(&first_call(), &values).unwrap();
+    let aside = bench.vault.escrow(&first_call(), &values).unwrap();
     let mut pending = aside.keep().await.unwrap();
     let vault = bench.vault.clone();
     let rotation = actix::spawn(async move { vault.rotate_master(&operator()).await });
@@ -361,7 +360,7 @@ async fn a_rotation_and_credentials_that_are_put_aside_wait_for_each_other() {
 #[actix::test]
 async fn a_data_key_that_was_left_behind_by_a_rotation_is_wrapped_anew() {
     let mut bench = Bench::new();
-    put_aside(&bench, &[("T", "canary-value-1")]).await;
+    escrow(&bench, &[("T", "canary-value-1")]).await;
     let (name, wrapped) = bench.disk.record("vault-key\0aside");
     bench.vault.rotate_master(&operator()).await.unwrap();
     bench.disk.put(name, Some(wrapped));

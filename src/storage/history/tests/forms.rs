@@ -6,7 +6,7 @@ use hivewright_actors::{
     ids::TaskId,
     journal::records::Piece,
     search::Search,
-    storage::Order,
+    storage::{ArchiveLists as _, Order},
     store::{
         keys::key_of,
         records::{Record, decode},
