@@ -236,7 +236,7 @@ impl Backups for Archive {
         let redacted = last_redaction(&*self.0.storage).map_err(io::Error::other)?;
         let known = files.into_iter().filter_map(|(file, bytes, made)| {
             let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
-            let holds_redacted = redacted.is_some_and(|at| made <= at);
+            let holds_redacted = redacted.is_some_and(|last| last.is_behind(made));
             let file = file.display().to_string();
             Some(BackupRow { file, bytes, created_at: date(made), holds_redacted })
         });

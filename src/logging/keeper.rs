@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 
 use hivewright_actors::{
     clock::{Clock, Timestamp},
-    live::Publisher,
+    live::{Publisher, watch::MAX_WAITING},
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
@@ -26,6 +26,8 @@ const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 const MOST: usize = 200_000;
 /// So many lines at most are written at a time …
 const AT_ONCE: usize = 256;
+/// … and so many are told of: among more, a watcher would lose other events …
+const TOLD_AT_ONCE: usize = MAX_WAITING / 2;
 /// … and so often.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Old lines are looked for this often, first when a start is well over.
@@ -60,23 +62,37 @@ impl LogKeeper {
 }
 
 /// Tells whoever watches of each line, until it is told to stop, and hands it on. It never waits for the store, which may
-/// have no room: that is when an operator watches.
+/// have no room: that is when an operator watches. Of lines that come too fast it only says how many they were.
 async fn show(
     mut lines: Lines,
     live: Publisher,
     kept: mpsc::Sender<Line>,
     stop: CancellationToken,
 ) {
+    let (mut since, mut shown, mut untold) = (Instant::now(), 0, 0);
     loop {
         let line = tokio::select! {
             line = lines.lines.recv() => line,
+            () = tokio::time::sleep_until(since + PAUSE), if untold > 0 => {
+                live.publish(told(&own(format!("{untold} lines came too fast to be shown here"))));
+                (since, shown, untold) = (Instant::now(), 0, 0);
+                continue;
+            }
             () = stop.cancelled(), if !lines.lines.is_closed() => {
                 lines.lines.close();
                 continue;
             }
         };
         let Some(line) = line else { return };
-        live.publish(told(&line));
+        if untold == 0 && since.elapsed() >= PAUSE {
+            (since, shown) = (Instant::now(), 0);
+        }
+        if shown < TOLD_AT_ONCE {
+            shown += 1;
+            live.publish(told(&line));
+        } else {
+            untold += 1;
+        }
         if kept.try_send(line).is_err() {
             lines.left_out.fetch_add(1, Ordering::Relaxed);
         }
@@ -113,13 +129,9 @@ async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
         }
         let left_out = lines.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
-            gathered.push(Line {
-                at: WallClock.now(),
-                level: "warn".to_owned(),
-                target: "hivewright::logging".to_owned(),
-                message: format!("{left_out} lines came too fast and are not kept"),
-                fields: Map::new(),
-            });
+            gathered.push(own(format!(
+                "{left_out} lines are not kept: they came too fast, or the disk was full"
+            )));
         }
         kept = kept.map(|kept| kept + gathered.len());
         let writes = gathered.drain(..).fold(Writes::new(), |writes, line| {
@@ -129,6 +141,17 @@ async fn keep(mut lines: Lines, store: StoreHandle, stop: CancellationToken) {
         // If the store is gone, so is the process.
         let _stored = store.commit(writes).await;
         due = if is_stopping { Instant::now() } else { Instant::now() + PAUSE };
+    }
+}
+
+/// What is said of the log itself.
+fn own(message: String) -> Line {
+    Line {
+        at: WallClock.now(),
+        level: "warn".to_owned(),
+        target: "hivewright::logging".to_owned(),
+        message,
+        fields: Map::new(),
     }
 }
 
@@ -252,5 +275,37 @@ mod tests {
         keeper.stop().await;
 
         assert_eq!((stored_when_full, count(&*storage).unwrap()), (0, 20));
+    }
+
+    /// OP-50, OP-51: lines that come too fast are kept, and leave whoever watches room for other events.
+    #[actix::test]
+    async fn of_lines_that_come_too_fast_it_is_said_how_many_they_were() {
+        let storage = Disk::default().mount(None);
+        let store = Store::start(&Arbiter::current(), StoreParts::of(storage.clone()));
+        let live = Publisher::new(1, Arc::new(WallClock));
+        let mut watch = live.watch(None, Filter::default());
+        let (lines, waiting) = mpsc::channel(WAITING);
+        let waiting = Lines { lines: waiting, left_out: Arc::default() };
+        let keeper = LogKeeper::start(waiting, store, live);
+        for number in 0..300 {
+            lines.try_send(line(number)).unwrap();
+        }
+
+        let mut told = Vec::new();
+        while told.last().is_none_or(|message: &String| !message.contains("too fast")) {
+            let batch = tokio::time::timeout(Duration::from_secs(30), watch.next()).await;
+            let batch = batch.expect("lines are told of").unwrap();
+            assert_eq!((batch.before, batch.after), (None, None));
+            told.extend(batch.events.iter().map(|told| {
+                let data = serde_json::to_value(&told.event.data).unwrap();
+                data["message"].as_str().unwrap().to_owned()
+            }));
+        }
+        keeper.stop().await;
+
+        assert_eq!(told.len(), TOLD_AT_ONCE + 1);
+        let rest = 300 - TOLD_AT_ONCE;
+        assert_eq!(told[TOLD_AT_ONCE], format!("{rest} lines came too fast to be shown here"));
+        assert_eq!(count(&*storage).unwrap(), 300);
     }
 }

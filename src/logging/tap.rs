@@ -31,7 +31,7 @@ use tracing_subscriber::{
 use super::Secrets;
 use crate::system::WallClock;
 
-/// So many lines may wait for the store; more are counted and left out.
+/// So many lines may wait to be told of, and as many for the store; more are counted and left out.
 pub(super) const WAITING: usize = 1_024;
 /// So much of a text is kept, in characters.
 const LONGEST: usize = 4_000;

@@ -66,7 +66,7 @@ settings! {
         server: Server,
         approvals: Approvals,
         /// Rules for what teams do, beside those of `hivewright policy`. Deny wins over approval, approval
-        /// over allow; a list of what is allowed is a list.
+        /// over allow; where some calls are allowed by rules, others of their kind are not.
         #[example(POLICY_EXAMPLE)]
         #[counts(NextTurn)]
         policy: Arc<Vec<Rule>> = Arc::default(),

@@ -77,7 +77,7 @@ settings! {
         #[read(read_api_url)]
         #[example("https://api.anthropic.com")]
         api_url: Option<String> = None,
-        /// Absent: a model of ours.
+        /// Absent: `claude-sonnet-5-5` of Anthropic, `gpt-5.5` of OpenAI.
         #[read(read_model)]
         model: String = provider.default_model().to_owned(),
         /// Tokens that fit into one request and its answer.

@@ -368,7 +368,8 @@ impl Storage for Archived<'_> {
     }
 
     fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.salvage(key)
+        let Self(storage) = self;
+        if storage.cold.holds(key) { storage.cold.salvage(key) } else { storage.hot.salvage(key) }
     }
 
     fn damage_reports(&self) -> Option<&DamageReports> {

@@ -64,7 +64,7 @@ impl Change {
         }
         let mut change = Self::default();
         if entry.secret && (put.value.is_some() || !was_secret) {
-            change.put(&EntryKey::new(scope, key), &ToRedact);
+            change.put(&EntryKey::new(scope, key), &ToRedact(Some(entry.version)));
         }
         let data_key = change.data_key(state, scope)?;
         change.entry(scope, &data_key, entry.clone(), value)?;
@@ -147,13 +147,13 @@ impl Change {
     }
 
     /// What was written before was looked through for the value of an entry.
-    pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
-        self.add(|writes| writes.delete::<ToRedact>(&EntryKey::new(scope, key)));
+    pub(super) fn redacted(&mut self, entry: &EntryKey) {
+        self.add(|writes| writes.delete::<ToRedact>(entry));
     }
 
-    /// Something was taken out of what was written before.
-    pub(super) fn redaction(&mut self, at: Timestamp) {
-        self.put(&"last".to_owned(), &RedactedRow { at });
+    /// Something is, or was, taken out of what was written before.
+    pub(super) fn redaction(&mut self, row: RedactedRow) {
+        self.put(&"last".to_owned(), &row);
     }
 
     /// A scope is gone: without its data key nothing of it can be read.

@@ -14,13 +14,21 @@ use hivewright_actors::{
     spine,
     storage::{Storage, StorageError},
     store::{
+        StoreHandle,
         reads::{Range, scan},
         redact::{Redaction, Redactor, Texts},
     },
 };
 use parking_lot::RwLock;
 
-use super::{Vault, change::Change, error::Result, rows, scope::Scope, scrubbers::Scrubbers};
+use super::{
+    Vault,
+    change::Change,
+    error::Result,
+    rows::{self, RedactedRow},
+    scope::Scope,
+    scrubbers::Scrubbers,
+};
 use crate::scrub::{Mask, Scrubber};
 
 /// Whoever makes a value a secret waits so long for what was written before. Most have it taken out by then.
@@ -60,21 +68,34 @@ impl Vault {
             return Ok(());
         }
         let (mut noted, mut done) = (Change::default(), Change::default());
-        noted.redaction(self.now());
+        noted.redaction(self.last_redaction(store, true).await?);
         let records = store.redact(noted.writes).await?;
         if records > 0 {
-            // Backups that were made meanwhile may hold them as well.
-            done.redaction(self.now());
             tracing::info!(
                 records,
                 "values that are secrets now were taken out of what was written"
             );
         }
-        for (scope, key) in &marked {
-            done.redacted(scope, key);
+        // Backups that were made meanwhile may hold them as well, also if a former try was cut off when all was clean.
+        if store.read(rows::last_redaction).await?.is_some_and(|last| last.is_under_way) {
+            done.redaction(self.last_redaction(store, false).await?);
+        }
+        // A value that was set meanwhile has been looked for in a part at most: its mark is another one, and stays.
+        let _turn = self.turn().await;
+        let present = store.read(rows::to_redact).await?;
+        for (entry, mark) in &marked {
+            if present.get(entry) == Some(mark) {
+                done.redacted(entry);
+            }
         }
         store.commit(done.writes).await?;
         Ok(())
+    }
+
+    /// What is noted of a redaction now. A clock that was set back takes no backup out.
+    async fn last_redaction(&self, store: &StoreHandle, is_under_way: bool) -> Result<RedactedRow> {
+        let before = store.read(rows::last_redaction).await?.map(|last| last.at);
+        Ok(RedactedRow { at: self.now().max(before.unwrap_or_default()), is_under_way })
     }
 
     /// What a store leaves out of what it writes: the secrets of this vault, in records of the spine and where those

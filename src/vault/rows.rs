@@ -91,14 +91,27 @@ pub(super) struct UsedRow {
     pub(super) at: Timestamp,
 }
 
-/// The mark of an entry whose value is to be looked for in what was written before.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToRedact;
+/// The mark of an entry whose value is to be looked for in what was written before: its version, which marks of former
+/// programs lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ToRedact(pub(super) Option<u64>);
 
-/// When something was last taken out of what was written before.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RedactedRow {
+/// The last redaction: something was taken out of what was written before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RedactedRow {
+    /// When it ended, or began.
     pub(super) at: Timestamp,
+    /// It was begun, and nobody has seen its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_under_way: bool,
+}
+
+impl RedactedRow {
+    /// A backup of this moment may hold what was taken out.
+    pub(crate) fn is_behind(&self, backup: Timestamp) -> bool {
+        self.is_under_way || backup <= self.at
+    }
 }
 
 /// The highest version of all entries of a scope that are gone.
@@ -153,15 +166,22 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Stored, StorageError> {
 }
 
 /// Entries whose values are still to be looked for in what was written before. Blocks.
-pub(super) fn to_redact(storage: &dyn Storage) -> Result<Vec<(Scope, String)>, StorageError> {
-    let keys = Range::<ToRedact>::all().keys(storage)?;
-    let marked = keys.iter().filter_map(|key| parse::<ToRedact>(key));
-    Ok(marked.map(|EntryKey(scope, key)| (scope, key)).collect())
+pub(super) fn to_redact(
+    storage: &dyn Storage,
+) -> Result<BTreeMap<EntryKey, ToRedact>, StorageError> {
+    let mut marked = BTreeMap::new();
+    Range::<ToRedact>::all().walk(storage, Order::Rising, &mut |key, mark| {
+        // One that is damaged counts all the same.
+        let mark = mark.unwrap_or(ToRedact(None));
+        marked.extend(parse::<ToRedact>(key).map(|entry| (entry, mark)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(marked)
 }
 
-/// When something was last taken out of what was written before: older backups hold it still. Blocks.
-pub(crate) fn last_redaction(storage: &dyn Storage) -> Result<Option<Timestamp>, StorageError> {
-    Ok(scan::<RedactedRow>(storage, Range::all())?.pop().map(|row| row.at))
+/// The last redaction: older backups hold what it took out. Blocks.
+pub(crate) fn last_redaction(storage: &dyn Storage) -> Result<Option<RedactedRow>, StorageError> {
+    Ok(scan(storage, Range::all())?.pop())
 }
 
 /// The keys of a scope's entries. Blocks.

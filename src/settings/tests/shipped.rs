@@ -137,8 +137,8 @@ fn the_table_of_the_documentation_is_made_from_the_declaration() {
         ("teams/NAME/config.yaml", vec![("", described::<Team>())]),
     ];
     let mut page = "# Settings, one by one\n\n\
-        Every setting of every file, as the program reads it. [Settings and models](settings.md) says how files are\n\
-        read and when they count.\n"
+        Every setting of every file, as the program reads it, but for `skill_repository` of `providers.yaml` ([web](web.md)).\n\
+        [Settings and models](settings.md) says how files are read and when they count.\n"
         .to_owned();
     for (name, sections) in files {
         write!(

@@ -13,8 +13,7 @@ pub(super) trait List {
     /// Each range as it is counted: what follows `FROM`, and its parameters.
     fn counted(&self) -> Vec<(String, Bound)>;
 
-    /// The table, how it is told by them which of its rows are wanted, and the parameters of that: for a few rows that are
-    /// known by their keys.
+    /// For rows that are looked up by their keys: the table, a condition that those which are wanted meet, and its parameters.
     fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)>;
 
     /// The ranges as they are read. A list is short if it was counted to its end.

@@ -1,4 +1,4 @@
-//! Merge of ranges of indexes into one list: its facets, or its days, each in the order of the list.
+//! Merge of ranges of indexes into one list: its facets, days or teams, each in the order of the list.
 
 use std::{
     cmp::Ordering,

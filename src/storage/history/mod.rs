@@ -436,6 +436,18 @@ impl History {
         })
     }
 
+    /// Reads a list that is a few ranges of an index, as it is at one moment: whoever decides on one does not wait for those who
+    /// look through all there is.
+    fn read_ranges<T: Default>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StorageError> {
+        self.read(|reader| {
+            let moment = reader.connection.unchecked_transaction()?;
+            read(&moment)
+        })
+    }
+
     /// Reads a list as it is at one moment: what moves in meanwhile is not seen by half of the statements.
     fn read_at_once<T: Default>(
         &self,
@@ -491,11 +503,7 @@ impl ArchiveLists for History {
         window: &WaitWindow,
         known: &HashSet<Vec<u8>>,
     ) -> Result<WaitPage, StorageError> {
-        // Short ranges of an index: whoever decides does not wait for those who look through all there is.
-        self.read(|reader| {
-            let moment = reader.connection.unchecked_transaction()?;
-            waits::page(&moment, of, wanted, window, known)
-        })
+        self.read_ranges(|connection| waits::page(connection, of, wanted, window, known))
     }
 
     fn sessions(
@@ -504,7 +512,7 @@ impl ArchiveLists for History {
         window: &SessionWindow,
         known: &HashSet<String>,
     ) -> Result<SessionPage, StorageError> {
-        self.read_at_once(|connection, _| sessions::page(connection, wanted, window, known))
+        self.read_ranges(|connection| sessions::page(connection, wanted, window, known))
     }
 }
 

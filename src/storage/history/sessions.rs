@@ -1,9 +1,9 @@
 //! Index of archived sessions: when each was used last, and the lists of them.
 //!
 //! A session is no record: it is there as long as its journal has a piece, and its last piece says when it was used.
-//! A list is the merge of one range of the index for each team, so that no journal is looked at.
+//! A list is the merge of one range of the index for each life of each team, so that no journal is looked at.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -34,15 +34,24 @@ const CREATE: &str = r#"
     CREATE TABLE "hist.session" (
         key BLOB PRIMARY KEY, team TEXT NOT NULL, generation INTEGER NOT NULL, topic TEXT,
         last INTEGER NOT NULL, used_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE INDEX "hist.session.by_use" ON "hist.session" (team, used_at, key);
+    CREATE INDEX "hist.session.by_use" ON "hist.session" (team, generation, used_at, key);
     CREATE INDEX "hist.session.by_topic" ON "hist.session" (topic) WHERE topic IS NOT NULL;
 "#;
 
 /// Where the last piece of a session begins that can be read, and when it was used by that.
 type LastUse = (u64, Timestamp);
 
+/// What the pieces of a session say of it.
+#[derive(Default)]
+struct Told {
+    /// None if none of them can be read.
+    last_use: Option<LastUse>,
+    /// A later one cannot be read.
+    is_damaged: bool,
+}
+
 /// Is shown sessions.
-type Show<'a> = dyn FnMut(&LaneKey, LastUse) -> rusqlite::Result<()> + 'a;
+type Show<'a> = dyn FnMut(&LaneKey, Told) -> rusqlite::Result<()> + 'a;
 
 /// Makes the index, with the sessions that an archive of a former program holds.
 pub(super) fn create(
@@ -55,7 +64,9 @@ pub(super) fn create(
     }
     let whole = connection.unchecked_transaction()?;
     whole.execute_batch(CREATE)?;
-    each(&whole, journal, unpacker, &mut |lane, (last, at)| put(&whole, lane, last, at))?;
+    each(&whole, journal, unpacker, &mut |lane, told| {
+        told.last_use.map_or(Ok(()), |(last, at)| put(&whole, lane, last, at))
+    })?;
     whole.commit()
 }
 
@@ -93,23 +104,23 @@ pub(super) fn note(
     let mut forget =
         connection.prepare_cached(r#"DELETE FROM "hist.session" WHERE key = ?1 AND last = ?2"#)?;
     if forget.execute(params![id, first.cast_signed()])? > 0
-        && let Some((last, at)) = newest(connection, journal, unpacker, &lane, key)?
+        && let Some((last, at)) = told(connection, journal, unpacker, &lane, key)?.last_use
     {
         put(connection, &lane, last, at)?;
     }
     Ok(())
 }
 
-/// What the pieces of a session before a key say of it; none if none of them can be read.
-fn newest(
+/// What the pieces of a session before a key say of it.
+fn told(
     connection: &Connection,
     journal: &Table,
     unpacker: &mut Unpacker,
     lane: &LaneKey,
     before: &[u8],
-) -> rusqlite::Result<Option<LastUse>> {
+) -> rusqlite::Result<Told> {
     let start = prefix_of(journal.kind(), &(lane,));
-    let mut end = before.to_vec();
+    let (mut end, mut told) = (before.to_vec(), Told::default());
     loop {
         let mut found = None;
         let (from, to) = (journal.rest(&start), Some(journal.rest(&end)));
@@ -117,20 +128,17 @@ fn newest(
             let value = unpacker.unpack_from(held.row(key), key, &held.packed).ok();
             found = Some((key.to_vec(), value.as_deref().and_then(used_at)));
         })?;
-        match found {
-            None => return Ok(None),
-            Some((key, at)) => {
-                let number = parse::<Piece<'_>>(&key).map(|(_, first)| first);
-                if let Some(newest) = number.zip(at) {
-                    return Ok(Some(newest));
-                }
-                end = key;
-            }
+        let Some((key, at)) = found else { return Ok(told) };
+        told.last_use = parse::<Piece<'_>>(&key).map(|(_, first)| first).zip(at);
+        if told.last_use.is_some() {
+            return Ok(told);
         }
+        told.is_damaged = true;
+        end = key;
     }
 }
 
-/// Shows each session whose journal can be read. Journals are jumped over.
+/// Shows each session that has a journal. Journals are jumped over.
 fn each(
     connection: &Connection,
     journal: &Table,
@@ -144,15 +152,13 @@ fn each(
             found = Some(key.to_vec());
         })?;
         let Some(key) = found else { return Ok(()) };
-        let Some((lane, _)) = parse::<Piece<'_>>(&key) else {
-            start = [journal.rest(&key), &[0]].concat();
-            continue;
-        };
-        let end = after_prefix(&prefix_of(journal.kind(), &(&lane,)));
-        if let Some(newest) = newest(connection, journal, unpacker, &lane, &end)? {
-            show(&lane, newest)?;
+        start = [journal.rest(&key), &[0]].concat();
+        if let Some((lane, _)) = parse::<Piece<'_>>(&key) {
+            let end = after_prefix(&prefix_of(journal.kind(), &(&lane,)));
+            show(&lane, told(connection, journal, unpacker, &lane, &end)?)?;
+            // A key that is not written as this program writes it may lie behind.
+            start = start.max(journal.rest(&end).to_vec());
         }
-        start = journal.rest(&end).to_vec();
     }
 }
 
@@ -163,16 +169,18 @@ pub(super) fn check(
     unpacker: &mut Unpacker,
     note: &mut Note<'_>,
 ) -> rusqlite::Result<()> {
-    // An archive of a former program that was never opened by this one has no such index.
-    if !is_there(connection)? {
-        return Ok(());
-    }
     let mut select = connection.prepare(
         r#"SELECT last, used_at, team, generation, topic FROM "hist.session" WHERE key = ?1"#,
     )?;
     let mut count = 0;
-    each(connection, journal, unpacker, &mut |lane, (last, at)| {
+    each(connection, journal, unpacker, &mut |lane, Told { last_use, is_damaged }| {
         let id = lane.session_id();
+        // What cannot be read is no fault of an index.
+        if is_damaged {
+            count += i64::from(select.exists(params![id.as_bytes()])?);
+            return Ok(());
+        }
+        let Some((last, at)) = last_use else { return Ok(()) };
         let text = |text: &str| Value::from(text.to_owned());
         let listed: [Value; 5] = [
             last.cast_signed().into(),
@@ -214,8 +222,12 @@ pub(super) fn page(
 struct List<'a> {
     order: Order,
     wanted: &'a SessionQuery,
-    teams: Vec<String>,
+    /// The lives of teams that may have any.
+    lives: Vec<Life>,
 }
+
+/// A team, and which life of that name it is.
+type Life = (String, i64);
 
 impl<'a> List<'a> {
     fn new(
@@ -223,35 +235,41 @@ impl<'a> List<'a> {
         wanted: &'a SessionQuery,
         order: Order,
     ) -> rusqlite::Result<Self> {
-        let teams = match &wanted.teams {
-            Some(teams) => teams.iter().map(|team| team.to_string()).collect(),
-            None => teams(connection)?,
+        let mut lives = match &wanted.teams {
+            Some(teams) => {
+                let teams: BTreeSet<&str> = teams.iter().map(|team| team.as_str()).collect();
+                let of_team = |team| lives(connection, Some(team));
+                teams.into_iter().map(of_team).collect::<rusqlite::Result<Vec<_>>>()?.concat()
+            }
+            None => lives(connection, None)?,
         };
-        Ok(Self { order, wanted, teams })
+        lives.retain(|(_, life)| wanted.generation.is_none_or(|wanted| *life == i64::from(wanted)));
+        Ok(Self { order, wanted, lives })
     }
 
     /// Where sessions are read, and which are wanted of those.
     fn table(&self) -> String {
         // Taken apart, so that a new field which nothing compares is an error.
-        let SessionQuery { teams: _, generation, topic, since: _ } = self.wanted;
+        let SessionQuery { teams: _, generation: _, topic, since: _ } = self.wanted;
         let index = match topic {
             Some(_) => r#""hist.session.by_topic" WHERE topic = :topic AND"#,
             None => r#""hist.session.by_use" WHERE"#,
         };
-        let life = if generation.is_some() { " AND generation = :generation" } else { "" };
-        format!(r#""hist.session" INDEXED BY {index} team = :team{life}"#)
+        format!(r#""hist.session" INDEXED BY {index} team = :team AND generation = :generation"#)
     }
 
     /// The parameters of each range.
     fn ranges(&self) -> impl Iterator<Item = Bound> {
-        let of_team = |team: &String| [(":team", team.clone().into())].into_iter();
-        self.teams.iter().map(move |team| of_team(team).chain(self.bound()).collect())
+        self.lives.iter().map(|(team, life)| {
+            let mut bound = self.bound();
+            bound.extend([(":team", team.clone().into()), (":generation", (*life).into())]);
+            bound
+        })
     }
 
     /// The parameters that all ranges have.
     fn bound(&self) -> Bound {
         vec![
-            (":generation", self.wanted.generation.into()),
             (":topic", self.wanted.topic.as_ref().map(|topic| topic.to_string()).into()),
             (":since", millis(self.wanted.since).into()),
         ]
@@ -291,8 +309,9 @@ impl listing::List for List<'_> {
     fn by_key(&self) -> rusqlite::Result<(&str, String, Bound)> {
         let wanted = "+team IN (SELECT value FROM json_each(:teams)) AND +used_at >= :since
             AND (:generation IS NULL OR generation = :generation) AND (:topic IS NULL OR +topic = :topic)";
+        let teams: BTreeSet<&String> = self.lives.iter().map(|(team, _)| team).collect();
         let mut bound = self.bound();
-        bound.push((":teams", json(&self.teams)?));
+        bound.extend([(":teams", json(&teams)?), (":generation", self.wanted.generation.into())]);
         Ok((r#""hist.session""#, wanted.to_owned(), bound))
     }
 
@@ -305,17 +324,22 @@ impl listing::List for List<'_> {
     }
 }
 
-/// The teams that have sessions. Their sessions are jumped over.
-fn teams(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut teams = connection.prepare_cached(
-        r#"WITH RECURSIVE teams (team) AS (
-            SELECT min(team) FROM "hist.session"
-            UNION ALL
-            SELECT (SELECT min(team) FROM "hist.session" WHERE team > teams.team)
-            FROM teams WHERE teams.team IS NOT NULL)
-        SELECT team FROM teams WHERE team IS NOT NULL"#,
+/// The lives of a team that have sessions; of all teams if none is named. Their sessions are jumped over.
+fn lives(connection: &Connection, team: Option<&str>) -> rusqlite::Result<Vec<Life>> {
+    let mut behind = connection.prepare_cached(
+        r#"SELECT team, generation FROM "hist.session" INDEXED BY "hist.session.by_use"
+        WHERE (team, generation) > (?1, ?2) ORDER BY team, generation LIMIT 1"#,
     )?;
-    teams.query_map([], |row| row.get(0))?.collect()
+    let (mut lives, mut last): (Vec<Life>, Life) =
+        (Vec::new(), (team.unwrap_or("").to_owned(), -1));
+    loop {
+        let next = behind.query_row(params![last.0, last.1], |row| Ok((row.get(0)?, row.get(1)?)));
+        match next.optional()? {
+            Some(life) if team.is_none_or(|team| team == life.0) => last = life,
+            _ => return Ok(lives),
+        }
+        lives.push(last.clone());
+    }
 }
 
 #[cfg(test)]
@@ -330,7 +354,7 @@ mod tests {
         drop(History::create(folder.path(), 1).unwrap());
         let reader = Reader::open(&folder.path().join(FILE)).unwrap();
         let wanted = SessionQuery { since: Timestamp(1), ..SessionQuery::default() };
-        let index = r#"SEARCH hist.session USING COVERING INDEX hist.session.by_use (team=? AND "#;
+        let index = r#"SEARCH hist.session USING COVERING INDEX hist.session.by_use (team=? AND generation=? AND "#;
 
         for order in [Order::Rising, Order::Falling] {
             let list = List::new(&reader.connection, &wanted, order).unwrap();

@@ -107,7 +107,13 @@ fn stores() -> (Place, TieredStorage, Arc<MemoryStorage>) {
 fn queries() -> impl Strategy<Value = SessionQuery> {
     let teams = option::weighted(
         0.5,
-        select(vec![vec!["main"], vec!["ops", "billing"], vec!["nobody"], vec![]]),
+        select(vec![
+            vec!["main"],
+            vec!["ops", "billing"],
+            vec!["main", "main"],
+            vec!["nobody"],
+            vec![],
+        ]),
     );
     let of = (
         teams,
@@ -215,4 +221,31 @@ fn a_session_is_listed_by_what_can_be_read_of_it() {
     assert_eq!(read, expected);
     assert_eq!(everything(&storage), expected);
     assert_eq!(storage.cold.faults().unwrap(), [] as [&str; 0]);
+}
+
+/// SC-111: a piece that went bad in the archive is a fault of its own, and none of the index of sessions.
+#[test]
+fn a_piece_that_goes_bad_in_the_archive_is_no_fault_of_an_index() {
+    let place = Place::new();
+    let storage = place.open();
+    let (first, second) = (lane(0), lane(1));
+    for writes in [piece(&first, 1, 10), piece(&first, 3, 20), piece(&second, 1, 15)] {
+        storage.commit(&writes.batch().unwrap()).unwrap();
+    }
+    archive(&storage);
+    storage.rest().unwrap();
+    drop(storage);
+    let file = Connection::open(place.home.store.join(FILE)).unwrap();
+    let mut rest = file.prepare("UPDATE hist SET value = zeroblob(40) WHERE key = ?1").unwrap();
+    for bad in [key(&first, 3), key(&second, 1)] {
+        assert_eq!(rest.execute([&bad[Piece::KIND.len() + 1..]]).unwrap(), 1);
+    }
+    drop(rest);
+    file.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    drop(file);
+
+    let storage = place.open();
+
+    let faults = storage.cold.faults().unwrap();
+    assert!(faults.iter().all(|fault| !fault.contains("index of sessions")), "{faults:?}");
 }

@@ -24,7 +24,7 @@ use crate::{
         reading::Query,
     },
     teams::self_changes::Change,
-    vault::rows::last_redaction,
+    vault::rows::{RedactedRow, last_redaction},
 };
 
 const VALUE: &str = "canary-value-1";
@@ -88,7 +88,8 @@ async fn what_became_a_secret_is_taken_out_of_the_journals_of_its_lineage() {
     let before = last_redaction(&*bench.disk).unwrap();
     set(&bench, &team("ops"), VALUE).await.unwrap();
 
-    assert_eq!((before, last_redaction(&*bench.disk).unwrap()), (None, Some(bench.vault.now())));
+    let ended = RedactedRow { at: bench.vault.now(), is_under_way: false };
+    assert_eq!((before, last_redaction(&*bench.disk).unwrap()), (None, Some(ended)));
     let mark = |seq, text| HistoryEvent { redacted: true, ..said(seq, text) };
     let clean = [
         mark(1, "it is \"${vault:TOKEN}\", no?"),
@@ -218,17 +219,21 @@ async fn what_a_crash_cuts_off_is_done_after_the_next_start() {
         bench.disk.mend();
         bench.restart();
         let is_set = bench.vault.version_of(&team("ops"), "TOKEN").is_some();
+        bench.clock.advance(Duration::from_secs(60));
 
         bench.vault.redact().await;
 
         assert_eq!(bench.disk.text().contains(VALUE), !is_set, "{stops}");
         assert_eq!(is_set, stops > 0, "{stops}");
         assert_eq!(bench.disk.keys("vault-redact"), Vec::<Vec<u8>>::new());
-        // Backups of before are known to hold it, wherever it was cut off.
+        // Backups of before are known to hold it, wherever it was cut off, and those that were made until it was over.
         let noted = bench.vault.store().unwrap().read(last_redaction).await.unwrap();
         assert_eq!(noted.is_some(), is_set, "{stops}");
         if done && !cut_off {
             break;
+        }
+        if let Some(noted) = noted {
+            assert_eq!((noted.at, noted.is_under_way), (bench.vault.now(), false), "{stops}");
         }
         stops += 1;
     }
@@ -353,4 +358,61 @@ async fn nobody_waits_long_for_what_was_written_before() {
     bench.vault.redact().await;
     assert!(!bench.disk.text().contains(VALUE) && told.has_changed().unwrap());
     assert_eq!(store.redactions(), 1);
+}
+
+/// MV-52: who mistypes a secret sets it again, maybe while the first is still looked for. The second is looked for too.
+#[actix::test]
+async fn a_value_that_is_set_during_a_redaction_has_one_of_its_own() {
+    let bench = Bench::new();
+    write(&bench, "ops", 1, VALUE).await;
+    // Journals were looked through by then.
+    let barrier = bench.disk.hold_scan(b"topic\0");
+    let meet = || {
+        let barrier = barrier.clone();
+        blocking::run(move || {
+            barrier.wait();
+        })
+    };
+    let set_in_background = |value: &'static str| {
+        let vault = bench.vault.clone();
+        actix::spawn(async move {
+            let put = Put::secret(value);
+            vault.set(&team("ops"), "TOKEN", put, &operator()).await.unwrap();
+        })
+    };
+    let mistyped = set_in_background("canary-value-l");
+    meet().await.unwrap();
+    let known = Arc::new(tokio::sync::Notify::new());
+    let is_known = known.clone();
+    bench.vault.on_change(move |_| is_known.notify_one());
+
+    let right = set_in_background(VALUE);
+    known.notified().await;
+    meet().await.unwrap();
+    mistyped.await.unwrap();
+    right.await.unwrap();
+    // Whoever makes a secret does not wait for ever.
+    bench.vault.redact().await;
+
+    assert!(!bench.disk.text().contains(VALUE));
+    assert_eq!(bench.disk.keys("vault-redact"), Vec::<Vec<u8>>::new());
+}
+
+/// MV-52, SC-104: the mark of a former program has no version.
+#[actix::test]
+async fn a_mark_of_a_former_program_counts() {
+    let mut bench = Bench::new();
+    write(&bench, "ops", 1, VALUE).await;
+    bench.disk.lose_after(1);
+    let _ = set(&bench, &team("ops"), VALUE).await;
+    bench.disk.mend();
+    let (mark, version) = bench.disk.record("vault-redact");
+    assert_eq!(version, b"1");
+    bench.disk.put(mark, Some(b"null".to_vec()));
+    bench.restart();
+
+    bench.vault.redact().await;
+
+    assert!(!bench.disk.text().contains(VALUE));
+    assert_eq!(bench.disk.keys("vault-redact"), Vec::<Vec<u8>>::new());
 }
