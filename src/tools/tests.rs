@@ -50,6 +50,7 @@ mod memory;
 pub(crate) mod policy;
 mod race;
 mod reading;
+mod table;
 mod taint;
 pub(crate) mod told;
 mod triggers;

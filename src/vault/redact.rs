@@ -64,21 +64,26 @@ impl Vault {
         let marked = store.read(rows::to_redact).await?;
         drop(turn);
         // What nobody knows cannot be looked for.
-        if marked.is_empty() || self.locked().is_some() {
+        if self.locked().is_some() {
             return Ok(());
         }
         let (mut noted, mut done) = (Change::default(), Change::default());
-        noted.redaction(self.last_redaction(store, true).await?);
-        let records = store.redact(noted.writes).await?;
-        if records > 0 {
-            tracing::info!(
-                records,
-                "values that are secrets now were taken out of what was written"
-            );
+        if !marked.is_empty() {
+            noted.redaction(self.last_redaction(store, true).await?);
+            let records = store.redact(noted.writes).await?;
+            if records > 0 {
+                tracing::info!(
+                    records,
+                    "values that are secrets now were taken out of what was written"
+                );
+            }
         }
-        // Backups that were made meanwhile may hold them as well, also if a former try was cut off when all was clean.
+        // Backups that were made meanwhile may hold them as well, also if a former try was cut off: when all was clean, or
+        // before its value was removed.
         if store.read(rows::last_redaction).await?.is_some_and(|last| last.is_under_way) {
             done.redaction(self.last_redaction(store, false).await?);
+        } else if marked.is_empty() {
+            return Ok(());
         }
         // A value that was set meanwhile has been looked for in a part at most: its mark is another one, and stays.
         let _turn = self.turn().await;

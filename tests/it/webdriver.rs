@@ -29,6 +29,7 @@ pub(crate) mod key {
     pub(crate) const SHIFT: &str = "\u{e008}";
     pub(crate) const CONTROL: &str = "\u{e009}";
     pub(crate) const DOWN: &str = "\u{e015}";
+    pub(crate) const UP: &str = "\u{e013}";
     pub(crate) const END: &str = "\u{e010}";
     pub(crate) const HOME: &str = "\u{e011}";
     pub(crate) const TAB: &str = "\u{e004}";

@@ -16,6 +16,7 @@ use crate::settings::{
     team::{MAIN_TOOLS, Team},
 };
 
+const THESE: &str = "settings::tests::shipped";
 /// How wide comments are.
 const WIDTH: usize = 110;
 
@@ -24,7 +25,7 @@ fn described<T: Group>() -> Vec<Description> {
 }
 
 /// Compares a file of the repository with what the declarations make of it.
-fn assert_kept(path: &str, made: &str) {
+pub(crate) fn assert_kept(path: &str, made: &str, test: &str) {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("HIVEWRIGHT_RECORD").is_some() {
         fs::write(&place, made).unwrap();
@@ -32,8 +33,7 @@ fn assert_kept(path: &str, made: &str) {
     let kept = fs::read_to_string(&place).unwrap();
     assert!(
         kept == made,
-        "`{path}` differs from what the settings are declared to be: \
-         `HIVEWRIGHT_RECORD=1 cargo test --lib settings::tests::shipped` makes it anew:\n{made}"
+        "`{path}` differs from what the code declares: `HIVEWRIGHT_RECORD=1 cargo test --lib {test}` makes it anew:\n{made}"
     );
 }
 
@@ -46,7 +46,7 @@ struct Shipped {
 
 #[test]
 fn the_config_file_is_made_from_the_declaration() {
-    assert_kept("config/config.yaml", &file::<Config>(&[]));
+    assert_kept("config/config.yaml", &file::<Config>(&[]), THESE);
 }
 
 /// PL-66: whoever takes the comment signs away has a rule.
@@ -64,7 +64,7 @@ fn the_example_of_a_rule_is_one() {
 fn the_channels_file_is_made_from_the_declaration() {
     let shipped = [Shipped { path: "ws.enabled", value: json!(true), reason: "" }];
 
-    assert_kept("config/channels.yaml", &file::<Channels>(&shipped));
+    assert_kept("config/channels.yaml", &file::<Channels>(&shipped), THESE);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_file_of_the_main_team_is_made_from_the_declaration() {
         },
     ];
 
-    assert_kept("config/main-team.yaml", &file::<Team>(&shipped));
+    assert_kept("config/main-team.yaml", &file::<Team>(&shipped), THESE);
 }
 
 #[test]
@@ -122,6 +122,7 @@ fn the_providers_file_is_made_from_the_declaration() {
 # skill_repository: https://api.skills.sh/v1/search
 "
         ),
+        THESE,
     );
 }
 
@@ -165,7 +166,7 @@ fn the_table_of_the_documentation_is_made_from_the_declaration() {
         }
     }
 
-    assert_kept("docs/operating/settings-table.md", &page);
+    assert_kept("docs/operating/settings-table.md", &page, THESE);
 }
 
 /// A whole file: each setting with its default, or as an example in a comment.

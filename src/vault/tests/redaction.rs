@@ -416,3 +416,26 @@ async fn a_mark_of_a_former_program_counts() {
     assert!(!bench.disk.text().contains(VALUE));
     assert_eq!(bench.disk.keys("vault-redact"), Vec::<Vec<u8>>::new());
 }
+
+/// MV-52, SC-113: a redaction that was cut off is over when its value is removed: backups of later are not marked.
+#[actix::test]
+async fn a_redaction_of_a_value_that_is_gone_is_over() {
+    let mut bench = Bench::new();
+    write(&bench, "ops", 1, VALUE).await;
+    // The secret and the note.
+    bench.disk.lose_after(2);
+    let _ = set(&bench, &team("ops"), VALUE).await;
+    bench.disk.mend();
+    bench.restart();
+    let last = |bench: &Bench| last_redaction(&*bench.disk).unwrap().unwrap();
+    let cut_off = last(&bench);
+    bench.clock.advance(Duration::from_secs(60));
+    bench.vault.delete(&team("ops"), "TOKEN", &operator()).await.unwrap();
+
+    bench.vault.redact().await;
+
+    let now = bench.vault.now();
+    assert!(cut_off.is_behind(now), "{cut_off:?}");
+    assert_eq!(last(&bench), RedactedRow { at: now, is_under_way: false });
+    assert!(!last(&bench).is_behind(Timestamp(now.0 + 1)));
+}
