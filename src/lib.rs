@@ -30,6 +30,8 @@ pub mod storage;
 pub mod system;
 pub mod taint;
 pub mod teams;
+#[cfg(test)]
+mod tests;
 mod text;
 pub mod time;
 pub mod timezone;

@@ -1,7 +1,7 @@
 //! What the service tells of turns under way, recorded for the page: `tests/ui/fold.test.js` takes the same events in and
 //! must come to the same turns.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -20,9 +20,9 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::{api::topics::RunningTurn, http::routes::events, logging::Secrets};
-
-const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui/fixtures/turns.json");
+use crate::{
+    api::topics::RunningTurn, http::routes::events, logging::Secrets, tests::assert_snapshot,
+};
 
 fn turn(task: &str, turn: &str, moment: Moment) -> Event {
     let topic = "t-1".into();
@@ -199,15 +199,5 @@ async fn the_page_has_a_true_record_of_turns_under_way() {
     }
     let record = format!("[\n{}\n]\n", record.join(",\n"));
 
-    let place = Path::new(RECORD);
-    if std::env::var_os("HIVEWRIGHT_RECORD").is_some() {
-        std::fs::write(place, &record).unwrap();
-    }
-    let kept = std::fs::read_to_string(place).unwrap();
-    assert!(
-        kept == record,
-        "what is told of turns has changed: `HIVEWRIGHT_RECORD=1 cargo test --lib {}` records it \
-         anew, and then `node --test tests/ui/fold.test.js` says whether the page follows",
-        "http::tests::fold"
-    );
+    assert_snapshot("tests/ui/fixtures/turns.json", &record, module_path!());
 }

@@ -4,7 +4,7 @@ mod live;
 mod migrate;
 mod profiles;
 mod references;
-pub(crate) mod shipped;
+mod shipped;
 mod teams;
 mod trust;
 

@@ -5,36 +5,25 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::settings::{
-    channels::Channels,
-    config::Config,
-    document::{Counts, Description, Document},
-    load::{self, File, ServiceFile},
-    providers::Profile,
-    reader::Group,
-    search::Search,
-    team::{MAIN_TOOLS, Team},
+use crate::{
+    settings::{
+        channels::Channels,
+        config::Config,
+        document::{Counts, Description, Document},
+        load::{self, File, ServiceFile},
+        providers::Profile,
+        reader::Group,
+        search::Search,
+        team::{MAIN_TOOLS, Team},
+    },
+    tests::assert_snapshot,
 };
 
-const THESE: &str = "settings::tests::shipped";
 /// How wide comments are.
 const WIDTH: usize = 110;
 
 fn described<T: Group>() -> Vec<Description> {
     Document::describe::<T>("", &place().home)
-}
-
-/// Compares a file of the repository with what the declarations make of it.
-pub(crate) fn assert_kept(path: &str, made: &str, test: &str) {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("HIVEWRIGHT_RECORD").is_some() {
-        fs::write(&place, made).unwrap();
-    }
-    let kept = fs::read_to_string(&place).unwrap();
-    assert!(
-        kept == made,
-        "`{path}` differs from what the code declares: `HIVEWRIGHT_RECORD=1 cargo test --lib {test}` makes it anew:\n{made}"
-    );
 }
 
 /// What a shipped file says other than the default, and why.
@@ -46,7 +35,7 @@ struct Shipped {
 
 #[test]
 fn the_config_file_is_made_from_the_declaration() {
-    assert_kept("config/config.yaml", &file::<Config>(&[]), THESE);
+    assert_snapshot("config/config.yaml", &file::<Config>(&[]), module_path!());
 }
 
 /// PL-66: whoever takes the comment signs away has a rule.
@@ -64,7 +53,7 @@ fn the_example_of_a_rule_is_one() {
 fn the_channels_file_is_made_from_the_declaration() {
     let shipped = [Shipped { path: "ws.enabled", value: json!(true), reason: "" }];
 
-    assert_kept("config/channels.yaml", &file::<Channels>(&shipped), THESE);
+    assert_snapshot("config/channels.yaml", &file::<Channels>(&shipped), module_path!());
 }
 
 #[test]
@@ -79,7 +68,7 @@ fn the_file_of_the_main_team_is_made_from_the_declaration() {
         },
     ];
 
-    assert_kept("config/main-team.yaml", &file::<Team>(&shipped), THESE);
+    assert_snapshot("config/main-team.yaml", &file::<Team>(&shipped), module_path!());
 }
 
 #[test]
@@ -97,7 +86,7 @@ fn the_providers_file_is_made_from_the_declaration() {
     let profile = section(described::<Profile>(), "     ");
     let search = section(described::<Search>(), "   ");
 
-    assert_kept(
+    assert_snapshot(
         "config/providers.yaml",
         &format!(
             "# Which models there are, as named profiles. A change counts from the next turn.
@@ -122,7 +111,7 @@ fn the_providers_file_is_made_from_the_declaration() {
 # skill_repository: https://api.skills.sh/v1/search
 "
         ),
-        THESE,
+        module_path!(),
     );
 }
 
@@ -166,7 +155,7 @@ fn the_table_of_the_documentation_is_made_from_the_declaration() {
         }
     }
 
-    assert_kept("docs/operating/settings-table.md", &page, THESE);
+    assert_snapshot("docs/operating/settings-table.md", &page, module_path!());
 }
 
 /// A whole file: each setting with its default, or as an example in a comment.

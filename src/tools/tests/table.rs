@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use hivewright_actors::text::Span;
 
 use crate::{
-    settings::{tests::shipped::assert_kept, tool_groups::ToolGroup},
+    settings::tool_groups::ToolGroup,
+    tests::assert_snapshot,
     tools::{REGISTRY, about::GivenTo},
 };
 
@@ -52,5 +53,5 @@ fn the_table_of_tools_is_made_from_the_tools() {
     }
 
     assert_eq!(listed, REGISTRY.abouts().count());
-    assert_kept("docs/operating/tools.md", &(page + BEHIND), "tools::tests::table");
+    assert_snapshot("docs/operating/tools.md", &(page + BEHIND), module_path!());
 }
