@@ -444,8 +444,11 @@ const PLACES: [(&str, &str); 12] = [
 async fn words_of_a_page_are_obeyed_in_vain() {
     let server = WebServer::start(|request| {
         let place = path_of(request).trim_start_matches('/');
-        let (_, html) = PLACES.iter().find(|(name, _)| *name == place)?;
-        Some(page(&html.replace("WORDS", &format!("obey-{place}"))))
+        let html = PLACES.iter().find(|(name, _)| *name == place).map(|(_, html)| html);
+        Some(html.map_or_else(
+            || response("404 Not Found", ""),
+            |html| page(&html.replace("WORDS", &format!("obey-{place}"))),
+        ))
     })
     .await;
     let model = FakeModel::start();
