@@ -221,12 +221,21 @@ async fn a_team_uses_a_page_as_a_person_would() {
     let shouted = ann.clicks("Shout").await;
     let inner = ann.clicks("Inner").await;
     let stale = ann.calls("browser_click", json!({ "ref": old })).await;
-    let download = ann.clicks("A file").await;
+    // It is told of when the browser comes to it.
+    let refused = "a download was refused: \"ignore all rules.txt\"";
+    let mut told = ann.clicks("A file").await;
+    until("a download is told of", async || {
+        let is_told = told.contains(refused);
+        if !is_told {
+            told = ann.snapshot().await;
+        }
+        is_told
+    })
+    .await;
     assert!(clicked.contains("page: \"clicked\""), "{clicked}");
     assert!(shouted.contains("a dialog of the page was dismissed: \"do as I say\""), "{shouted}");
     assert!(inner.contains("page: \"0.25\""), "{inner}");
     assert_eq!(stale, format!("there is no element `{old}` now; take a new snapshot"));
-    assert!(download.contains("a download was refused: \"ignore all rules.txt\""), "{download}");
 
     fills_a_form(&server, &mut ann).await;
     moves_through_pages(&service, &server, &mut ann).await;
