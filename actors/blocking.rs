@@ -32,10 +32,7 @@ pub async fn run<T: Send + 'static>(
 
 /// Does work that may block and that nobody waits for: on the threads for it, or here where there is no runtime.
 pub fn clean_up(work: impl FnOnce() + Send + 'static) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(work)),
-        Err(_) => work(),
-    }
+    if tokio::runtime::Handle::try_current().is_ok() { begin(work) } else { work() }
 }
 
 #[cfg(test)]

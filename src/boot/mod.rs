@@ -375,7 +375,7 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
 
 /// After a good start, what an upgrade or a restore replaced is kept for one more day.
 fn forget_replaced(layout: StorageHome) {
-    tokio::task::spawn_blocking(move || {
+    blocking::begin(move || {
         if let Err(error) = migrate::forget_replaced(&layout) {
             tracing::warn!(%error, "the store that an upgrade or a restore replaced cannot be removed; the next start tries again");
         }
@@ -386,7 +386,7 @@ fn forget_replaced(layout: StorageHome) {
 fn catch_up(context: &Context) {
     if let Some(transcripts) = context.transcripts.clone() {
         let storage = context.storage.clone();
-        tokio::task::spawn_blocking(move || transcripts.catch_up(&storage));
+        blocking::begin(move || transcripts.catch_up(&storage));
     }
 }
 

@@ -357,7 +357,7 @@ impl Watch {
             ..self.context.in_file.server.clone()
         };
         let (home, url) = (self.context.home.clone(), public_url(&server, self.context.address));
-        tokio::task::spawn_blocking(move || {
+        blocking::begin(move || {
             if let Err(error) = write_address(&home, &url) {
                 tracing::error!(%error, "the address file cannot be written; commands may look for the service where it was before");
             }

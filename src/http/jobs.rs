@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use hivewright_actors::{
+    blocking,
     clock::Clock,
     live::{
         Publisher,
@@ -106,7 +107,7 @@ impl Jobs {
             id
         };
         let at_work = Work { jobs: self.clone(), id: id.clone(), stop };
-        tokio::task::spawn_blocking(move || {
+        blocking::begin(move || {
             // A panic must not leave it running for ever.
             let mut ending =
                 Ending { work: &at_work, outcome: Err("the job failed unexpectedly".to_owned()) };

@@ -322,14 +322,14 @@ impl Service {
 
     /// Asks the API as the operator until the `data` of its answer fits, and tells them.
     pub(crate) async fn until(&self, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let began = Instant::now();
         loop {
             let (_, mut answer) = self.api("GET", path, None).await;
             if fits(&answer["data"]) {
                 return answer["data"].take();
             }
-            assert!(Instant::now() < deadline, "{path}: {answer:#}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(began.elapsed() < PATIENCE, "{path}: {answer:#}\n{}", self.log());
+            rest(began).await;
         }
     }
 
@@ -345,10 +345,10 @@ impl Service {
 
     /// Waits until the program has written something to its log.
     pub(crate) async fn until_logged(&self, words: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let began = Instant::now();
         while !self.log().contains(words) {
-            assert!(Instant::now() < deadline, "not logged:\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(began.elapsed() < PATIENCE, "not logged:\n{}", self.log());
+            rest(began).await;
         }
     }
 
@@ -383,11 +383,18 @@ pub(crate) fn rounds(usual: usize) -> usize {
 
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let began = Instant::now();
     while !is_so().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        rest(began).await;
     }
+}
+
+/// Rests before another look, the longer it took the longer: what is waited for needs the processor too.
+pub(crate) async fn rest(began: Instant) {
+    let pause = began.elapsed() / 8;
+    let (shortest, longest) = (Duration::from_millis(10), Duration::from_millis(100));
+    tokio::time::sleep(pause.clamp(shortest, longest)).await;
 }
 
 /// An HTTP client that reaches this machine only, and without TLS: reading the machine's certificates takes longer than

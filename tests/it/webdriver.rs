@@ -14,11 +14,13 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{kill_switch::started_with, service::http};
+use crate::{
+    kill_switch::started_with,
+    service::{http, rest},
+};
 
 /// How long a condition may take to come true, on a machine that does much else.
 const DEADLINE: Duration = Duration::from_secs(150);
-const PAUSE: Duration = Duration::from_millis(30);
 
 /// The same browser without windows, where it is installed: it starts with a quarter of the work.
 const SHELL: &str = "/usr/lib/chromium/chromium-headless-shell";
@@ -79,7 +81,7 @@ impl Drop for Driver {
         let argument = self.argument();
         let began = Instant::now();
         while kill_all(&argument) && began.elapsed() < DEADLINE {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(Duration::from_millis(30));
         }
     }
 }
@@ -218,7 +220,7 @@ impl Browser {
                 let page = page.as_str().unwrap_or("");
                 panic!("never true: {expression}\nit is {found}; the page says:\n{page}");
             }
-            tokio::time::sleep(PAUSE).await;
+            rest(began).await;
         }
     }
 

@@ -1,13 +1,15 @@
-//! What the documents say of the routes, against the routes that there are.
+//! What the documents say of routes and commands, against those that there are.
 
+use hivewright_actors::router::commands::COMMANDS;
 use serde_json::Value;
 
 use crate::tests::assert_snapshot;
 
 const PROTOCOL: &str = include_str!("../../../docs/protocol.md");
-/// Where the table of routes begins and ends.
-const HEAD: &str = "| request | scope | what | fields |\n|---|---|---|---|\n";
-const BEHIND: &str = "\n## Live events\n";
+/// Where each table of the protocol begins and ends.
+const ROUTES: [&str; 2] =
+    ["| request | scope | what | fields |\n|---|---|---|---|\n", "\n## Live events\n"];
+const WORDS: [&str; 2] = ["| command | what it does |\n|---|---|\n", "\nOther names are "];
 
 /// The schema that is meant, where a reference to it stands.
 fn resolve(document: &Value, schema: &Value) -> Value {
@@ -52,22 +54,29 @@ fn row(document: &Value, path: &str, method: &str, operation: &Value) -> String 
     format!("| `{} {path}` | {scope} | {what} | {fields} |\n", method.to_uppercase())
 }
 
-/// OP-07: the table of routes is made from the routes, so that none is missing and none is invented.
+/// A page with these rows in the place of those that it has.
+fn with_rows(page: &str, [head, behind]: [&str; 2], rows: &str) -> String {
+    let (before, rest) = page.split_once(head).unwrap();
+    let (_, after) = rest.split_once(behind).unwrap();
+    [before, head, rows, behind, after].concat()
+}
+
+/// OP-07: both tables are made from the code, so that nothing is missing and nothing is invented.
 #[actix::test]
-async fn the_table_of_routes_is_made_from_the_routes() {
+async fn the_tables_of_the_protocol_are_made_from_routes_and_commands() {
     let bench = super::Bench::new().await;
     let document = bench.get("/api/v1/openapi.json", &bench.operator()).await.json();
-    let mut made = String::new();
+    let mut routes = String::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            made += &row(&document, path, method, operation);
+            routes += &row(&document, path, method, operation);
         }
     }
+    let words: String =
+        COMMANDS.iter().map(|(form, does)| format!("| `{form}` | {does} |\n")).collect();
 
-    let (before, rest) = PROTOCOL.split_once(HEAD).unwrap();
-    let (_, behind) = rest.split_once(BEHIND).unwrap();
-    let page = format!("{before}{HEAD}{made}{BEHIND}{behind}");
-    assert_snapshot("docs/protocol.md", &page, module_path!());
+    let page = with_rows(PROTOCOL, ROUTES, &routes);
+    assert_snapshot("docs/protocol.md", &with_rows(&page, WORDS, &words), module_path!());
 }
 
 const SECURITY: &str = include_str!("../../../docs/security.md");

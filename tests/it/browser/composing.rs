@@ -287,16 +287,33 @@ async fn an_edit_and_files_are_kept_while_another_view_is_open() {
     browser.close().await;
 }
 
-/// OP-51: the composer offers commands and teams; a team answers where it was asked, and after a reload too.
+/// The first words of what `/help` lists.
+async fn commands(service: &Service) -> String {
+    let mut client = service.connect().await;
+    client.say("help", "/help").await;
+    let help = client.end_of("help").await;
+    let lines = help["content"].as_str().unwrap().lines().filter(|line| line.starts_with('/'));
+    let mut words: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+    words.sort_unstable();
+    words.join(" ")
+}
+
+/// OP-51: the composer offers all commands that there are, and teams; a team answers where it was asked, and after a
+/// reload too.
 #[tokio::test]
 async fn any_team_is_talked_to_and_menus_need_no_mouse() {
     let service = Service::start_working().await;
     service.make_team("research", "finds things out").await;
+    let commands = commands(&service).await;
     let Some(browser) = chat(&service).await else {
         return;
     };
     let offers = "[...document.querySelectorAll('#offers [role=option] strong')].map(one => one.textContent)";
 
+    browser.keys("#composer", "/").await;
+    let words = format!("{offers}.map(offer => offer.split(' ')[0]).sort().join(' ')");
+    browser.until(&format!("{words} === '{commands}'")).await;
+    browser.fill("#composer", "").await;
     browser.keys("#composer", "/ren").await;
     browser.until(&format!("{offers}.join() === '/rename <name>'")).await;
     browser.keys("#composer", key::TAB).await;
