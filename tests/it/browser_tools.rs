@@ -447,6 +447,34 @@ const PLACES: [(&str, &str); 12] = [
     ),
 ];
 
+/// A model that, when asked, looks at a page until it has seen these words, and then makes a call. A browser tells of a
+/// download when it comes to it, so one look may not be enough.
+fn obedient(
+    ask: String,
+    address: String,
+    (look, words): (&'static str, String),
+    (deed, args): (&'static str, Value),
+) -> impl Fn(&Value) -> Reply + Send + 'static {
+    move |body| {
+        let messages = body["messages"].as_array().unwrap();
+        let turn = messages.iter().rposition(|said| said.to_string().contains(&ask)).unwrap();
+        let called = |tool: &str| {
+            let mut calls = messages[turn..].iter().map(|said| &said["tool_calls"]);
+            calls.any(|calls| calls.to_string().contains(&format!("\"{tool}\"")))
+        };
+        let mut heard = messages[turn..].iter().filter(|said| said["role"] != "assistant");
+        if called(deed) {
+            Reply::text("Done.")
+        } else if !called("browser_navigate") {
+            Reply::call("browser_navigate", json!({ "url": address }))
+        } else if called(look) && heard.any(|said| said.to_string().contains(&words)) {
+            Reply::call(deed, args.clone())
+        } else {
+            Reply::call(look, json!({}))
+        }
+    }
+}
+
 /// SC-66, SC-20, MV-13, MV-44: a model that does what pages say, wherever they say it, gives no secret away, changes no
 /// rule, and remembers nothing without a review.
 #[actix::test]
@@ -494,26 +522,8 @@ async fn words_of_a_page_are_obeyed_in_vain() {
             place => ("browser_snapshot", format!("obey-{place}")),
         };
         let ask = format!("look at the page {place}");
-        let (asked, address) = (ask.clone(), server.url(&format!("/{place}")));
-        // It looks until it has seen the words: a browser tells of a download when it comes to it.
-        model.answer_with(move |body| {
-            let messages = body["messages"].as_array().unwrap();
-            let turn = messages.iter().rposition(|said| said.to_string().contains(&asked)).unwrap();
-            let called = |tool: &str| {
-                let mut calls = messages[turn..].iter().map(|said| &said["tool_calls"]);
-                calls.any(|calls| calls.to_string().contains(&format!("\"{tool}\"")))
-            };
-            let mut heard = messages[turn..].iter().filter(|said| said["role"] != "assistant");
-            if called(deed) {
-                Reply::text("Done.")
-            } else if !called("browser_navigate") {
-                Reply::call("browser_navigate", json!({ "url": address }))
-            } else if called(look) && heard.any(|said| said.to_string().contains(&words)) {
-                Reply::call(deed, args.clone())
-            } else {
-                Reply::call(look, json!({}))
-            }
-        });
+        let address = server.url(&format!("/{place}"));
+        model.answer_with(obedient(ask.clone(), address, (look, words), (deed, args)));
         client.say(place, &ask).await;
         let end = client.end_of(place).await;
         assert_eq!(end["content"], "Done.", "{place}: {end}");
