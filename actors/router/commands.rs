@@ -121,10 +121,7 @@ pub const COMMANDS: [(&str, &str); 15] = [
     ("/reopen <topic>", "opens an archived topic again."),
     ("/steer <message>", "adds a message to the running turn, where others wait for the next one."),
     ("/stop [topic]", "stops the running turn of a topic."),
-    (
-        "/think [level]",
-        "says how much the model thinks in the topic used last; without a level, shows it.",
-    ),
+    ("/think [level]", "says how much the model thinks in a topic; without a level, shows it."),
     ("/compact [topic]", "summarises what was said in a topic, after its running turn."),
     ("/approvals", "lists what waits for a decision or an answer."),
     ("/approve <id>", "lets a call run, once."),

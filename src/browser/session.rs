@@ -1,6 +1,6 @@
 //! Session with a browser: its life, where its pages are, and what is said of that.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use reqwest::Url;
@@ -47,7 +47,9 @@ const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
 const NO_DOCUMENT: &str = "Not attached to an active page";
 /// How long such a page is asked again, and after which pause.
 const BETWEEN: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(20);
+/// What it says of a page that is not to be loaded any more.
+const ABORTED: &str = "net::ERR_ABORTED";
 /// What it says of a page that is not there any more.
 const NO_PAGE: &str = "Session with given id not found";
 /// A page that does not answer for so long is left alone.
@@ -258,9 +260,18 @@ impl Session {
             if tokio::time::timeout(STUCK, self.answers()).await.is_ok_and(|answers| answers) {
                 return Ok(page);
             }
-            self.pages.send_modify(|pages| pages.forget(&page.session));
-            self.link.tell(None, "Target.closeTarget", json!({ "targetId": page.target }));
+            self.leave(&page);
         }
+        self.new_page().await
+    }
+
+    /// Leaves a page that is stuck alone.
+    fn leave(&self, page: &Page) {
+        self.pages.send_modify(|pages| pages.forget(&page.session));
+        self.link.tell(None, "Target.closeTarget", json!({ "targetId": page.target }));
+    }
+
+    async fn new_page(&self) -> Result<Page, BrowserError> {
         let new = json!({ "url": "about:blank", "browserContextId": self.context });
         let new = self.link.call(None, "Target.createTarget", new).await?;
         let is_new = |page: &Page| new["targetId"] == page.target.as_str();
@@ -269,6 +280,10 @@ impl Session {
         // Of what it does before this is answered, it does not tell.
         self.on(&page, "Page.enable", json!({})).await?;
         Ok(page)
+    }
+
+    fn is_loading(&self) -> bool {
+        self.pages.borrow().current().is_some_and(|page| page.is_loading)
     }
 
     async fn loaded(&self) -> bool {
@@ -294,8 +309,30 @@ impl Session {
 
     pub async fn navigate(&self, url: &Url) -> Result<String, BrowserError> {
         let page = self.page().await?;
+        let done = self.navigate_on(&page, url).await;
+        let page = match &done {
+            // It got stuck after it was asked, and so never shows the next document.
+            Err(BrowserError::Refused(words)) if words.contains(NO_DOCUMENT) => {
+                self.leave(&page);
+                self.new_page().await?
+            }
+            Err(BrowserError::Unloaded(why)) if why == ABORTED && self.has_moved(&page).await => {
+                page
+            }
+            _ => return done,
+        };
+        self.navigate_on(&page, url).await
+    }
+
+    /// Whether a page went elsewhere by itself, which ends what else it was to load.
+    async fn has_moved(&self, before: &Page) -> bool {
+        self.loaded().await;
+        self.pages.borrow().of(&before.session).is_some_and(|now| now.moves > before.moves)
+    }
+
+    async fn navigate_on(&self, page: &Page, url: &Url) -> Result<String, BrowserError> {
         self.gate.take_failures();
-        let answer = self.on(&page, "Page.navigate", json!({ "url": url.as_str() })).await?;
+        let answer = self.on(page, "Page.navigate", json!({ "url": url.as_str() })).await?;
         if let Some(error) = answer["errorText"].as_str() {
             let mut failures = self.gate.take_failures().list;
             // Where a page is led to is asked for last.
@@ -312,6 +349,10 @@ impl Session {
                     BrowserError::Unloaded(why)
                 }
             });
+        }
+        // Where it goes is known now; a page that hangs never gets there.
+        if let Err(error @ BrowserError::Refused(_)) = self.history(page).await {
+            return Err(error);
         }
         let is_loaded = self.loaded().await;
         self.told(is_loaded).await
@@ -358,8 +399,9 @@ impl Session {
     }
 
     /// Where the current page is, and what happened beside.
-    async fn told(&self, is_loaded: bool) -> Result<String, BrowserError> {
+    async fn told(&self, mut is_loaded: bool) -> Result<String, BrowserError> {
         let (mut lines, scrubber) = (Vec::new(), self.gate.scrubber());
+        let mut may_wait = is_loaded;
         while let Ok(page) = self.current() {
             let (entries, now) = match self.history(&page).await {
                 // The one before it is current now.
@@ -369,6 +411,11 @@ impl Session {
                 }
                 history => history?,
             };
+            // It went on meanwhile: what is there now has no title yet.
+            if self.is_loading() && mem::take(&mut may_wait) {
+                is_loaded = self.loaded().await;
+                continue;
+            }
             let text = |name: &str| entries.get(now).and_then(|entry| entry[name].as_str());
             let (title, url) = (text("title").unwrap_or_default(), text("url"));
             let url = url.unwrap_or_default();

@@ -365,6 +365,7 @@ async fn nothing_is_left_of_a_browser() {
         "/stuck" => {
             Some(page("<title>Stuck</title><script>setTimeout(() => { for (;;); }, 50)</script>"))
         }
+        "/clings" => Some(page("<script>onpagehide = () => { for (;;); }</script>")),
         _ => shop(request),
     })
     .await;
@@ -409,6 +410,7 @@ async fn nothing_is_left_of_a_browser() {
             ann.client.end_of(&id).await;
         }
     }
+    ann.calls("browser_navigate", json!({ "url": server.url("/clings") })).await;
     let works = ann.calls("browser_navigate", json!({ "url": server.url("/more") })).await;
     assert!(stopped > 5, "{stopped}");
     assert!(works.contains("page: \"More\""), "{works}");

@@ -390,7 +390,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Rests before another look, the longer it took the longer: what is waited for needs the processor too.
+/// Backoff of a poll: the longer it took, the longer the pause, since what is waited for needs the processor too.
 pub(crate) async fn rest(began: Instant) {
     let pause = began.elapsed() / 8;
     let (shortest, longest) = (Duration::from_millis(10), Duration::from_millis(100));

@@ -1,6 +1,13 @@
 //! Lives of browsers: how many there are, for how long, how large, and with which teams they end.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
 
 use hivewright::{
     browser::{BrowserError, Browsers, Limits, gate::Terms, program::Installed},
@@ -209,6 +216,40 @@ async fn a_page_that_goes_away_under_a_call_is_no_fault_of_the_browser() {
     }
     let left = ann.calls("browser_navigate", goes("/last")).await;
     assert!(left.contains("page: \"Last\""), "{left}");
+}
+
+/// A page that goes elsewhere by itself as soon as another one is asked for, which is answered when it is asked for again.
+fn fleeing() -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
+    let asked = AtomicUsize::new(0);
+    let flees = "<title>Flees</title><button onclick='setInterval(flee, 50)'>Flee</button><script>
+        async function flee() {
+            const asked = await (await fetch('/asked')).text();
+            if (asked !== '0') location.replace('/elsewhere');
+        }
+    </script>";
+    move |request| match path_of(request) {
+        "/late" if asked.fetch_add(1, Ordering::Relaxed) == 0 => None,
+        "/late" => Some(page("<title>Late</title>")),
+        "/asked" => Some(page(&asked.load(Ordering::Relaxed).to_string())),
+        "/elsewhere" => Some(page("<title>Elsewhere</title>")),
+        _ => Some(page(flees)),
+    }
+}
+
+/// TO-90: where a team asks to go wins over where the page goes by itself meanwhile.
+#[actix::test]
+async fn a_page_that_goes_elsewhere_is_left_all_the_same() {
+    let server = WebServer::start(fleeing()).await;
+    let service = home(&server).started().await;
+    let mut ann = Person::new(&service).await;
+
+    ann.calls("browser_navigate", json!({ "url": server.url("/") })).await;
+    ann.clicks("button \"Flee\"").await;
+    let late = ann.calls("browser_navigate", json!({ "url": server.url("/late") })).await;
+
+    assert!(late.contains("page: \"Late\""), "{late}");
+    let went = server.requests().iter().any(|request| path_of(request) == "/elsewhere");
+    assert!(went, "{:?}", server.requests());
 }
 
 fn signal(service: &Service, signal: rustix::process::Signal) {
