@@ -92,6 +92,8 @@ pub enum BrowserError {
     Disk(u64),
     #[error("the page closed while it was used; take a snapshot to see what is open now")]
     Closed,
+    #[error("the page hangs; navigate to leave it")]
+    Stuck,
     #[error("no page is open; navigate first")]
     NoPage,
     #[error("there is no element `{0}` now; take a new snapshot")]

@@ -218,9 +218,10 @@ impl Session {
         let due = Instant::now() + BETWEEN;
         loop {
             match self.say(page, method, params.clone()).await {
-                Err(BrowserError::Refused(words))
-                    if words.contains(NO_DOCUMENT) && Instant::now() < due =>
-                {
+                Err(BrowserError::Refused(words)) if words.contains(NO_DOCUMENT) => {
+                    if Instant::now() > due {
+                        return Err(BrowserError::Stuck);
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
                 done => return done,
@@ -311,8 +312,7 @@ impl Session {
         let page = self.page().await?;
         let done = self.navigate_on(&page, url).await;
         let page = match &done {
-            // It got stuck after it was asked, and so never shows the next document.
-            Err(BrowserError::Refused(words)) if words.contains(NO_DOCUMENT) => {
+            Err(BrowserError::Stuck) => {
                 self.leave(&page);
                 self.new_page().await?
             }
@@ -350,9 +350,9 @@ impl Session {
                 }
             });
         }
-        // Where it goes is known now; a page that hangs never gets there.
-        if let Err(error @ BrowserError::Refused(_)) = self.history(page).await {
-            return Err(error);
+        // Where it goes is known now; one that got stuck after it was asked never shows that.
+        if let Err(BrowserError::Stuck) = self.history(page).await {
+            return Err(BrowserError::Stuck);
         }
         let is_loaded = self.loaded().await;
         self.told(is_loaded).await

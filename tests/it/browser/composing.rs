@@ -359,6 +359,15 @@ async fn any_team_is_talked_to_and_menus_need_no_mouse() {
     assert_eq!(answers(&browser).await, said);
     let tasks = data(&service, "/api/v1/tasks?team=research&type=chat").await;
     assert_eq!(tasks.as_array().unwrap().len(), 2);
+
+    // A team has no topics, and what runs there is stopped all the same.
+    send(&browser, "#wait 60000\n#reply Never.").await;
+    until_last_turn_is(&browser, "running").await;
+    browser.keys("#composer", "/st").await;
+    browser.until(&format!("{offers}.join() === '/steer <message>,/stop'")).await;
+    browser.fill("#composer", "").await;
+    send(&browser, "/stop").await;
+    browser.until(&format!("{TURNS}[2]?.dataset.status === 'cancelled'")).await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }

@@ -11,14 +11,14 @@ const OF_TOPICS = [
   ["/pin", "", "Put this topic before the others, or back among them"],
   ["/close", "", "Archive this topic and end what runs in it"],
   ["/reopen", "topic", "Open an archived topic again"],
-  ["/steer", "message", "Add a message to the work that runs"],
-  ["/stop", "", "Stop the answer"],
   ["/think", "level", "Say how much the model thinks here: off, low, medium, high"],
   ["/compact", "", "Summarise what was said, to make room"],
   ["/topics", "", "List your topics"],
 ];
 /** The same of commands that can be given anywhere. */
 const COMMANDS = [
+  ["/steer", "message", "Add a message to the work that runs"],
+  ["/stop", "", "Stop the answer"],
   ["/approvals", "", "List what waits for a decision"],
   ["/approve", "id", "Approve a call, once"],
   ["/deny", "id why", "Deny a call"],
