@@ -197,10 +197,18 @@ impl Browser {
         self.post("execute/sync", json!({"script": script, "args": []})).await
     }
 
+    /// The text of an element. What fades in has none until it can be seen, which is waited for.
     pub(crate) async fn text(&self, selector: &str) -> String {
-        let id = self.find(selector).await;
-        let text = answer(self.http.get(format!("{}/element/{id}/text", self.session))).await;
-        text.as_str().unwrap().to_owned()
+        let began = Instant::now();
+        loop {
+            let id = self.find(selector).await;
+            let text = answer(self.http.get(format!("{}/element/{id}/text", self.session))).await;
+            let text = text.as_str().unwrap();
+            if !text.is_empty() || began.elapsed() > DEADLINE {
+                return text.to_owned();
+            }
+            rest(began).await;
+        }
     }
 
     /// Waits until an expression in the page is true.
