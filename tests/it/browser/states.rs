@@ -65,6 +65,32 @@ async fn every_view_says_that_it_loads_and_why_it_failed() {
     browser.close().await;
 }
 
+/// OP-71: the same while the script of a view is on its way, and when it does not come.
+#[tokio::test]
+async fn a_view_whose_script_does_not_come_says_so_too() {
+    let service = furnished().await;
+    let Some(browser) = chat(&service).await else {
+        return;
+    };
+    let has = |state: &str| {
+        format!("getComputedStyle(document.querySelector('#view {state}')).display === 'flex'")
+    };
+    let opened = "document.querySelector('#view hw-tasks')";
+
+    browser.run("window.answered = window.fetch; window.fetch = () => new Promise(() => {})").await;
+    go(&browser, "#/triggers").await;
+    browser.until(&has(".loading")).await;
+    browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))").await;
+    go(&browser, "#/tasks").await;
+    browser.until(&has(".failure")).await;
+    browser.run(ANSWERS).await;
+    browser.run("document.querySelector('#view .failure button').click()").await;
+
+    browser.until(opened).await;
+    browser.until("!document.querySelector('#view .failure')").await;
+    browser.close().await;
+}
+
 /// What can be pressed and is smaller than a finger, except where it stands in a line of text.
 const SMALL: &str = "[...document.querySelectorAll('#app button, #app a[href], #app select, #app input, #app summary, #app textarea')] \
     .filter(one => one.offsetParent && !one.closest('.markdown') && getComputedStyle(one).display !== 'inline') \

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use hivewright_actors::{
     frame::{Body, Notification, NotificationKind},
-    ids::{MAIN, TaskId},
+    ids::{MAIN, TaskId, TopicId},
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -115,7 +115,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         ended: false,
         waiting: BTreeSet::new(),
         asked: None,
-        presses: 0,
+        stopped: None,
         failed: false,
     };
     chat.greet(earlier.as_ref()).await;
@@ -211,8 +211,8 @@ struct Chat<'a> {
     waiting: BTreeSet<String>,
     /// The question whose secret the person types.
     asked: Option<String>,
-    /// How often Ctrl-C was pressed, with nothing else in between.
-    presses: usize,
+    /// The topics in which Ctrl-C stopped what ran, if it was pressed and nothing else since.
+    stopped: Option<BTreeSet<TopicId>>,
     failed: bool,
 }
 
@@ -298,11 +298,11 @@ impl Chat<'_> {
     async fn take(&mut self, input: Input) -> Result<(), Failure> {
         match input {
             Input::Line { text, aim } => {
-                self.presses = 0;
+                self.stopped = None;
                 self.paper.entered();
                 self.enter(text, aim.as_deref()).await?;
             }
-            Input::Interrupt { cleared: true } => self.presses = 0,
+            Input::Interrupt { cleared: true } => self.stopped = None,
             Input::Interrupt { cleared: false } => self.interrupted().await?,
             Input::Secret(secret) => self.answer_secret(secret).await,
             Input::End => self.ended = true,
@@ -465,18 +465,19 @@ impl Chat<'_> {
     /// The first Ctrl-C stops what runs, the second leaves.
     async fn interrupted(&mut self) -> Result<(), Failure> {
         self.paper.end_line();
-        self.presses += 1;
-        if self.presses > 1 || (self.is_idle() && !self.typed) {
+        if self.stopped.is_some() || (self.is_idle() && !self.typed) {
             return Err(if self.is_idle() { Failure::new(Exit::Interrupted, "") } else { left() });
         }
+        let topics = self.open.iter().flat_map(|open| open.exchange.open_topics());
+        let topics: BTreeSet<TopicId> = topics.cloned().collect();
+        self.stopped = Some(topics.clone());
         if self.is_idle() {
             self.remark("Ctrl-C again leaves");
             self.ask_plainly();
             return Ok(());
         }
         self.remark("· stopping; Ctrl-C again leaves, and what was accepted goes on");
-        let topics = self.open.iter().flat_map(|open| open.exchange.open_topics());
-        for topic in topics.cloned().collect::<BTreeSet<_>>() {
+        for topic in topics {
             self.connection.cancel(topic);
         }
         let of_teams = self.open.iter().filter(|open| open.team.is_some());
@@ -532,8 +533,10 @@ impl Chat<'_> {
             if self.typed {
                 self.topic = Some(topic.to_string());
             }
-            if self.presses > 0 {
-                // Only now it is known what there is to stop.
+            if let Some(stopped) = &mut self.stopped
+                && stopped.insert(topic.clone())
+            {
+                // Only now it is known where there is something to stop.
                 self.connection.cancel(topic.clone());
             }
         }

@@ -92,14 +92,17 @@ async function show() {
     return;
   }
   const main = byId("view");
-  const slow = setTimeout(() => number === opening && main.replaceChildren(loading()), 200);
+  // Like a view, it keeps off the edges.
+  /** @param {HTMLElement} state */
+  const showInstead = (state) => main.replaceChildren(make("div", {}, state));
+  const slow = setTimeout(() => number === opening && showInstead(loading()), 200);
   try {
     await entry.load();
   } catch (error) {
     clearTimeout(slow);
     if (number !== opening) return;
     const again = error instanceof Refusal && error.code !== "updated" ? show : () => location.reload();
-    main.replaceChildren(failure(error instanceof Refusal ? error : NOT_LOADED, again));
+    showInstead(failure(error instanceof Refusal ? error : NOT_LOADED, again));
     shown = null;
     return;
   }
