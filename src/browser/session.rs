@@ -50,6 +50,8 @@ const BETWEEN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 /// What it says of a page that is not to be loaded any more.
 const ABORTED: &str = "net::ERR_ABORTED";
+/// How long a page that goes elsewhere by itself may take to be there.
+const LEAVING: Duration = Duration::from_secs(5);
 /// What it says of a page that is not there any more.
 const NO_PAGE: &str = "Session with given id not found";
 /// A page that does not answer for so long is left alone.
@@ -326,8 +328,9 @@ impl Session {
 
     /// Whether a page went elsewhere by itself, which ends what else it was to load.
     async fn has_moved(&self, before: &Page) -> bool {
-        self.loaded().await;
-        self.pages.borrow().of(&before.session).is_some_and(|now| now.moves > before.moves)
+        let has_moved =
+            |pages: &Pages| pages.of(&before.session).is_some_and(|now| now.moves > before.moves);
+        self.until(LEAVING, has_moved).await
     }
 
     async fn navigate_on(&self, page: &Page, url: &Url) -> Result<String, BrowserError> {
